@@ -148,7 +148,7 @@ class TimeLimit(_Timed):
         self.seconds = _check_seconds("seconds", seconds, positive=True)
 
     def on_fit_task_end(self, estimator: Any, context: CallbackContext) -> bool:
-        """Whether the time is up.
+        """Return whether the time is up.
 
         Parameters
         ----------

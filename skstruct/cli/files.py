@@ -109,7 +109,7 @@ def refuse_same(name: str, sources: Iterable[str]) -> None:
 
 
 def _status(name, stream):
-    """What the system knows of a file or of the stream; None of what is none."""
+    """Return the status of a file or of the stream; None if there is none."""
     with suppress(OSError, AttributeError, ValueError):
         return os.fstat(stream.fileno()) if name == "-" else os.stat(name)
     return None
@@ -149,7 +149,7 @@ def writing(name: str, sources: tuple[str, ...], encoding: str):
 
 
 def _is_standard_output(name):
-    """Whether a name is another one of standard output, as /dev/stdout."""
+    """Return whether a name is another name of standard output, such as /dev/stdout."""
     named, own = _status(name, None), _status("-", sys.stdout)
     # Windows gives all its devices and pipes the same number.
     return bool(named and own and named.st_ino and os.path.samestat(named, own))
@@ -204,7 +204,7 @@ def _skops(name):
 
 
 def is_skops(name: str) -> bool:
-    """Whether a file is skops's, by its suffix; raises if skops is needed and absent."""
+    """Return whether a file is in skops's format, by its suffix; raise if skops is then missing."""
     if Path(name).suffix != ".skops":
         return False
     _skops(name)
@@ -212,7 +212,7 @@ def is_skops(name: str) -> bool:
 
 
 def may_be_model(name: str) -> bool:
-    """Whether a file begins as joblib's and skops's do, or is empty."""
+    """Return whether a file begins like those of joblib and skops, or is empty."""
     with open(name, "rb") as file:
         begin = file.read(_PREFIX)
     return not begin or begin.startswith(_BEGINS) or begin[:2] in _ZLIB

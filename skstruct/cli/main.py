@@ -39,7 +39,7 @@ def _parser():
 
 
 def _parsed(arguments):
-    """What the arguments say; argparse misses files behind options behind other files."""
+    """Parse the arguments; argparse misses files after options that follow other files."""
     parser = _parser()
     given, others = parser.parse_known_args(arguments)
     are_files = all(text == "-" or not text.startswith("-") for text in others)

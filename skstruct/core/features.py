@@ -416,7 +416,7 @@ def _(features, t, table, k, c):
 
 @inner_kernel(inline=True)
 def is_used(r, at, width):
-    """Whether a row has more than zeros: forbidden, certain, and unchanged labels leave them."""
+    """Return whether a row is nonzero: forbidden, certain and unchanged labels leave zeros."""
     k = 0
     while k < width and r[at + k] == 0.0:
         k += 1
@@ -425,7 +425,7 @@ def is_used(r, at, width):
 
 @inner_kernel(inline=True)
 def _is_single(table, w):
-    """Whether `table` has its rows in single precision, see :class:`skstruct.core.weights.Weights`.
+    """Return whether `table` is in single precision, see :class:`skstruct.core.weights.Weights`.
 
     A pair table may be empty, too: then no row has a feature, and all tables gather zeros.
     """

@@ -1,4 +1,4 @@
-"""How much memory is free, and a refusal before a machine begins to swap."""
+"""Free memory, and an error before a machine begins to swap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _of_machine():
 
 
 def _of_process():
-    """What ``ulimit -v`` leaves to this process."""
+    """Return the memory that ``ulimit -v`` leaves to this process; None if unlimited or unknown."""
     try:
         import resource
 

@@ -53,7 +53,7 @@ def _address_of_yield():
 
 
 def _place(context, builder, signature, args):
-    """Where an entry of an array lies."""
+    """Return the address of an entry of an array."""
     array = context.make_array(signature.args[0])(context, builder, args[0])
     return builder.gep(array.data, [args[1]])
 
@@ -309,7 +309,7 @@ def _zeros_like(array):
 
 
 def _node_ends(problem):
-    """Where the nodes of samples begin: for structures that choose among items, the items."""
+    """Return the offsets of nodes, or of items for structures that choose among items."""
     return getattr(problem, "item_ptr", problem.label_ptr)
 
 
@@ -322,13 +322,13 @@ def split_samples(problem, n_pieces):
 
 
 def useful_threads(problem):
-    """How many threads a pass over samples can use: by the data alone."""
+    """Return the number of threads that a pass over samples can use, from the data alone."""
     n_samples = problem.label_ptr.size - 1
     return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
 
 
 def effective_threads(n_jobs):
-    """How many threads `n_jobs` stands for here."""
+    """Return the number of threads that `n_jobs` stands for here."""
     backend, _ = get_active_backend()
     # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
     if type(backend).__module__ == "joblib._parallel_backends":
@@ -341,7 +341,7 @@ def effective_threads(n_jobs):
 
 
 def count_threads(problem, n_jobs):
-    """How many threads a pass over samples is to have; one where kernels cannot meet."""
+    """Return the number of threads for a pass over samples; 1 where kernels cannot synchronise."""
     useful = 1 if JIT_IS_DISABLED else useful_threads(problem)
     return min(effective_threads(n_jobs), useful) if useful > 1 else 1
 

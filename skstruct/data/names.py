@@ -127,7 +127,7 @@ class JoinedNames(FeatureNames):
 
 
 def as_names(names: Any, n_columns: int, where: str) -> FeatureNames | None:
-    """What somebody gave as names of columns."""
+    """Return the given names of columns as :class:`FeatureNames`, or None if there are none."""
     if names is None:
         return None
     if not isinstance(names, FeatureNames):

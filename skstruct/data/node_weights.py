@@ -55,7 +55,7 @@ def read_sequence_weights(node_weight, offsets: np.ndarray) -> np.ndarray:
 
 
 def is_flat(values) -> bool:
-    """Whether these are numbers, rather than arrays of numbers."""
+    """Return whether these are numbers, rather than arrays of numbers."""
     if getattr(getattr(values, "dtype", None), "kind", "O") in "buif":
         return values.ndim == 1
     return isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], Number)

@@ -151,7 +151,7 @@ class RaggedArray:
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each sample begins, and the end: a read-only array of int64."""
+        """Offsets of the samples, the end included: a read-only array of int64."""
         return self._offsets
 
     def __reduce__(self):

@@ -191,7 +191,7 @@ def write_tree(path: Path, tree: Any) -> None:
 
 
 def read_tree(path: Path, like: Any) -> Any:
-    """What :func:`write_tree` wrote, if it is of the kind of other nested tuples."""
+    """Read the arrays that :func:`write_tree` wrote, if their types are those of `like`."""
     arrays = []
     with open(path, "rb") as file:
         checked = Checked(file)
@@ -209,7 +209,7 @@ def read_tree(path: Path, like: Any) -> Any:
 
 
 def is_sound_tree(path: Path) -> bool:
-    """Whether a file can be read, and has the checksum that it ends with."""
+    """Return whether a file can be read and ends with its checksum."""
     try:
         size = path.stat().st_size - _SUM
         with open(path, "rb") as file:
@@ -221,7 +221,7 @@ def is_sound_tree(path: Path) -> bool:
 
 
 def sealed(content: dict) -> dict:
-    """What goes into JSON, with its own checksum."""
+    """Return content for JSON, with its own checksum."""
     named = {name: content[name] for name in sorted(content) if name != "checksum"}
     text = json.dumps(named).encode("ascii")
     return content | {"checksum": hashlib.blake2b(text, digest_size=_SUM).hexdigest()}
@@ -251,7 +251,7 @@ def _process(pid):
 
 
 def _is_hidden(pid):
-    """Whether a process of another user runs: /proc may be mounted without those."""
+    """Return whether a process of another user runs: /proc may be mounted without those."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -268,7 +268,7 @@ def own(folder: Path) -> None:
 
 
 def is_left(folder: Path) -> bool:
-    """Whether the process that made a folder is known to be gone."""
+    """Return whether the process that made a folder is known to have ended."""
     try:
         owner = json.loads((folder / _NAME).read_bytes())
         pid = owner[2]

@@ -13,7 +13,7 @@ _EXACT = 2**53
 
 
 def family(kind: type) -> str | None:
-    """What values of this Python type are, or None if they are no labels."""
+    """Return the family of labels that a Python type belongs to, or None if there is none."""
     if issubclass(kind, str):
         return "strings"
     if issubclass(kind, bytes):

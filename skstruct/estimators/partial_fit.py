@@ -29,7 +29,7 @@ _ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...]
 
 
 class _Known(NamedTuple):
-    """What is known of a stream before a batch is read."""
+    """Facts about a stream that are known before a batch is read."""
 
     graph: Any
     # None where the labels of the batch tell them.

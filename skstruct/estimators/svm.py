@@ -1,4 +1,4 @@
-"""What all structural SVMs share."""
+"""Base class of all structural SVMs."""
 
 from __future__ import annotations
 

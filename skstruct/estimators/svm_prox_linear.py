@@ -302,7 +302,7 @@ class ProxLinearSSVM(StructuralSVM):
         return MappedProblem(problem, shapes, score_map, rows, ptr)
 
     def _row_ptr(self, samples):
-        """Where the rows of each sample begin."""
+        """Return the offsets of the rows of each sample."""
         if self.graph_.is_table:
             return np.arange(samples.features.shape[0] + 1)
         return getattr(samples, "item_ptr", samples.offsets)

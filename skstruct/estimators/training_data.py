@@ -1,4 +1,4 @@
-"""What a fit makes of X, y and weights: packed samples, codes of labels, factors on losses."""
+"""Training data from X, y and weights: packed samples, codes of labels, factors on losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .partial_labels import ImputedLabels, allowed_mask
 
 
 class TrainingData(NamedTuple):
-    """What a solver needs, packed."""
+    """Packed input of a solver."""
 
     # The samples of nonzero weight, as the structure packs them.
     samples: Any

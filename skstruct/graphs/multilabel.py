@@ -789,7 +789,7 @@ class MultiLabel(Graph):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
     ) -> np.ndarray:
-        """What each label adds, given the other predictions; positive where it raises the score."""
+        """Return each label's gain in score from being on, given the other predictions."""
         if not len(self.edges_):
             return scores
         scores, on = scores.copy(), estimator.predict(X)

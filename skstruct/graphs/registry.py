@@ -36,7 +36,7 @@ def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
 
 
 def wrong_graph(graph: Any) -> str:
-    """What is wrong with the parameter ``graph`` of an estimator."""
+    """Return why the parameter ``graph`` of an estimator is invalid, or "" if it is valid."""
     if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
         return ""
     hint = "."
@@ -53,7 +53,7 @@ def wrong_graph(graph: Any) -> str:
 
 
 def known_kind(graph: Any) -> Any:
-    """What has the attributes of the structure that `graph` stands for, before there are data."""
+    """Return the structure that `graph` stands for, or its class; None where the data decide."""
     if isinstance(graph, Graph):
         return graph
     return _NAMED.get(graph) if isinstance(graph, str) else None

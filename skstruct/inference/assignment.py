@@ -52,7 +52,7 @@ def assignment_work(n_sources, n_targets):
 
 
 class Side(NamedTuple):
-    """What :func:`augment` reads of one side of an assignment."""
+    """One side of an assignment, as :func:`augment` reads it."""
 
     # How many vertices, and how far apart their scores are.
     size: int
@@ -67,7 +67,7 @@ class Side(NamedTuple):
 
 @inner_kernel
 def count_above(scores, at, price, size, limit):
-    """How many ``scores[at + j] - price[j]`` are above a limit, as a float: such sums vectorise."""
+    """Count the ``scores[at + j] - price[j]`` above a limit, as a float: such sums vectorise."""
     count = 0.0
     for j in range(size):
         count += 1.0 if scores[at + j] - price[j] > limit else 0.0
@@ -361,7 +361,7 @@ def _keep_links(scores, n, m, mate, taken, u, v, alone, margin, near):
 
 @inner_kernel
 def _are_satisfied(sources, targets, kept):
-    """Whether the links that were kept are the best ones."""
+    """Return whether the links that were kept are optimal."""
     for i in range(sources.size):
         if sources.price[i] == math.inf:
             return False
@@ -625,7 +625,7 @@ def _marginals(value, scores, near, far, alone, kept, best, detour):
 
 @inner_kernel
 def _exchanges(scores, near, far, alone, kept, detour):
-    """What it costs that a near vertex takes the place of another; place n is to stay alone."""
+    """Write the costs of near vertices taking each other's places; place n is to be unlinked."""
     n, u, price = near.size, near.price, far.price
     for k in range(n):
         row = k * (n + 1)

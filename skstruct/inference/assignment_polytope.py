@@ -159,7 +159,7 @@ def violation(size, low, dual, slope):
 
 @inner_kernel
 def _find_room(k, size, alone, m, partner, sums, mu, work):
-    """Where a path of changes from vertex k of the side that is linked may end, -1: nowhere.
+    """Return the end of a path of changes from vertex k of the side that is linked, -1 if none.
 
     Each vertex takes more of its partner, at the cost of another that has some of that one.
     """
@@ -250,7 +250,7 @@ def _into_polytope(n, m, null, alone, match, mate, mu, work):
 
 @inner_kernel
 def nothing(n, m, value, mu):
-    """Where there is no assignment."""
+    """Write zeros and return `value`, where there is no assignment."""
     for q in range(n * m):
         mu[q] = 0.0
     return value

@@ -78,7 +78,7 @@ class _Work(NamedTuple):
 
 @inner_kernel
 def _is_before(w, rule, limit, a, b):
-    """Whether vertex a goes before b, by the keys that the heap holds."""
+    """Return whether vertex a precedes b, by the keys that the heap holds."""
     over_a, over_b = w.held_cost[a] > limit, w.held_cost[b] > limit
     if over_a != over_b:
         return over_b

@@ -130,7 +130,7 @@ def find_slots(dim_ptr, dim, parent, slot, is_first, slot_of, slot_head, slot_ne
 
 @kernel
 def inputs(scope_ptr, scope, n_states, plan, factors, slots, position):
-    """What goes into the buckets: sources, levels, forms and steps."""
+    """Write the inputs of the buckets: sources, levels, forms and steps."""
     factor_ptr, factor = factors
     slot_of, slot_head, slot_next = slots
     dim_ptr, dim, step = plan.dim_ptr, plan.dim, plan.step

@@ -119,7 +119,7 @@ def grow(v, begin, network, forest):
 
 @inner_kernel
 def _bottleneck(a, network, forest):
-    """What can flow along the path through arc `a`."""
+    """Return the flow that the path through arc `a` can carry."""
     head, sister, cap, excess = network.head, network.sister, network.cap, network.excess
     node = forest.node
     flow = cap[a]
@@ -494,5 +494,5 @@ def max_flow(n, network, forest):
 
 @inner_kernel
 def in_source_side(v, forest):
-    """Whether a node is in the smallest source side of a minimum cut."""
+    """Return whether a node is in the smallest source side of a minimum cut."""
     return forest.node[WIDTH * v + TREE] & WHICH == SOURCE

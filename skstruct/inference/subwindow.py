@@ -302,7 +302,7 @@ def _copy(source, target):
 
 @inner_kernel
 def _before(frontier, p, top, age):
-    """Whether what is at position p of the heap comes before another set."""
+    """Return whether the set at position p of the heap precedes another one."""
     bounds = frontier.bounds
     return bounds[p] > top or (bounds[p] == top and frontier.ages[p] > age)
 

@@ -13,7 +13,7 @@ from .verbs import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):
-    """What labels forbid, of all samples."""
+    """Parts that labels forbid, of all samples."""
 
     # (n_parts,): 1 for parts that no labelling has which fits the labels.
     forbidden: np.ndarray
@@ -72,7 +72,7 @@ def forbidden_parts(problem, w, start, stop, theta, out):
 
 
 def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
-    """What labels forbid."""
+    """Find the parts that labels forbid."""
     forbidden = np.zeros(clamped.part_ptr[-1], dtype=np.uint8)
     theta = np.empty(max(longest_item(clamped.part_ptr), 1))
     forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, theta, forbidden)

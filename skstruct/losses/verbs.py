@@ -298,7 +298,7 @@ def private_loss(loss):
 
 
 def is_convex(loss) -> bool:
-    """Whether a loss is convex in the potentials, so that it has dual bounds."""
+    """Return whether a loss is convex in the potentials, so that it has dual bounds."""
     return getattr(loss, "convex", True)
 
 

@@ -109,7 +109,7 @@ def feature_names():
 
 
 def find_pairs(keys, source, target, width):
-    """Where the pairs of two sentences are in a table of pairs."""
+    """Return the positions of the pairs of two sentences in a table of pairs, -1 if unknown."""
     wanted = source[:, None] * width + target
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     known = (source >= 0)[:, None] & (target >= 0) & (keys[at] == wanted)
@@ -160,7 +160,7 @@ def _log(t):
 
 
 def _excess(values):
-    """How much larger an entry is than the others in its row and its column."""
+    """Return the excess of each entry over the others in its row and its column."""
     out = values.copy()
     for axis in (0, 1):
         if values.shape[axis] > 1:
@@ -264,7 +264,7 @@ class Corpus(NamedTuple):
 
 
 class Translations(NamedTuple):
-    """What parallel text tells of pairs of words."""
+    """Statistics of pairs of words in parallel text."""
 
     # (n_pairs,): Pairs that occur together, ``source * n_target_words + target``, in order.
     keys: np.ndarray

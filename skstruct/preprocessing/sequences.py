@@ -316,7 +316,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         return reader.read(self._sequences(X, True), lengths), lengths, vector_lengths
 
     def _count_part(self, X):
-        """What a part of the training sequences has: see :func:`fit_vectorizer`."""
+        """Count the names in a part of the training sequences: see :func:`fit_vectorizer`."""
         tokens, _, vector_lengths = self._training_tokens(X)
         if self.hashing:  # nothing is learned but that all can be read
             for token in tokens:

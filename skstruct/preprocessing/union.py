@@ -31,7 +31,7 @@ from .ragged_transformer import RaggedTransformer, joined_names, output_names
 
 
 class Block(NamedTuple):
-    """What one member put out, packed."""
+    """Packed output of one member."""
 
     name: str
     features: np.ndarray | sparse.csr_matrix
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What fit found out of one member: shapes and kinds of its output, without rows."""
+    """Shapes and kinds of one member's output as fit found them, without rows."""
 
     features: np.ndarray | sparse.csr_matrix
     edge_features: np.ndarray | sparse.csr_matrix | None

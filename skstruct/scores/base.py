@@ -1,4 +1,4 @@
-"""What a score map is: scores of rows, and products with their Jacobian."""
+"""Interface of score maps: scores of rows, and products with their Jacobian."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Linearisation:
         self.scores = np.array(score_map.scores(params, rows)) if scores is None else scores
 
     def jvp(self, tangent: np.ndarray) -> np.ndarray:
-        """How the scores change along a direction of the parameters.
+        """Return the change of the scores along a direction of the parameters.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class ScoreMap(BaseEstimator, ABC):
 
     @abstractmethod
     def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
-        """How the scores change along a direction of the parameters.
+        """Return the change of the scores along a direction of the parameters.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class HiddenLayerMap(ScoreMap):
 
     @abstractmethod
     def _lift(self, rows: Any) -> Any:
-        """What the units of each place see: (n_rows * places, lifted)."""
+        """Return the inputs of the units of each place: (n_rows * places, lifted)."""
 
     def initialise(
         self,

@@ -247,7 +247,7 @@ def pack_shards(
 
 
 class _Columns(BaseEstimator):
-    """What `read_X` takes for an estimator: it has the numbers and names of columns."""
+    """Estimator for `read_X`: it has the numbers and names of columns."""
 
 
 _Columns.__name__ = "pack_shards"

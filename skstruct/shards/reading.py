@@ -27,7 +27,7 @@ _PARTS = ("data", "indices", "indptr")
 
 
 def _is_field(value):
-    """Whether this is a field of packed samples, not a tuple of them."""
+    """Return whether a value is a field of packed samples, not a tuple of them."""
     return not hasattr(value, "_fields")
 
 
@@ -237,7 +237,7 @@ def _known(name):
 
 
 def describe(graph: Graph) -> dict:
-    """What a manifest says of a structure."""
+    """Return the entry of a structure in a manifest."""
     name = type(graph).__name__
     if _known(name) is not type(graph):
         return {"name": f"{type(graph).__module__}.{type(graph).__qualname__}"}
@@ -474,7 +474,7 @@ class Shards:
         return readable(columns, columns.dtype)
 
     def label_weights(self) -> np.ndarray:
-        """How often each label occurs, by the weights of the samples; reads labels, no features.
+        """Return the weighted number of nodes of each label; reads labels, no features.
 
         Returns
         -------
@@ -660,7 +660,7 @@ def _known_manifest(folder, fingerprint):
 
 
 def _reopened(folder, fingerprint, graph):
-    """What a pickle stands for."""
+    """Return the shards that a pickle refers to."""
     shards = Shards.__new__(Shards)
     shards.folder = folder
     shards._take(_known_manifest(folder, fingerprint), graph)

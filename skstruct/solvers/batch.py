@@ -40,13 +40,13 @@ _LEAST, _MOST = 8, 256
 
 
 def block_size(problem) -> int:
-    """How many samples threads work on together: by the data alone."""
+    """Return the number of samples that threads process together, from the data alone."""
     mean = max(int(problem.part_ptr[-1]) // max(problem.part_ptr.size - 1, 1), 1)
     return min(max(_PARTS_A_BLOCK // mean, _LEAST), _MOST)
 
 
 class Worker:
-    """What one thread has of its own."""
+    """Loss, problem and scratch of one thread."""
 
     def __init__(self, loss, problem):
         self.loss, self.problem = loss, problem

@@ -88,7 +88,7 @@ class Catalyst:
         return self.lam / (self.lam + self.kappa) if self.lam + self.kappa > 0 else 1.0
 
     def first(self, k):
-        """Where the inner solver starts."""
+        """Return the weights from which the inner solver starts."""
         if self.options.warm_start == "previous" or self.options.variant == "svrg":
             return self.previous
         if self.options.warm_start == "extrapolation" and k > 1:
@@ -147,7 +147,7 @@ SNAPSHOT, STEP = 0, 1
 
 
 class Snapshot(NamedTuple):
-    """What SVRG keeps of its reference point."""
+    """Residuals and totals at the reference point of SVRG."""
 
     # (n_parts,): Residual of every sample there.
     residuals: np.ndarray
@@ -159,7 +159,7 @@ class Snapshot(NamedTuple):
 
 
 class SVRGOptions(NamedTuple):
-    """What a pass is to do."""
+    """Options of a pass."""
 
     # ``SNAPSHOT``: store the residuals at `w` and put their mean gradient into ``d``, which is 0
     # before. ``STEP``: SVRG steps with ``d`` fixed.
@@ -175,7 +175,7 @@ class SVRGOptions(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """What threads tell each other of a block of a snapshot."""
+    """Data that threads exchange about a block of a snapshot."""
 
     # (1,): How many of the block's samples have been taken.
     counters: np.ndarray

@@ -63,7 +63,7 @@ class Ridge(DualMixture):
     """``lam/2 |w|^2``, over all weights or those of a cone, and the best lower bound met."""
 
     def first_weight(self, spread: float, loss: float) -> float:
-        """How much the centre weighs at first, so that both blocks have about as far to go."""
+        """Return the initial weight of the centre: both blocks are to have about as far to go."""
         return self._lam * spread / loss if loss > 0.0 < spread else self._lam
 
     def next_weight(self, weight: float, total: float) -> float:
@@ -252,7 +252,7 @@ class Extragradient(Method):
         self.regulariser.settle(w)
 
     def _visit(self, part, w):
-        """What one thread does with a range of samples."""
+        """Return the function that one thread applies to a range of samples."""
         scratch = make_scratch(part)
         own = private_loss(self.loss), part, w, self.sample_weight
         augmented = np.empty_like(scratch.theta)

@@ -32,7 +32,7 @@ _MANY = 1 << 15
 
 
 def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
-    """What begins: with an L1 penalty proximal SAG.
+    """Return the method to begin with: with an L1 penalty, proximal SAG.
 
     Without, OEG, where sparse features have many weights, nothing is known to start from, and
     memory has room for its two numbers a part; else SAG.
@@ -66,7 +66,7 @@ def late(tol: float, early: StoredMixtures) -> Method | None:
 
 
 def is_slow(gaps, tol: float, cost: float) -> bool:
-    """Whether an early method, as its gap falls, is slower than L-BFGS.
+    """Return whether an early method, as its gap falls, is slower than L-BFGS.
 
     `cost` is that of an iteration of L-BFGS, in passes.
     """

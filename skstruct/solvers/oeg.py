@@ -39,7 +39,7 @@ _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 
 
 class OEGState(NamedTuple):
-    """What OEG remembers between epochs."""
+    """State of OEG between epochs."""
 
     # (n_parts,): Potentials of every sample.
     phi: np.ndarray
@@ -138,7 +138,7 @@ def _take(problem, i, term, rate, weight, options, state, buffers, w):
 
 @inner_kernel(inline=True)
 def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers, labels):
-    """How far the stored mixture is from that of the weights, before the step of the last try.
+    """Return the divergence of the stored mixture from the weights', before the last trial step.
 
     Where the mixture is close to one labelling its slope tells too little.
     """

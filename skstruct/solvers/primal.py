@@ -151,7 +151,7 @@ class Best:
 
 
 class Uncertified(NamedTuple):
-    """What is known of weights without a dual bound."""
+    """Objective and stopping measure of weights without a dual bound."""
 
     # Fields of the history, the objective among them.
     record: dict[str, float]

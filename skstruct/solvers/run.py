@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """What the clock shows."""
+        """Elapsed time of the run."""
         return self._before + (0.0 if self._since is None else time.perf_counter() - self._since)
 
     @contextmanager
@@ -115,7 +115,7 @@ class Progress:
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback has asked for the end of the run."""
+        """True if a callback has requested the end of the run."""
         return self._stopped or self.pieces.stopped
 
     def _work(self, n_oracle, n_forward):
@@ -171,7 +171,7 @@ class Method(ABC):
         """Measure the present weights: sets ``certificate``."""
 
     def reached(self, tol: float) -> bool:
-        """Whether the present weights are known to be good enough."""
+        """Return whether the present weights are certified to the tolerance."""
         return self.certificate is not None and self.certificate.relative <= tol
 
     @abstractmethod
@@ -187,7 +187,7 @@ class Method(ABC):
         """The present weights, in arrays that nobody else holds."""
 
     def solution(self) -> Weights:
-        """What the run returns: the weights that ``certificate`` is about."""
+        """Return the weights that ``certificate`` is about, the result of the run."""
         return self.weights()
 
     def published(self) -> dict[str, float]:
@@ -195,7 +195,7 @@ class Method(ABC):
         return {}
 
     def remedy(self) -> str:
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         return REMEDY
 
 

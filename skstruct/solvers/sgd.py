@@ -155,7 +155,7 @@ _FIRST_RATE, _FACTOR, _MOST_TRIES = 0.1, 2.0, 40
 
 
 class StreamState(NamedTuple):
-    """Where a stream has come to."""
+    """State of a stream."""
 
     # The weights after the last step.
     iterate: Weights

@@ -129,7 +129,7 @@ class Batch(NamedTuple):
         return Weights(node, table)
 
     def shares(self) -> np.ndarray:
-        """What the loss of each sample counts."""
+        """Return the weight of the loss of each sample."""
         n = self.layout.n_samples
         by = {"mean": n, "token_mean": int(self.layout.offsets[-1])}
         return np.full(n, 1.0 / by.get(self.reduction, 1))

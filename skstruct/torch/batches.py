@@ -14,7 +14,7 @@ _LARGEST_SCORE = 1e300  # as in skstruct.solvers.passes
 
 
 class Layout(NamedTuple):
-    """Where the samples of a batch lie."""
+    """Layout of the samples of a batch."""
 
     # (n_samples + 1,): Where the rows of each sample begin when they are packed.
     offsets: np.ndarray

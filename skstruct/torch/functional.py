@@ -47,7 +47,7 @@ def _not_traced(function):
 
 
 class _Request:
-    """What all functions of this file have in common: arguments, checked and packed."""
+    """Arguments that all functions of this file share, checked and packed."""
 
     def __init__(self, scores, pair, lengths, mask, graph, structure, start, stop, batch_first):
         check_scores(scores, "scores", (2, 3))

@@ -35,7 +35,7 @@ _MOST_FLOATS = 1 << 25
 
 
 class Room(NamedTuple):
-    """What one thread writes to."""
+    """Output arrays of one thread."""
 
     # The problem's.
     work: tuple
@@ -109,7 +109,7 @@ def resolve(graph: Any) -> Graph:
 
 
 def is_plain_chain(graph: Graph) -> bool:
-    """Whether a problem needs no more than lengths."""
+    """Return whether the problem of a structure needs no more than lengths."""
     return type(graph) is Chain and not graph.edge_features
 
 
@@ -199,7 +199,7 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
 
 
 def _allowed_ends(mask, offsets, n_labels):
-    """Which labels each node may have; no rows if all."""
+    """Return a mask of the labels that each node may have; no rows if all are allowed."""
     if not mask.bounds_ends:
         return np.empty((0, n_labels), dtype=np.uint8)
     allowed = np.ones((offsets[-1], n_labels), dtype=np.uint8)

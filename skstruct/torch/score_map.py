@@ -127,7 +127,7 @@ class ModuleMap(ScoreMap):
         return [slice(at, at + size) for at in range(0, n_rows, size)] or [slice(0, 0)]
 
     def scores(self, params: np.ndarray, rows: Any) -> np.ndarray:
-        """What the module returns."""
+        """Return the output of the module."""
         params = self._tensor(params)
         with torch.no_grad():
             found = [

@@ -38,7 +38,7 @@ def _user():
 
 
 def _is_safe(status, owners):
-    """Whether only `owners` can have written what has this status."""
+    """Return whether only `owners` can have written a file of this status."""
     if _user() is None:
         return True
     return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

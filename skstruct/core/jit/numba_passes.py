@@ -19,7 +19,7 @@ class _Block(ir.Block):
 
 
 class _Worker(InlineWorker):
-    """What pastes kernels, whose own passes are fewer."""
+    """Inliner of kernels, which runs fewer passes on them."""
 
     def run_untyped_passes(self, func, enable_ssa=False):
         define = self._compiler_pipeline
@@ -60,7 +60,7 @@ _PLAIN = types.Number, types.Boolean, types.Array, types.SliceType
 
 
 def _is_plain(kind):
-    """Whether an operator's result depends on this type alone, and not on what is compiled."""
+    """Return whether an operator's result depends on this type alone, not on what is compiled."""
     if isinstance(kind, types.BaseTuple):
         return all(map(_is_plain, kind))
     return isinstance(kind, _PLAIN)

@@ -1,4 +1,4 @@
-"""What numba does not promise to keep, each use with a plain fallback.
+"""Internals of numba, which may change, each with a plain fallback.
 
 How kernels are compiled is in :mod:`skstruct.core.jit.compilers`, how they take NamedTuples in
 :mod:`skstruct.core.jit.references`; no other file uses such things.
@@ -134,7 +134,7 @@ def _no_collections():
 
 
 class _Compiling(threading.local):
-    """What a thread has spent on compiling."""
+    """Time that a thread has spent compiling."""
 
     seconds, depth = 0.0, 0
 
@@ -236,7 +236,7 @@ def _compiles(announce):
 
 
 def _in_script(path):
-    """What the script that runs calls so."""
+    """Return the object at this dotted path in the script that runs."""
     return attrgetter(path)(sys.modules["__main__"])
 
 
@@ -257,7 +257,7 @@ def _dumps(obj):
 
 
 class DiskCache:
-    """What a dispatcher asks of its cache, on a :class:`~skstruct.core.jit.cache.Store`.
+    """Cache of a dispatcher, on a :class:`~skstruct.core.jit.cache.Store`.
 
     Numba's own names its files by counting, in an index that two processes can write at once, and
     ends the process when a file is damaged.

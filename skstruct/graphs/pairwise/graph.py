@@ -34,7 +34,7 @@ def check_interactions(interactions: str) -> None:
 
 
 def attraction(interactions: str) -> np.ndarray:
-    """How much a table of two labels favours equal ones, as a linear form of its entries."""
+    """Return the attraction (preference for equal labels) as a linear form of a table's entries."""
     columns = pair_columns(interactions, 2)
     coefficients = np.zeros(columns.max() + 1)
     for column, sign in zip(columns.flat, (1.0, -1.0, -1.0, 1.0), strict=True):
@@ -380,7 +380,7 @@ class Pairwise(PairwiseGraph):
         return samples, y
 
     def _check_counts(self, estimator, samples, reset):
-        """What edge features scale must stay attractive."""
+        """Refuse negative edge features where tables must stay attractive."""
         super()._check_counts(estimator, samples, reset)
         rows = samples.edge_features
         if not self.attractive or rows is None:
@@ -450,7 +450,7 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """What the types of edges are called in tables and pictures.
+        """Return the names of the types of edges in tables and pictures.
 
         Returns
         -------
@@ -472,7 +472,7 @@ class Pairwise(PairwiseGraph):
         return [f"type {t}" for t in range(self._n_types())]
 
     def edge_feature_names(self) -> list[str] | None:
-        """What edge features are called that the structure has made.
+        """Return the names of the edge features that the structure has made.
 
         Returns
         -------

@@ -126,7 +126,7 @@ def _load(problem, i, theta, temperature):
 
 @inner_kernel
 def _buckets_of(problem, i):
-    """Where the buckets of sample i begin and end."""
+    """Return the first bucket of sample i, and the end of its buckets."""
     plans = problem.own.inference
     p = plans.plan[i]
     return plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
@@ -305,7 +305,7 @@ def _graph_of(samples, i):
 
 
 def _distinct(samples):
-    """Which of the different graphs each sample is, and a sample of each."""
+    """Return the index of each sample's graph among the distinct ones, and a sample of each."""
     known, where = {}, []
     plan = np.empty(len(samples.lengths), dtype=np.int64)
     for i in range(len(plan)):

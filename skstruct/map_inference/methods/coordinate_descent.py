@@ -22,7 +22,7 @@ _LOWEST = -1e300
 
 @inner_kernel
 def _is_plain_pair(p, q):
-    """Whether a region is a pairwise factor that is in no other."""
+    """Return whether a region is a pairwise factor that is in no other."""
     arity = p.scope_ptr[q + 1] - p.scope_ptr[q]
     return p.kind[q] <= POTTS and arity == 2 and p.parent_ptr[q + 1] == p.parent_ptr[q]
 

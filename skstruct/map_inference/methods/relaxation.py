@@ -1,4 +1,4 @@
-"""What all relaxations share: bounds and labels of messages, smoothed duals, and the loop."""
+"""Base of all relaxations: bounds and labels of messages, smoothed duals, and the loop."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ _ALWAYS, _THEN_EVERY, _NEXT_IMPROVEMENT = 20, 5, 1.3
 
 
 class Report(NamedTuple):
-    """What a method knows of its own objective."""
+    """Report of a method on its own objective."""
 
     # Its value.
     objective: float
@@ -297,7 +297,7 @@ class Method(ABC):
         return float(totals[0])
 
     def report(self, maxima):
-        """What is known after a bound was evaluated, a :class:`Report`; `maxima` without offset."""
+        """Return a :class:`Report` after a bound was evaluated; `maxima` is without offset."""
         return Report(self.regions.offset + maxima)
 
     def labellings(self):

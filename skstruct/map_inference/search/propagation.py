@@ -43,7 +43,7 @@ class Network(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a search stands."""
+    """State of a search."""
 
     # Unary costs, then the shifts: a function costs its table minus its slots' shifts.
     cost: np.ndarray
@@ -622,7 +622,7 @@ def _star_totals(w, s, i, width, begin, end):
 
 @inner_kernel
 def _is_free(w, s, i, value, width):
-    """Whether a label of variable i costs nothing with all that is around it."""
+    """Return whether a label of variable i costs nothing, all functions around it included."""
     first = w.state_ptr[i]
     if value < 0 or s.position[first + value] >= s.size[i]:
         return False

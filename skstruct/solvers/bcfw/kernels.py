@@ -129,7 +129,7 @@ def slot_of(problem, i, state, labels):
 
 @inner_kernel(inline=True)
 def _pair(a, b):
-    """Where the inner product of two slots is kept."""
+    """Return the index of the inner product of two slots."""
     return a * (a + 1) // 2 + b if a > b else b * (b + 1) // 2 + a
 
 
@@ -361,7 +361,7 @@ def bcfw_epoch(
 
 @kernel
 def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
-    """What a dual point implies for the present problem, from samples `start` to `stop`.
+    """Compute what a dual point implies for the present problem, for samples `start` to `stop`.
 
     ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses and inner products of
     the cached labellings. Of the dual point's own loss it counts what these explain: no more than

@@ -71,7 +71,7 @@ def new_points(problem, n_cached, trial):
 
 @inner_kernel
 def _is_slot(points, i, c, mu, size):
-    """Whether slot c holds the point `mu`."""
+    """Return whether slot c holds the point `mu`."""
     q, first = 0, points.ptr[i]
     for k in range(first, first + points.sizes[i, c]):
         while q < size and mu[q] == 0.0:

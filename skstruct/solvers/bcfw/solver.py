@@ -247,7 +247,7 @@ def _room(problem, n_cached):
 
 
 class BCFWChoices(NamedTuple):
-    """How samples are visited."""
+    """Options of the visits to samples."""
 
     # "permutation", "uniform" or "gap".
     sampling: str

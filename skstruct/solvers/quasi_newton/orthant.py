@@ -161,7 +161,7 @@ class SparseOrthantWise(Method):
             self.stalled = self._inner.stalled
 
     def due(self, k, tol):
-        """Where the gap among the rows that are there is small enough."""
+        """Return whether the gap over the rows that are included is small enough."""
         return self.stalled or self._inner is None or self._inner.certificate.relative <= tol
 
     def certify(self):
@@ -198,5 +198,5 @@ class SparseOrthantWise(Method):
         return found
 
     def remedy(self):
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         return self._inner.remedy()

@@ -46,7 +46,7 @@ _LEAST, _MOST = -3, 3
 
 
 class Turn(NamedTuple):
-    """What a shard is to do, beside the weights."""
+    """Task of a shard, in addition to the weights."""
 
     # The accepted rounds before.
     number: int
@@ -67,7 +67,7 @@ class Turn(NamedTuple):
 
 
 class Local(ABC):
-    """What a method does in a shard; it goes with each task, and is small."""
+    """Part of a method that runs in a shard; it is sent with each task, and is small."""
 
     @abstractmethod
     def compile(self, shard) -> None:
@@ -146,7 +146,7 @@ def passes_of_round(n_bytes: float, n_visited: float) -> float:
 
 
 def shards_of_round(n_shards: int) -> int:
-    """How many shards ascend at once: few, since the passes that are needed grow with them."""
+    """Return the number of shards that ascend at once: few, since more need more passes."""
     return min(n_shards, max(2, math.isqrt(n_shards)))
 
 
@@ -274,7 +274,7 @@ class Blocks(Method):
 
     @abstractmethod
     def is_good(self, new, loss, common, sigma):
-        """Whether a round may be kept: its weights, mean loss, and what shards had in common."""
+        """Return whether to keep a round: its weights, mean loss, and what shards had in common."""
 
     @abstractmethod
     def note(self, members, measured, is_kept):
@@ -311,12 +311,12 @@ class Blocks(Method):
         """Measure the present weights; changes nothing that later rounds depend on."""
 
     def _is_time(self, k):
-        """Whether certificates every so many passes have one after epoch k."""
+        """Return whether a certificate every so many passes is due after epoch k."""
         size = max(self.n_passes, 1)
         return k * size // self.gap_every > (k - 1) * size // self.gap_every
 
     def state(self):
-        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers |= {"certified": self.certificate is not None}
         if self.n_attempts:
@@ -324,7 +324,7 @@ class Blocks(Method):
         return numbers, self._arrays(), {}
 
     def _arrays(self):
-        """What is saved, by name."""
+        """Return the arrays to save, by name."""
         own = {name: getattr(self, name) for name in self.arrays}
         return {"node": self.w.node, "pair": self.w.pair} | own
 
@@ -389,7 +389,7 @@ class Blocks(Method):
         return self.n_oracle, 0.0
 
     def entry(self):
-        """What is known, and what has been sent."""
+        """Return the entry of the history, with what has been sent."""
         sent = {"sigma": self.sigma, "rounds": float(self.n_attempts), "bytes": self.n_bytes}
         return super().entry() | sent
 

@@ -168,7 +168,7 @@ def _locked(folder):
 
 
 def _read_state(path):
-    """What the file of a state says; raises one of the damages if it is not what was written."""
+    """Read the file of a state; raise one of the damages if it is not what was written."""
     state = json.loads(path.read_text())
     require(isinstance(state, dict) and state == sealed(state), "the checksum is wrong")
     require(all(type(state.get(n)) is kind for n, kind in _FIELDS.items()), "a field is missing")
@@ -184,7 +184,7 @@ def _read_state(path):
 
 
 def _is_earlier(path):
-    """Whether an earlier version has written a state."""
+    """Return whether an earlier version has written a state."""
     with contextlib.suppress(*_DAMAGES):
         state = json.loads(path.read_text())
         return isinstance(state, dict) and state.get("version") in range(1, _VERSION)

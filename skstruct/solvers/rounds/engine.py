@@ -191,7 +191,7 @@ class EngineGone(RuntimeError):
 
 
 def _is_one_of(error, names):
-    """Whether an error, or what it was raised from, has such a name."""
+    """Return whether an error, or one of its causes, has one of the names."""
     while error is not None:
         if any(kind.__name__ in names for kind in type(error).__mro__):
             return True
@@ -231,12 +231,12 @@ class Engine:
 
     @property
     def n_workers(self) -> int:
-        """How many tasks run at once."""
+        """Number of tasks that run at once."""
         return max(effective_n_jobs(self.n_jobs), 1)
 
     @property
     def is_local(self) -> bool:
-        """Whether all workers are on this machine."""
+        """True if all workers are on this machine."""
         return type(get_active_backend()[0]).__name__ in _HERE
 
     def map(self, function: Callable, n_tasks: int, arguments: Callable) -> Iterator:

@@ -77,7 +77,7 @@ class Mapped:
         return None if pieces.stopped else sums / self.n
 
     def state(self):
-        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         here = self._here
         pairs, constant = self._pairs.state()
         numbers = {name: getattr(self, name) for name in _NUMBERS}

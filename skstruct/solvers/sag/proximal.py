@@ -55,7 +55,7 @@ def reducible(problem) -> str | None:
 
 
 def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
-    """Which rows of the node table may matter."""
+    """Return a mask of the rows of the node table that may matter."""
     kept = node.any(axis=1)
     # Not the sizes of all at once: that is a table more.
     kept |= direction.max(axis=1, initial=0.0) > stays

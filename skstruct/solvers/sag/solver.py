@@ -88,7 +88,7 @@ GROWTH = 8.0
 
 
 def takes_single(precision, shapes, max_iter):
-    """Whether a run is to begin in single precision."""
+    """Return whether a run begins in single precision."""
     if precision == "auto":
         return math.prod(shapes[0]) >= _MANY and max_iter >= _FEWEST_PASSES
     return precision == "single"
@@ -189,7 +189,7 @@ class CertificateSchedule:
         return self._epoch >= self._next and self._optimism * estimate <= tol
 
     def measured(self, relative):
-        """What the last estimate has turned out to be."""
+        """Compare the last estimate with the measured gap, to correct later ones."""
         if 0.0 < self._estimate < np.inf:
             self._optimism = min(max(relative / self._estimate, self._least), 10.0)
         self._next = self._epoch + max(2, (self._epoch - 1) // 8)
@@ -209,7 +209,7 @@ class StoredMixtures(Method):
         self.gaps = []
 
     def due(self, k, tol):
-        """Where the estimate promises the tolerance."""
+        """Return whether the estimate promises the tolerance."""
         return self.certificate_schedule.due(self.estimate, tol)
 
     def entry(self):
@@ -439,7 +439,7 @@ class SAG(StoredMixtures):
         return plain_weights(self.w, self.shapes)
 
     def remedy(self):
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = 20.0 * self.state.lipschitz.mean() / (self.lam + self.l1)
         if self.successor is None and steepness > self.n**2:

@@ -49,7 +49,7 @@ class Sentence(NamedTuple):
     lines: list
     # Their columns.
     tokens: list
-    # Where it begins, for messages.
+    # Position of its beginning, for messages.
     place: str
     # The line without a token that ended it; None at the end of the file.
     end: str | None

@@ -71,7 +71,7 @@ def _is_closed_pipe(error):
 
 
 def _forget_output():
-    """Let what is still buffered go nowhere, or Python would complain about it at its end."""
+    """Discard buffered output, or Python would complain about it at its end."""
     if sys.stdout is None:
         return
     try:

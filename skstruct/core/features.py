@@ -79,7 +79,7 @@ def lowest_bit(typingctx, bits):
     return types.int64(types.int64), codegen
 
 
-# Who of several threads adds to which weight.
+# Division of the weights among threads that add to them.
 
 #: Classes of rows, which threads share; the last is a mask.
 ALL_CLASSES = 64
@@ -205,7 +205,7 @@ def scatter(features, t, table, start, stop, low, high, acc):
 
 @generic
 def fetch(features, t, table):
-    """Ask memory for ``table[j]`` of the features j of row t, which is to be gathered soon."""
+    """Ask memory for ``table[j]`` of the features j of row t, which will be gathered soon."""
 
 
 @generic

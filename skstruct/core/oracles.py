@@ -921,8 +921,8 @@ def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:
 def loss_is_linear(problem) -> bool:
     """Return whether the task loss is ``<l_i, mu(y)>``, as :func:`augment` defines it.
 
-    An `augment` that is inherited does not speak for a class with a `loss_augmented_max` of its
-    own: the class must then register both.
+    An inherited `augment` does not count for a class with a `loss_augmented_max` of its own: the
+    class must then register both.
     """
     for cls in type(problem).__mro__:
         if cls in augment.registry:
@@ -939,7 +939,7 @@ def require_linear_loss(problem, advice) -> None:
         raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")
 
 
-# What users get by a verb, for the message where a structure lacks it.
+# Feature that each verb provides, for the message where a structure lacks it.
 max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"

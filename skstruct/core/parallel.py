@@ -27,7 +27,7 @@ from .weights import aligned
 # Each calls the kernel with the same *team*, a few counters. Numba's parallel loops are not used:
 # their threads are shared by the process, and two fits at once would need them at the same time.
 
-#: What :func:`meet` says: go on; be the one to do what one does for all, then :func:`open_gate`;
+#: Results of :func:`meet`: go on; do alone what one thread does for all, then :func:`open_gate`;
 #: or leave the kernel, since another thread failed.
 GO, LEAD, LEAVE = range(3)
 #: The team of one thread.
@@ -170,7 +170,7 @@ class Crew:
     SECONDS, ENOUGH, FEWER = 0.2, 0.75, (4, 64)
 
     def __init__(self, n_threads: int):
-        #: How many there are at present.
+        #: Present number of threads.
         self.size = self._most = n_threads
         self._busy = self._elapsed = 0.0
         self._left, self._patience = 0, self.FEWER[0]
@@ -216,7 +216,7 @@ class Pieces:
     done. A pass must give the same result wherever it is cut.
     """
 
-    #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
+    #: Target seconds of a call; the first one, whose speed is not known, visits so many samples.
     SECONDS, FIRST = 0.5, 1
 
     def __init__(self, after_piece: Callable[[float], bool] | None = None):

@@ -106,7 +106,7 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
         raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
     try:
         n_axes = np.ndim(y)
-    except ValueError:  # single labels beside others, of which as_labels tells
+    except ValueError:  # single labels among others, of which as_labels tells
         n_axes = 1
     labels = as_labels(y if n_axes == 1 else column_or_1d(y, warn=True), name, "sample {}".format)
     if labels.size != n_samples:

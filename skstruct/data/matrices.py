@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 _DATES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
-#: What to do with words, for messages.
+#: Advice about words, for messages.
 VECTORISE = (
     "words and feature dicts become numbers first, for instance with "
     "make_pipeline(SequenceVectorizer(), SAGCRF()) or a TemplateVectorizer"
@@ -207,7 +207,7 @@ def numeric(values, where: str) -> np.ndarray:
     kinds = set(map(type, objects))
     if kind == "c":
         raise ValueError(f"Complex data not supported: {where}")
-    if kind in "mM" or any(issubclass(own, _DATES) for own in kinds):  # in a unit nobody chose
+    if kind in "mM" or any(issubclass(own, _DATES) for own in kinds):  # in an arbitrary unit
         raise ValueError(
             f"{where} is not numeric: it holds dates or durations; make numbers of them first, for "
             "instance days since a day of your choice"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
-# Names that are positions: what scikit-learn calls columns that nobody has named.
+# Names that are positions: scikit-learn's names of unnamed columns.
 _POSITIONS = "x{}"
 
 

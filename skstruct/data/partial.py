@@ -157,7 +157,7 @@ class _Reader:
         found = next((v for item in samples for v in _leaves(item) if not _is_missing(v)), None)
         if found is None:
             raise ValueError(f"{self.name} has no labels: all nodes are missing")
-        #: Any label that occurs, to stand where there is none.
+        #: Any label that occurs, a placeholder for missing ones.
         self.fill = sorted(found, key=repr)[0] if isinstance(found, Set) else found
 
     def read(self, item, where, first):

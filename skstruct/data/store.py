@@ -19,7 +19,7 @@ from ..core.tree import tree_leaves, tree_like
 
 _PIECE = 1 << 22  # bytes read at once
 _SUM = 16  # bytes of a checksum
-# What reading raises if an array is damaged or larger than memory.
+# Exceptions of reading an array that is damaged or larger than memory.
 _UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
 
 
@@ -79,7 +79,7 @@ def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
 
 
 def remove_parts(folder: Path, pattern: str) -> None:
-    """Delete what processes that were killed have left of lasting files: nobody has it locked."""
+    """Delete partial files of processes that were killed: those that no process has locked."""
     for part in folder.glob(f"{pattern}.*-*.part"):
         with contextlib.suppress(OSError), part.open("rb") as file:
             if lock(file.fileno()):

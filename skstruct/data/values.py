@@ -22,7 +22,7 @@ def family(kind: type) -> str | None:
 
 
 def _refuse_mixtures(values, kinds, name, place):
-    """Refuse elements that NumPy would turn into labels which nobody gave."""
+    """Refuse elements that NumPy would turn into other labels than those given."""
     families = {family(kind) for kind in kinds}
     if len(families) < 2 and None not in families:
         return

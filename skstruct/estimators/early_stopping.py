@@ -23,7 +23,7 @@ from ..solvers.primal import objective_value
 
 # Certificates of other weights than those that a solver ended with.
 
-#: What a solver knows of its last weights only.
+#: Attributes that solvers have for their last weights only.
 _OF_THE_LAST = ("stationarity_",)
 
 
@@ -50,7 +50,7 @@ class Restoring:
     def _certified(self, weights, published, problem, shapes, data):
         """Return the fitted attributes for other weights of the same run.
 
-        A lower bound on the optimum is one whatever the weights; the rest is measured anew.
+        A lower bound on the optimum is one whatever the weights; the rest is measured again.
         """
         mean, magnitude = self._mean_loss(problem, weights, data)
         l2, l1 = self._penalty(data.lam)

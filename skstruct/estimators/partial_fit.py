@@ -34,7 +34,7 @@ class _Known(NamedTuple):
     graph: Any
     # None where the labels of the batch tell them.
     classes: np.ndarray | None
-    # What to do about labels that are too few.
+    # Advice if there are too few labels.
     hint: str = ""
 
 

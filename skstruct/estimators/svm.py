@@ -40,7 +40,7 @@ CONSTRAINTS = {
 }
 
 
-# What models have that are distributions over labellings.
+# Methods of models that are distributions over labellings.
 _OF_DISTRIBUTIONS = {name for name in vars(ProbabilisticPredictor) if name.startswith("predict_")}
 
 

@@ -283,7 +283,7 @@ class Graph(ABC, BaseEstimator):
         -------
         Graph or None
             A copy, whose :meth:`make_problem` raises a ValueError for samples that are too large
-            for it; by default there is none. Asked only where a relaxation found nothing.
+            for it; None by default. Called only where a relaxation found nothing.
 
         See Also
         --------

@@ -206,7 +206,7 @@ class BoxesData(NamedTuple):
     shapes: np.ndarray
     # (n_samples,): Takes what the boxes found may lack of the best, where searches are cut.
     gaps: np.ndarray
-    # Where boxes may end, and the least pixels of their sides.
+    # Spacing of the lines on which boxes may end, and the least length of their sides, in pixels.
     stride: int
     least: int
     # The task loss, as :mod:`skstruct.inference.subwindow` has them.

@@ -45,7 +45,7 @@ from .n_best import Branches, branch_scratch, confine, note_second, split_best
 
 # Links between two sides, for compiled solvers: the problem and what all its kinds share.
 
-# What a pair is in the gold standard.
+# Kinds of pairs in the gold standard.
 OTHER, SURE, POSSIBLE = 0, 1, 2
 
 
@@ -60,7 +60,7 @@ class Links(NamedTuple):
     null: bool
     # (n_items or 0,): What each pair is in the gold standard.
     kind: np.ndarray
-    # (n_samples or 0,): Cost of a sure link that is missed, and of a link that is none.
+    # (n_samples or 0,): Cost of a sure link that is missed, and of a wrong link.
     missed: np.ndarray
     extra: np.ndarray
     # (n_samples or 0,): Cost of the labelling that is trained toward, which counts as 0.
@@ -228,7 +228,7 @@ class FertileScratch(NamedTuple):
     confined: np.ndarray
     # (max_pairs,): Links that must be there.
     fixed: np.ndarray
-    # (max_pairs,): Links that nobody asked for.
+    # (max_pairs,): Scratch for links that are not returned.
     links: np.ndarray
     # Lengths of shortest paths, of all pairs of the smaller side.
     detour: np.ndarray

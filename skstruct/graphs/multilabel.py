@@ -101,7 +101,7 @@ class LabelSetProblem(NamedTuple):
     own: tuple
     # Scratch of one thread.
     work: tuple
-    # What weights of labels make of the task loss.
+    # Effect of label weights on the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
     adds_by_columns = True
@@ -820,7 +820,7 @@ class MultiLabel(Graph):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels have no names: all stay if there are as many; edges by the labels at their ends.
 
-        Weights of pairs begin anew if `tables` has changed.
+        Weights of pairs start from 0 if `tables` has changed.
         """
         n = len(classes)
         if len(previous_classes) != n:

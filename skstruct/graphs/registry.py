@@ -17,7 +17,7 @@ from .multilabel import MultiLabel
 
 _NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
-#: What the parameter ``graph`` of an estimator may be, beside an object.
+#: Values of the parameter ``graph`` of an estimator, other than objects.
 NAMES = frozenset({"auto", *_NAMED})
 
 

@@ -35,7 +35,7 @@ class AssignmentWork(NamedTuple):
     # (n_sources + 1,): Where the ties of each source begin, and which search met it last.
     begin: np.ndarray
     stamp: np.ndarray
-    # Where each source could be at no cost.
+    # Places that each source could have at no cost.
     ties: np.ndarray
 
 
@@ -54,7 +54,7 @@ def assignment_work(n_sources, n_targets):
 class Side(NamedTuple):
     """One side of an assignment, as :func:`augment` reads it."""
 
-    # How many vertices, and how far apart their scores are.
+    # Number of vertices, and the stride of their scores.
     size: int
     stride: int
     # Vertices before it keep their links.
@@ -185,7 +185,7 @@ def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
     ``work.slack`` is above `margin` fit no other target, at these prices or others that are
     optimal: if that is more than what rounding leaves, their rows are not looked at.
     """
-    # What rounding may leave of 0.
+    # Most that rounding may leave of 0.
     zero = 0.0
     for i in range(sources.size):
         zero += abs(sources.price[i])
@@ -265,7 +265,7 @@ def _exchange(i, place, sources, targets, kept, zero, work):
 
 @inner_kernel
 def _reach(i, x, place, last, n, taken, work):
-    """Queue whom source x displaces at a place; n stands for nobody."""
+    """Queue the source that source x displaces at a place; n stands for none."""
     y = n
     if place >= 0 and taken[place] >= 0:
         y = taken[place]
@@ -446,7 +446,7 @@ def _two_best(i, scores, sources, targets, alone):
 
 @inner_kernel
 def _take_best(scores, sources, targets, alone):
-    """Link other sources to the target they like best, if nobody has it; how many go without."""
+    """Link other sources to their best target, if it is free; return how many stay unlinked."""
     mate, taken = sources.mate, targets.mate
     without = 0
     for i in range(sources.size):

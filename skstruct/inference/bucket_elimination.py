@@ -25,7 +25,7 @@ class EliminationScratch(NamedTuple):
     # (n_block,): Beliefs and messages of a block.
     block: np.ndarray
     row: np.ndarray
-    # Where the entries of a block stand in the inputs.
+    # Positions of the entries of a block in the inputs.
     maps: np.ndarray
     # (n_inputs,): Where each input begins at present.
     at: np.ndarray

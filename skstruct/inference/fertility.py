@@ -15,7 +15,7 @@ class FertilityWork(NamedTuple):
     # (n_sources,): Dual variables.
     source_price: np.ndarray
     target_price: np.ndarray
-    # How many links every vertex has.
+    # Number of links of every vertex.
     source_degree: np.ndarray
     target_degree: np.ndarray
     # (n_sources + n_targets,): Lengths of paths.
@@ -38,7 +38,7 @@ def fertility_work(n_sources, n_targets):
 class Side(NamedTuple):
     """One side of a matching, as the search reads it."""
 
-    # How many vertices, and how far apart their pairs are.
+    # Number of vertices, and the stride of their pairs.
     size: int
     stride: int
     # Links that every vertex must have.

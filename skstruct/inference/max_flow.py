@@ -17,7 +17,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 # As in Boykov and Kolmogorov 2004, with their time stamps: a node whose stamp is the present time
 # has a path to its terminal and knows its length.
 
-# Which tree a node is in, and flags beside it.
+# Tree of a node, and additional flags.
 FREE, SOURCE, SINK, WHICH = 0, 1, 2, 3
 ACTIVE, MARKED = 4, 8
 # In place of the arc to a parent.

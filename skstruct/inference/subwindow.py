@@ -124,7 +124,7 @@ def _side_overlap(lines, subset, first, start, stop, least):
     inside = max(min(far, stop) - max(near, start), 0)
     outside = far - near - inside
     shared = max(min(inner_far, stop) - max(inner_near, start), 0)
-    # What a box has to be long cannot all lie outside.
+    # The least length of a box cannot all lie outside.
     shared = max(shared, max(least, inner_far - inner_near) - outside)
     return shared, inside, outside
 

@@ -28,7 +28,7 @@ class MarginalLogLoss(NamedTuple):
     convex. Where Y_i has one labelling it is the log loss, to the last bit.
     """
 
-    # What the labels forbid. A tuple, so that threads share it.
+    # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple
     # (max_parts,): Scratch.
     mu: np.ndarray
@@ -86,7 +86,7 @@ class LatentHinge(NamedTuple):
     Not convex; an upper bound on the task loss of the best labelling.
     """
 
-    # What the labels forbid. A tuple, so that threads share it.
+    # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple
 
     convex = False

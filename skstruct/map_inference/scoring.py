@@ -9,9 +9,9 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
 
-# What a solver of MAP problems returns.
+# Result of a solver of MAP problems.
 
-#: What `history_` holds, one entry a record; the last two for methods that have them only.
+#: Fields of `history_`, one entry per record; the last two for methods that have them only.
 HISTORY_FIELDS = "passes", "seconds", "bound", "score", "infeasibility", "objective", "dual_gap"
 
 

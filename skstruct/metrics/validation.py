@@ -10,7 +10,7 @@ from ..data.packing import read_sample_weight
 from ..data.partial import split_partial
 from ..data.values import join_values
 
-# What precision, recall and F of nodes and of chunks share.
+# Common part of precision, recall and F of nodes and of chunks.
 
 _MEASURES = ("precision", "recall", "f-score")
 _AVERAGES = ("micro", "macro", "weighted", None)

@@ -150,7 +150,7 @@ def features_of_pair(table, words, codes, at, diagonal):
 
 
 def _look_up(values, at):
-    """Values, 0 where there is none."""
+    """Return values, 0 at negative positions."""
     return np.where(at >= 0, values[at], 0.0)
 
 
@@ -246,7 +246,7 @@ def _frequency(table, words, codes):
     ]
 
 
-# Which words translate which: co-occurrence in parallel text, and IBM model 1.
+# Translations of words: co-occurrence in parallel text, and IBM model 1.
 
 # Sentence pairs between looks at Ctrl-C.
 _PIECE = 10_000
@@ -277,7 +277,7 @@ class Translations(NamedTuple):
     # Probability of each target (source) word where no word stands behind it.
     forward_null: np.ndarray
     backward_null: np.ndarray
-    # How often each word of either side occurs.
+    # Counts of each word of either side.
     counts: tuple
     # (n_iter, 2): Of the text before each step, in both directions.
     log_likelihood: np.ndarray

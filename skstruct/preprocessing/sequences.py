@@ -30,7 +30,7 @@ from ..shards.packing import pieces_of, relocated
 from .columns import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_integers, check_sequence, sequences_of
 
-# What the parts of a corpus have of named features: counts that add up.
+# Counts of named features in the parts of a corpus, which add up.
 
 
 class NameCounts:

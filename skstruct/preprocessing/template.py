@@ -50,7 +50,7 @@ class Coder:
         self.position = np.arange(self.n_tokens) - self.start
         self.length = np.repeat(lengths, lengths)
         self.sources, self.shifted = {}, {}
-        #: What macros gave, in order, and how far beyond which end they looked: see `order_codes`.
+        #: Results of macros, in order, and how far beyond which end they looked: see `order_codes`.
         self.results, self.steps = {}, {}
 
     def _code(self, string):
@@ -183,7 +183,7 @@ def _result(macro, string):
     return string.lower() if macro.lower else string
 
 
-# What the parts of a corpus have of each template: counts that add up.
+# Counts of each template in the parts of a corpus, which add up.
 
 
 class TemplateCounts:
@@ -295,7 +295,7 @@ def _decode(keys, tables, base):
 class _Features(NamedTuple):
     """Learned features of templates of one text (templates without identifiers share it)."""
 
-    texts: tuple  # what stands around the macros
+    texts: tuple  # text around the macros
     tables: list  # per combination step that was compacted, the sorted keys; else None
     keys: np.ndarray  # sorted keys of the known features
     first: int  # column of the first

@@ -27,7 +27,7 @@ from ..data.packing import as_list, is_empty_list, read_sequences
 from ..data.ragged import RaggedArray, object_array
 from .ragged_transformer import RaggedTransformer, joined_names, output_names
 
-# What members of a union put out, packed, and set side by side.
+# Outputs of the members of a union, packed and concatenated.
 
 
 class Block(NamedTuple):

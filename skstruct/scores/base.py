@@ -370,7 +370,7 @@ class ScoreMap(BaseEstimator, ABC):
         return Linearisation(self, params, rows)
 
 
-# What is asked of a score map before training.
+# Checks of a score map before training.
 
 # Products in float32 agree by this; a wrong sign or a forgotten term does not.
 _AGREES = 1e-3

@@ -136,7 +136,7 @@ def write_names(folder: Path, file: str, names: FeatureNames) -> dict:
     return entry | {"file": file, "count": len(names), "digest": names._key().hex()}
 
 
-# What kernels read without a look at bounds, looked at when a shard is opened.
+# Checks, when a shard is opened, of arrays that kernels read without bounds checks.
 
 
 def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None:
@@ -182,7 +182,7 @@ def _beyond(numbers, ends):
 
 # Structures in manifests: by name, with parameters in JSON; no class names are imported.
 
-# What matters when a problem is built of packed samples, not when these are packed.
+# Parameters that matter when a problem is built, not when its samples are packed.
 _AFTER_PACKING = {"boundary", "forbidden", "interactions", "inference", "max_table"}
 _PLAIN = ("find_classes", "encode", "read_training", "score")
 

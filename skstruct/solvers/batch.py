@@ -116,7 +116,7 @@ class BatchGradient:
 def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
     """Add what samples contribute to a gradient; each thread has one of its own meanwhile."""
     shapes = tuple(table.shape for table in gradient.tables)
-    # How many blocks depends on the data, not on the threads.
+    # The number of blocks depends on the data, not on the threads.
     size = sum(rows * columns for rows, columns in shapes)
     worthwhile = max(2, _WEIGHTS_A_PART * int(problem.part_ptr[-1]) // max(size, 1))
     n_blocks = min(_MOST_BLOCKS, useful_threads(problem), worthwhile)

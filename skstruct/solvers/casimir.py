@@ -248,7 +248,7 @@ def svrg_pass(
         elif came == LEAD:
             _settle(sample_weight, memory, order[first : first + size], visits)
             open_gate(team)
-        # Who has no share adds nothing.
+        # Threads without a share add nothing.
         for k in range(first, first + size if w.share[0] < w.share[1] else first):
             i = order[k]
             start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
@@ -264,13 +264,13 @@ def svrg_pass(
 class CasimirOptions(NamedTuple):
     """Choices of one run."""
 
-    # How the smoothing changes; "svrg" is not accelerated.
+    # Schedule of the smoothing; "svrg" is not accelerated.
     variant: str = "constant"
     # nu of the first iteration; 0 where nothing is smoothed.
     strength: float = 0.0
     # Proximal term; None for Proposition 29 with measured smoothness.
     kappa: float | None = None
-    # Where the inner solver starts.
+    # Starting point of the inner solver.
     warm_start: str = "prox-center"
     # Learning rate; None for the inverse of the measured smoothness.
     rate: float | None = None
@@ -477,7 +477,7 @@ class HingeCasimir(_SVRG):
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
         first = catalyst.first(k)
-        if self.cone.coefficients.size:  # what is extrapolated may lie outside
+        if self.cone.coefficients.size:  # an extrapolated point may lie outside
             first = first.copy()
             settle(self.cone, first)
         self._smoothed = self.snapshot(first, pieces)

@@ -48,7 +48,7 @@ class Certificate(NamedTuple):
     relative: float
     # ``|P'(w)|``, of smooth losses.
     gradient_norm: float | None = None
-    # What `relative` is.
+    # Description of `relative`.
     measure: str = "relative duality gap"
 
     @property

@@ -75,7 +75,7 @@ class MapWeights(NamedTuple):
 class Batch(NamedTuple):
     """Some samples."""
 
-    # Which.
+    # Their positions.
     samples: np.ndarray
     # Their rows, sample by sample.
     rows: np.ndarray
@@ -163,7 +163,7 @@ class MappedLosses:
         (height, self.n_columns), self.pair_shape = mapped.shapes
         self.ends_shape = height - self.n_rows, self.n_columns
         self._n_ends = math.prod(self.ends_shape)
-        #: How many weights are of ends and pairs.
+        #: Number of weights of ends and pairs.
         self.n_tail = self._n_ends + math.prod(self.pair_shape)
         self.table = zero_weights(mapped.shapes)
         #: Losses of the samples at the last call.
@@ -567,7 +567,7 @@ class ProxLinear(MappedMethod):
         for _ in range(_MOST_TRIES):
             if self._try(rng, pieces) or pieces.stopped:
                 return
-        # What the best labellings give is no gradient where they are too few for the smoothing.
+        # The best labellings yield no gradient if they are too few for the smoothing.
         self.eta = eta
         if 0.5 * self.nu <= np.finfo(float).eps * max(self.exact, np.finfo(float).tiny):
             self.stalled = True  # smoothing is within rounding: less of it changes nothing

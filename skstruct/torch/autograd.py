@@ -97,7 +97,7 @@ REDUCTIONS = "sum", "mean", "token_mean", "none"
 class Batch(NamedTuple):
     """All that a pass over a batch needs but the scores."""
 
-    # Where the samples lie.
+    # Layout of the samples.
     layout: Layout
     # The problem.
     task: Task
@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     loss: NamedTuple
     # Shape of the table of pairs as kernels know it.
     pair_shape: tuple
-    # What is made of the losses of samples.
+    # Reduction of the losses of samples.
     reduction: str
 
     def weights(self, scores, pair, start, stop) -> Weights:

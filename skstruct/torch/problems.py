@@ -85,7 +85,7 @@ class Task(NamedTuple):
 
     # The problem.
     problem: NamedTuple
-    # What rooms are kept by, if they are.
+    # Key by which rooms are kept; None if they are not.
     key: tuple | None
     # Makes a new one.
     make_room: Any
@@ -117,7 +117,7 @@ _masks = []  # the last few: (forbidden, number of labels, mask)
 
 
 def _mask(forbidden, n_labels) -> TransitionMask:
-    """The mask of forbidden steps; those of tuples, which nobody changes, are remembered."""
+    """Return the mask of forbidden steps; those of tuples, which are immutable, are cached."""
     for known, size, mask in list(_masks):
         if known is forbidden and size == n_labels:
             return mask

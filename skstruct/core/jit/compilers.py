@@ -61,7 +61,7 @@ class _CheapLibrary(JITCodeLibrary):
 
 
 class _WithoutEnvironments:
-    """A code generator for what is never run: there is nowhere to keep its environment."""
+    """Code generator for code that never runs, so that no environment is stored."""
 
     def __init__(self, codegen):
         self._codegen = codegen

@@ -46,7 +46,7 @@ class _Worker(InlineWorker):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Paste(InlineInlinables):
-    """Paste kernels without copies of what nobody else has."""
+    """Paste kernels without copying objects that are not shared."""
 
     _name = "skstruct_paste"
 
@@ -67,7 +67,7 @@ def _is_plain(kind):
 
 
 def _remembering(resolve):
-    """`resolve` with a memory: numba tries all overloads of an operator anew wherever it stands."""
+    """`resolve` with a memory: numba tries all overloads of an operator at each use."""
     known = {}
 
     def resolve_function_type(func, args, kws):
@@ -98,5 +98,5 @@ class _Type(NopythonTypeInference):
             del context.resolve_function_type
 
 
-#: What of ours takes the place of which of numba's passes.
+#: Replacements of numba's passes.
 faster = {InlineInlinables: _Paste, NopythonTypeInference: _Type}

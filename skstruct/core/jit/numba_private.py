@@ -41,10 +41,10 @@ _logger = logging.getLogger("skstruct")
 #: numba's switch for debugging: kernels run as plain Python.
 JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
-#: What compiled code depends on beside its sources.
+#: Versions that compiled code depends on, in addition to its sources.
 VERSIONS = numba.__version__, llvmlite.__version__
 
-#: What :mod:`skstruct.core.jit.self_check` gives up if it does not work with this numba.
+#: Techniques that :mod:`skstruct.core.jit.self_check` disables if this numba breaks them.
 TRICKS = {"references": True, "passes": True}
 
 # A user who sees nothing for ten seconds believes that a program hangs.
@@ -54,7 +54,7 @@ _COMPILING = (
 )
 _has_said, _n_announcing = False, 0
 
-# What numba says of a function without reference counts that returns another array.
+# Numba's message about a function without reference counts that returns another array.
 _NEW_ARRAY = "Only accept returning of array passed into the function as argument"
 
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
@@ -126,7 +126,7 @@ def _no_collections():
         yield
     finally:
         if was_enabled:
-            # What a compile leaves counts as old: searching it now takes a twentieth of the time.
+            # Objects of a compile count as old: searching it now takes a twentieth of the time.
             if gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
@@ -195,7 +195,7 @@ def _say_once(name):
 
 
 def _notice():
-    """Tell of the first compile of this process that nobody else announces."""
+    """Announce the first compile of this process, unless that is done elsewhere."""
     return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
 
 
@@ -259,8 +259,8 @@ def _dumps(obj):
 class DiskCache:
     """Cache of a dispatcher, on a :class:`~skstruct.core.jit.cache.Store`.
 
-    Numba's own names its files by counting, in an index that two processes can write at once, and
-    ends the process when a file is damaged.
+    Numba's own cache numbers its files in an index that two processes can write at once, and ends
+    the process when a file is damaged.
     """
 
     def __init__(self, function, store):

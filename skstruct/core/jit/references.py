@@ -16,7 +16,7 @@ from .numba_private import TRICKS
 
 
 class Reference(types.Type):
-    """A NamedTuple that somebody else keeps, and nobody changes."""
+    """NamedTuple that its owner keeps alive and that nothing changes."""
 
     def __init__(self, target):
         self.target = target

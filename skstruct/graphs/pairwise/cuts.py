@@ -85,7 +85,7 @@ class FlowScratch(NamedTuple):
     tables: TableScratch
     # The tables of a sample in full.
     scores: np.ndarray
-    # Where states and tables begin; 2 for each edge.
+    # Offsets of states and tables; 2 for each edge.
     state_ptr: np.ndarray
     score_ptr: np.ndarray
     columns: np.ndarray

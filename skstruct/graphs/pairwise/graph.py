@@ -22,13 +22,13 @@ from .junction import JunctionProblem
 from .lp import LPProblem
 from .verbs import Network, PairwiseGraph
 
-# Which pairs of labels share a weight.
+# Sharing of weights between pairs of labels.
 
 INTERACTIONS = "full", "symmetric", "potts"
 
 
 def check_interactions(interactions: str) -> None:
-    """Refuse names that are none."""
+    """Refuse unknown names of interactions."""
     if interactions not in INTERACTIONS:
         raise ValueError(f"interactions must be one of {INTERACTIONS}, got {interactions!r}")
 
@@ -56,7 +56,7 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Which way of inference a graph is decoded by: each class has `make`, which builds the problem or
+# Ways of inference for a graph: each class has `make`, which builds the problem or
 # says why not.
 
 _WAYS = {
@@ -430,8 +430,8 @@ class Pairwise(PairwiseGraph):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels, and the pairs of labels that share a weight.
 
-        Interactions that have become more general begin as what they were; those that have become
-        less general begin anew.
+        Interactions that have become more general keep their weights; those that have become less
+        general start from 0.
         """
         node, pairs = super().kept_columns(previous, classes, previous_classes)
         now, before = self.interactions, previous.interactions

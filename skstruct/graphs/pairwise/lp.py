@@ -29,7 +29,7 @@ from .verbs import NetworkProblem, add_pair, expand_tables, pair_score, shape_of
 VISITS, SWEEPS, SOFT_SWEEPS = range(3)
 # A gap below this share of the scores is rounding.
 _ROUNDING = 1e-10
-# What a visit may leave of the training gap; in training it never is 0.
+# Share of the training gap that a visit may leave; in training it is never 0.
 _SHARE, _TRAINING = 0.1, 1e-300
 # Most double sweeps, and most rounds of smoothed sweeps: of a single call, and of a training visit,
 # whose next one goes on where it stopped.

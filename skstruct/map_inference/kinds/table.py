@@ -550,7 +550,7 @@ def _hand_out(p, r, mu, down, scratch):
 
 @inner_kernel
 def _pair_max_marginals(p, r, delta, down, scratch):
-    """Row by row: the table itself is written nowhere."""
+    """Write max-marginals row by row, without storing the table."""
     a, b = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1]
     n = p.n_states[p.scope[p.scope_ptr[r] + 1]]
     row, out, best = scratch.hat[:n], down[b : b + n], -math.inf
@@ -615,7 +615,7 @@ _MANY = 4
 
 @inner_kernel(inline=True)
 def is_table(p, r):
-    """Whether a region is to be taken for a table: one, or small, or with messages on its pairs."""
+    """Return whether to treat a region as a table: one, small, or with messages on its pairs."""
     if p.kind[r] != POTTS:
         return p.kind[r] <= TABLE
     return p.size[r] <= 4 or p.parent_ptr[r + 1] > p.parent_ptr[r]

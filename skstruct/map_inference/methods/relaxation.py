@@ -25,7 +25,7 @@ _NOTHING = np.zeros(0)
 
 @inner_kernel
 def spread(p, r, mu, up):
-    """Write the marginals of region `r` beside the messages that it gets."""
+    """Write the marginals of region `r` in addition to the messages that it gets."""
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         first = p.message_ptr[p.parent[at]]
         for x in range(p.size[r]):
@@ -246,9 +246,9 @@ class Report(NamedTuple):
 
     # Its value.
     objective: float
-    # Norm of what the marginals of regions and children disagree by; NaN where there are none.
+    # Norm of the disagreement of regions' and children's marginals; NaN without marginals.
     infeasibility: float = math.nan
-    # How far `objective` is from its optimum, at most; NaN where that is not known.
+    # Bound on the distance of `objective` from its optimum; NaN where that is not known.
     dual_gap: float = math.nan
     # Why the method ends by itself, or empty.
     done: str = ""

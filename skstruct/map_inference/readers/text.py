@@ -166,7 +166,7 @@ def _n_words(text):
 
 # Factors that lie one after the other in a file, gathered by shape into batches of tables.
 
-# What a few bytes may ask for, by a number of states or a default cost, and each further byte.
+# Limits for a few bytes, which may give a number of states or a default cost, and per byte.
 _STATES, _CELLS, _PER_BYTE = 2**22, 2**24, 64
 MOST_AXES = 31  # of numpy's arrays, with one for the factors of a batch
 

@@ -52,7 +52,7 @@ from .propagation import (
 # Depth-first search from a node, a bounded piece at a time.
 
 _MOST_LABELS = 10  # that are tried one by one; more are halved
-# What `dive` returns.
+# Results of `dive`.
 DONE, PAUSED, NO_ROOM = range(3)
 
 

@@ -54,7 +54,7 @@ class State(NamedTuple):
     position: np.ndarray
     size: np.ndarray
     size_stamp: np.ndarray
-    # What to put back.
+    # Values to restore.
     trail_at: np.ndarray
     trail_cost: np.ndarray
     trail_variable: np.ndarray

@@ -51,7 +51,7 @@ class BCFWState(NamedTuple):
     # pairwise steps.
     inner: np.ndarray
     # (n_samples, n_cached): Shares of some passes ago, to extrapolate from; of shape (0, n_cached)
-    # if nobody does.
+    # without extrapolation.
     past: np.ndarray
     # (n_weights,): Where a run ended with a mean of iterates: that.
     recent: np.ndarray
@@ -135,7 +135,7 @@ def _pair(a, b):
 
 @inner_kernel
 def _note_products(problem, i, state, slot, near, labels, buffers):
-    """Inner products of what is to enter `slot` with the cached labellings.
+    """Store the inner products of the labelling for `slot` with the cached ones.
 
     Only its difference from the labelling in `near`, which few nodes make, goes through `gram`.
     """
@@ -159,7 +159,7 @@ def _note_products(problem, i, state, slot, near, labels, buffers):
 
 @inner_kernel
 def _all_products(problem, i, state, buffers):
-    """Inner products of all cached labellings, anew."""
+    """Recompute the inner products of all cached labellings."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     direction, answer, true = buffers[2], buffers[3], problem.labels[first:stop]
     for c in range(state.shares.shape[1]):

@@ -163,7 +163,7 @@ def _take_unexplained(problem, i, points, residual, rest, direction):
 def _relaxed_block(
     problem, i, theta, losses, points, residual, options, point, scale, values, buffers
 ):
-    """Steps on cached points; the part of ``m_i`` that is none is one more to leave.
+    """Steps on cached points; the rest of ``m_i`` is one more point to move away from.
 
     `point` has score and task loss of the point in the third buffer, to which the first step goes;
     -inf if it is cached.

@@ -34,7 +34,7 @@ class TournamentTrees(NamedTuple):
     tops: np.ndarray
     # (1, n_inner_top): Its inner nodes.
     over: np.ndarray
-    # Where their levels begin.
+    # Offsets of their levels.
     over_bounds: np.ndarray
     # Scratch.
     stack: np.ndarray

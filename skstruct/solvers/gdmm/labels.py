@@ -460,7 +460,7 @@ def label_losses(graph, state, out):
         out[i] = total
 
 
-# What GDMM on label sets works on: the samples and the dual point.
+# Data of GDMM on label sets: the samples and the dual point.
 
 
 class LabelGraph(NamedTuple):

@@ -139,7 +139,7 @@ class SparseOrthantWise(Method):
         shapes = start.node.shape, self.shapes[1]
         task = reduced, shapes, self.sample_weight, self.lam, self.n_jobs
         if before is None:
-            # On short vectors many pairs cost little beside a pass, and save passes.
+            # On short vectors many pairs cost little compared with a pass, and save passes.
             room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
             self._options["memory"] = int(np.clip(room, *_MEMORY))
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows

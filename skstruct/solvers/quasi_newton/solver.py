@@ -55,7 +55,7 @@ class Pairs:
         self._products = np.zeros(2 * memory)
         self._slots: list[int] = []  # from old to new
         self._next = 0
-        # How many pairs each slot has had, by which stored ones are known.
+        # Number of pairs that each slot has held, which identifies stored ones.
         self._count = [0] * memory
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Pairs:
         self._count = list(other._count)
 
     def forget(self) -> None:
-        """Start anew."""
+        """Discard all pairs."""
         self._slots = []
 
     def add(self, sweeps, here, before, lam: float, lam1: float, lengths: float) -> None:

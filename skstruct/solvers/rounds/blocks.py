@@ -14,7 +14,7 @@ its bound a bound. With sigma the number of shards in the round nothing can go w
 is tried first; a round that did not ascend is thrown away, and repeated with the safe one.
 
 Shards of a round do not hear of one another, and a shard that is visited for long forgets the
-others: rounds of a few, drawn anew, that visit a share of each, need far fewer passes than rounds
+others: rounds of a few, drawn afresh, that visit a share of each, need far fewer passes than rounds
 of all shards that visit them whole.
 """
 
@@ -52,9 +52,9 @@ class Turn(NamedTuple):
     number: int
     # File of its dual point; None for that of the truth.
     before: Path | None
-    # Where the new one goes.
+    # File for the new one.
     after: Path | None
-    # How much the shards have in common.
+    # Assumed bound on how much the shards have in common.
     sigma: float
     # Passes over the shard.
     n_passes: float
@@ -79,7 +79,7 @@ class Local(ABC):
 
     @abstractmethod
     def implied(self, shard, turn: Turn) -> tuple:
-        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if it is none."""
+        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if invalid."""
 
     def point(self, shard, k: int, turn: Turn) -> tuple:
         """A dual point for the bound, where it is not the present one."""
@@ -154,7 +154,7 @@ class Blocks(Method):
     """Rounds of a method whose dual has a block for each sample."""
 
     fields = (*Method.fields, "sigma", "rounds", "bytes")
-    #: Names of what a state has, beside the weights.
+    #: Names of the fields of a state, in addition to the weights.
     numbers = ("n_attempts", "n_bytes", "n_oracle", "sigma", "seed")
     arrays = ("losses", "current", "n_turns")
 
@@ -261,7 +261,7 @@ class Blocks(Method):
         return float(self.losses.sum()) / self.n
 
     def epoch(self, k, rng, progress):
-        """A pass: all shards in groups that are drawn anew; several where a round has several."""
+        """Make a pass: all shards in groups drawn at random; several if a round has several."""
         n, size = self.source.n_shards, self.group
         rng = np.random.default_rng([self.seed, k])
         rounds = []

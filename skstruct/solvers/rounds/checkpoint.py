@@ -46,7 +46,7 @@ from .soundness import require, require_below
 
 # Dual points in files: what a round leaves for the next one, on a disk that all workers see.
 
-# How often to try, and how long to wait, where a task that nobody waits for any more still writes.
+# Number of tries, and the pause between them, while an abandoned task still writes.
 _TRIES, _PAUSE = 20, 0.1
 
 
@@ -145,7 +145,7 @@ class DualFiles:
 _VERSION = 3
 _KEPT = 2
 _STATE = "round-{:08d}.json"
-# What reading a state raises that has been changed.
+# Exceptions of reading a state that has been changed.
 _DAMAGES = (OSError, ValueError, RecursionError, MemoryError)
 _FIELDS = {"version": int, "round": int} | dict.fromkeys(
     ("fingerprint", "numbers", "arrays", "constant"), dict
@@ -232,7 +232,7 @@ class Keeper:
     SHARE = 0.1
 
     def __init__(self, folder, fingerprint: dict):
-        #: Where states go; dual points may be there, too, whose names begin with ``a-``.
+        #: Folder of the states; it may also have dual points, whose names begin with ``a-``.
         self.folder, self.fingerprint = Path(folder).absolute(), fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         #: The last round whose state is saved.
@@ -260,7 +260,7 @@ class Keeper:
     def _refuse_other(self):
         names = [path.name for path in self.folder.iterdir()]
         states = self._states()
-        # What a state has left that was never completed is no other's.
+        # Files of a state that was never completed belong to no other.
         if not states and not all(n.endswith(".part") or n.startswith("a-") for n in names):
             raise ValueError(f"checkpoint: {self.folder} has files, and none of them is a state")
         for path in states:

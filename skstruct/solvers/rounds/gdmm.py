@@ -126,7 +126,7 @@ class GDMMBlocks(Certifying, Blocks):
     def is_good(self, new, loss, common, sigma):
         """Return whether the shards had no more in common than their passes assumed.
 
-        Then the augmented Lagrangian has risen by what they gained.
+        Then the augmented Lagrangian has increased by their gains.
         """
         return common <= sigma
 

@@ -16,7 +16,7 @@ from ...core.oracles import add_indicator, loss_is_linear
 from ..bcfw.kernels import expected_losses
 from ..gdmm.active_sets import layout
 
-# What rounding may have done to shares, marginals and losses, over any number of steps.
+# Effect that rounding may have had on shares, marginals and losses, over any number of steps.
 TOLERANCE = 1e-9
 
 

@@ -274,7 +274,7 @@ class ProximalSAG(SAG):
         self.dual = max(self._best_multiple(self._mean_term()), self.dual)
 
     def _certificate(self, loss, magnitude):
-        """What the mixtures at the present weights, just measured, and the memory's say."""
+        """Return the certificate by the mixtures just measured at the weights and by the memory."""
         sums = self._norms()
         objective = self._penalty() + loss
         along = float(sums[ALONG])

@@ -83,7 +83,7 @@ _MANY = 1 << 18
 _FEWEST_PASSES = 4
 # Relative gap: rounding to single precision does not show before.
 CLOSE = 1e-4
-# How much larger than their sum v and b d may become.
+# Largest size of v and b d, relative to their sum.
 GROWTH = 8.0
 
 
@@ -255,7 +255,7 @@ class SAG(StoredMixtures):
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         # The best bound, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
-        #: The direction to go on with after a certificate; empty where it is summed anew.
+        #: The direction to go on with after a certificate; empty if it is summed again.
         self._direction = None
         # A pass may be cut at multiples of this.
         size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
@@ -288,14 +288,14 @@ class SAG(StoredMixtures):
             self._measure(FILL)
             self._offer_memory()
         if self._single:
-            # What rounding makes of the weights is what the method goes on from.
+            # The method continues from the rounded weights.
             self._double, self.w = self.w, in_single(self.w)
 
     def _end_single(self):
         """Back to double precision.
 
         The direction is a running sum, which gathers rounding errors for good: it has given no
-        bounds, and is summed anew.
+        bounds, and is summed again.
         """
         if self.w.single.size:
             self.w, self._double = in_double(self.w, self._double), None
@@ -397,7 +397,7 @@ class SAG(StoredMixtures):
     def certify(self):
         """Certify the present weights, by a pass of its own."""
         self._end_single()
-        # With b = 0 the pass changes only d: half a table is all there is to put back.
+        # With b = 0 the pass changes only d: only half a table must be restored.
         fold(self.w)
         self._direction = []
         if not self._single:

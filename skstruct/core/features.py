@@ -90,7 +90,7 @@ _FLOATS = 8  # floats in a cache line
 
 @inner_kernel(inline=True)
 def share_of(w, n_rows, width):
-    """The part of a table that ``w.share`` stands for: rows where there are many, else columns.
+    """The part of a table that ``w.share`` denotes: rows where there are many, else columns.
 
     Every weight has one thread, which adds to it in the order of the samples: the number of threads
     does not change a bit.

@@ -1,4 +1,4 @@
-"""The generic verbs: what a solver may ask of a structure, each contract written once.
+"""The generic verbs: operations that structures offer to solvers, each contract written once.
 
 Conventions shared by all verbs:
 

@@ -302,7 +302,7 @@ def private_copy(problem):
 
 
 def _zeros_like(array):
-    """Zeros, aligned where kernels ask for that."""
+    """Return zeros, aligned if kernels require it."""
     if array.dtype != np.float64:
         return np.zeros_like(array)
     return aligned(array.size).reshape(array.shape)

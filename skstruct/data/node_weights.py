@@ -62,7 +62,7 @@ def is_flat(values) -> bool:
 
 
 def _checked(values, where):
-    """A copy of weights, all of them finite and not negative; `where` says which is not."""
+    """Return a copy of weights, all finite and not negative; `where` names a wrong one."""
     flat = np.array(values, dtype=np.float64).ravel()
     wrong = np.flatnonzero(~(flat >= 0) | np.isinf(flat))
     if wrong.size:

@@ -371,7 +371,7 @@ class EarlyStopping:
 
 
 def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Run | None:
-    """Hold out samples where a callback of `estimator` asks for it."""
+    """Hold out samples if a callback of `estimator` requires it."""
     found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
     if len(found) > 1:
         raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")

@@ -32,7 +32,7 @@ _NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
 
 
 def _as_score_map(given: Any) -> ScoreMap:
-    """A new map of the kind that the user asks for."""
+    """Return a new map of the requested kind."""
     if isinstance(given, str) and given in _NAMED:
         return _NAMED[given]()
     if isinstance(given, ScoreMap):

@@ -127,7 +127,7 @@ def _refuse_sets(y):
 
 
 def _find_classes(graph, labels, samples, partial, stream):
-    """Return labels and their classes; a stream may know the classes."""
+    """Return labels and their classes; a stream may have given the classes."""
     known = None if stream is None else stream.classes
     if partial is None:
         if known is not None:

@@ -14,7 +14,7 @@ _ROWS = 1 << 16  # copied at once
 
 
 class CannotWarmStart(Exception):
-    """Nothing of an earlier fit can be taken over; says why."""
+    """Error if nothing of an earlier fit can be reused, with the reason."""
 
 
 def warn_of_restart(text) -> None:

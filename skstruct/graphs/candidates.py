@@ -201,7 +201,7 @@ class Candidates(ItemGraph):
         return self._read_right(y, self.read_X(estimator, X, reset=True))
 
     def _read_right(self, y, samples):
-        """Samples with what y says of their candidates; 1 for the right one of each."""
+        """Samples with the labels of their candidates from y: 1 for the right one of each."""
         if self.target == "index":
             right = _read_indices(y, samples)
             if samples.boxes is not None:

@@ -178,7 +178,7 @@ class ItemProblem(NamedTuple):
 
 
 class ChoiceProblem(ItemProblem):
-    """Samples whose labelling says of each item, by 1 or 0, whether it is chosen."""
+    """Samples whose labelling marks each item as chosen, 1, or not, 0."""
 
 
 @inner_kernel(inline=True)

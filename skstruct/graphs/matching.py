@@ -76,7 +76,7 @@ class Links(NamedTuple):
 
 
 class MatchingProblem(ChoiceProblem):
-    """Pairs of sources and targets packed for kernels: a labelling says which are linked."""
+    """Pairs of sources and targets packed for kernels: a labelling defines which are linked."""
 
     structure = "Matching"
     remedy = (

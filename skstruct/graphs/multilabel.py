@@ -74,7 +74,7 @@ from .problem import Problem
 
 
 class LabelSetProblem(NamedTuple):
-    """Label sets packed for kernels; how labels interact says a subclass."""
+    """Label sets packed for kernels; subclasses define how labels interact."""
 
     # A feature row a sample.
     nodes: tuple
@@ -849,7 +849,7 @@ class MultiLabel(Graph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class says how it is decoded."""
+        """Build the problem; its class defines how it is decoded."""
         check_edges(self.edges_, self.n_labels_, len(classes))
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)

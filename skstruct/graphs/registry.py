@@ -22,14 +22,14 @@ NAMES = frozenset({"auto", *_NAMED})
 
 
 def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
-    """The structure that X and y look like."""
+    """Return the structure that X and y look like."""
     if is_structured(X):
         return Chain()
     return MultiLabel() if is_indicator(y) else MultiClass()
 
 
 def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
-    """A new object of the structure that the user asks for."""
+    """Return a new object of the requested structure."""
     if isinstance(graph, Graph):
         return clone(graph)
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()

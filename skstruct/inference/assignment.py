@@ -465,7 +465,7 @@ def _take_best(scores, sources, targets, alone):
 
 @inner_kernel
 def _bid(scores, sources, targets, alone, work):
-    """Augmenting row reduction: sources outbid each other for the targets they like best."""
+    """Augmenting row reduction: sources outbid each other for the targets with the best scores."""
     mate, taken, queue = sources.mate, targets.mate, work.remaining
     waiting = 0
     for i in range(sources.size):

@@ -100,7 +100,7 @@ def _is_before(w, rule, limit, a, b):
 
 @inner_kernel
 def _sift(w, rule, limit, n_heap, v):
-    """Let the heap know the key of vertex v, and move it to its place: one vertex at a time."""
+    """Update the key of vertex v in the heap, and move it to its place: one vertex at a time."""
     heap, place = w.heap, w.place
     w.held_fill[v], w.held_cost[v], w.held_touched[v] = w.fill[v], w.cost[v], w.touched[v]
     i = place[v]

@@ -324,7 +324,7 @@ def _by_bucket(first, n):
 
 
 def _find_cliques(tables, variable, bucket, factors):
-    """Cliques for an order: the parents of the buckets, and where the variables stand."""
+    """Find the cliques of an order: the parents of the buckets, and the variables' positions."""
     n, n_variables = len(variable), len(bucket)
     child = tuple(np.full((2, n + 1), -1))
     mark, parent, dim_ptr = np.full(n_variables, -1), np.empty(n, np.int64), np.zeros(n + 1, int)

@@ -291,7 +291,7 @@ _LAST_TIME = 1 << 30
 
 @inner_kernel
 def _repair(v, network, forest):
-    """Make a changed node what its excess says: a root or an orphan."""
+    """Make a changed node a root or an orphan, according to its excess."""
     first, head, sister, cap = network.first, network.head, network.sister, network.cap
     node, least, excess = forest.node, forest.amount[LEAST], network.excess[v]
     at = WIDTH * v

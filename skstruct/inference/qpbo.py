@@ -533,7 +533,7 @@ class Switcher:
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
     ) -> Switching:
-        """The best choice for each variable, as far as the relaxation tells.
+        """Return the best choice for each variable, as far as the relaxation determines it.
 
         Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
         """

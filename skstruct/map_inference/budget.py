@@ -41,7 +41,7 @@ class MAPInference(CallbackSupportMixin):
 
 
 class Budget:
-    """Ask between passes whether to stop, and tell callbacks and the terminal of the progress."""
+    """Decide between passes whether to stop; report progress to callbacks and the terminal."""
 
     def __init__(self, time_limit=None, callbacks=(), verbose=0, name="MAP"):
         self._printed = self._piece_began = time.perf_counter()

@@ -64,7 +64,7 @@ def _is_number(value):
 
 
 class TokenReader:
-    """Reads sequences of tokens; knows where it is, for messages."""
+    """Reader of sequences of tokens, which tracks its position for messages."""
 
     def __init__(self, separator: str, vector_lengths: dict, fitted: bool):
         self.separator = separator

@@ -497,7 +497,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return self._expand(source, tokens.offsets)
 
     def _read_training(self, X):
-        """Templates of nodes and of edges, and the tokens, after a look at all parameters."""
+        """Check all parameters; return templates of nodes and of edges, and the tokens."""
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
         check_integers(self, min_count=1)

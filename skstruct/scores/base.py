@@ -386,7 +386,7 @@ def guarded(array: Any) -> Any:
 
 
 def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
-    """Refuse a map that is not what it says: products with one Jacobian, rows for themselves."""
+    """Refuse a map that breaks its contract: products with one Jacobian, rows for themselves."""
     name, rng = type(score_map).__name__, np.random.default_rng(0)
     there = score_map.linearise(guarded(params), rows)
     _check_scores_again(score_map, params, rows, there.scores)

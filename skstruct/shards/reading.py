@@ -83,7 +83,7 @@ def _field(name, typical, left, widths, where):
 
 
 def _matrix(name, left, width, where):
-    """A CSR matrix, which kernels read without a look at bounds."""
+    """A CSR matrix, which kernels read without bounds checks."""
     try:
         parts = [left.pop(f"{name}.{part}") for part in _PARTS]
     except KeyError as error:
@@ -387,7 +387,7 @@ class Shards:
         self._take(manifest.load(self.folder), graph)
 
     def _take(self, content, graph):
-        """Set what the manifest says."""
+        """Set the attributes from the manifest."""
         self._manifest = content
         where = self.folder / manifest.NAME
         try:

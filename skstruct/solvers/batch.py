@@ -114,7 +114,7 @@ class BatchGradient:
 
 
 def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
-    """Add what samples contribute to a gradient; each thread has one of its own meanwhile."""
+    """Add the samples' contributions to a gradient; each thread first sums into one of its own."""
     shapes = tuple(table.shape for table in gradient.tables)
     # The number of blocks depends on the data, not on the threads.
     size = sum(rows * columns for rows, columns in shapes)

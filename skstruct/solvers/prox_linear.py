@@ -305,7 +305,7 @@ _MOST_CAREFUL = 2.0**52
 
 
 class Point(NamedTuple):
-    """Weights, and what the smoothed losses say of them."""
+    """Weights, and the smoothed losses and gradient there."""
 
     # The weights.
     vector: np.ndarray

@@ -73,7 +73,7 @@ class Progress:
         self.pieces = Pieces(None if self._after_piece is None else self._piece_done)
 
     def start(self) -> None:
-        """Start the clock, or let it go on."""
+        """Start the clock, or resume it."""
         self._since = time.perf_counter()
 
     def resume(self, k: int, records: dict) -> None:
@@ -105,7 +105,7 @@ class Progress:
             return self._after_piece(share)
 
     def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
-        """Add one entry and tell the caller of the solver."""
+        """Add one entry and notify the caller of the solver."""
         values = self._work(n_oracle, n_forward) | {"objective": objective} | more
         for field, value in values.items():
             self._records[field].append(float(value))
@@ -179,7 +179,7 @@ class Method(ABC):
         """Oracle calls and forward passes so far, certificates included."""
 
     def entry(self) -> dict[str, float]:
-        """The fields of the history for a pass; the clock stands still meanwhile."""
+        """Return the fields of the history for a pass, with the clock paused."""
         return (UNMEASURED if self.certificate is None else self.certificate).record
 
     @abstractmethod

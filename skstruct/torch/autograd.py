@@ -153,7 +153,7 @@ def _like(array, tensor):
 
 
 def _gradients(batch, w, shares, tensors, wanted):
-    """Values, and the gradient for each tensor that wants one."""
+    """Values, and the gradient for each tensor that requires one."""
     values, found = gradient_of(batch.loss, batch.task, w, shares)
     batch.check(values)
     offsets = batch.layout.offsets

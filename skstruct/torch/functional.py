@@ -74,7 +74,7 @@ class _Request:
         self.tensors = scores, pair, start, stop
 
     def task(self, labels=None, cost="hamming", n_best=1):
-        """The problem, after a look at the labels and the table of pairs."""
+        """Return the problem, after a check of the labels and the table of pairs."""
         offsets = self.layout.offsets
         if labels is not None and isinstance(self.graph, PairwiseGraph):
             labels = read_labels(labels, self.layout, self.n_labels)

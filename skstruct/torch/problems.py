@@ -247,7 +247,7 @@ def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) 
 
 
 def _classes(graph, n_columns, samples):
-    """Labels as a structure knows them: numbers from 0."""
+    """Return labels as numbers from 0, the form of structures."""
     if isinstance(graph, ItemGraph):
         return np.array([0, 1])
     if not graph.has_label_sets:
@@ -259,7 +259,7 @@ def _classes(graph, n_columns, samples):
 
 
 def _dummies(graph, structure, offsets):
-    """Samples of X with one feature that is 0, around what `structure` says of each."""
+    """Samples of X with one feature that is 0, with the parts of each from `structure`."""
     counts = np.diff(offsets).tolist()
     if graph.is_table:
         if any(count != 1 for count in counts):

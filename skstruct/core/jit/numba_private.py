@@ -186,7 +186,7 @@ def hold_interrupts(dispatcher):
 
 
 def _say_once(name):
-    """Say why the first fit takes so long: once in a process, and not if somebody else does."""
+    """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
     global _has_said
     if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
         _has_said = True
@@ -311,7 +311,7 @@ class DiskCache:
                 self._store.release(name)
 
     def flush(self):
-        """Forget all specialisations: numba's ``recompile`` asks for it."""
+        """Discard all specialisations: numba's ``recompile`` calls it."""
         if self._store.writable is not None:
             for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
                 self._store.discard(path.name, "recompile")

@@ -108,7 +108,7 @@ def _is_plain(kind):
 
 
 def _taker(c, kind):
-    """A function that writes a Python object as a value of `kind`, and says whether that failed.
+    """Return a function that writes a Python object as a `kind`, and returns whether it failed.
 
     One for each type: pasted for each field, this is half the code of a small kernel.
     """

@@ -508,7 +508,7 @@ class Pairwise(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class says how it is decoded."""
+        """Build the problem; its class defines how it is decoded."""
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)

@@ -134,7 +134,7 @@ def _buckets_of(problem, i):
 
 @inner_kernel
 def _tell(problem, i, is_sum, size):
-    """Messages down: what `target` asks for goes to the first `size` beliefs."""
+    """Send messages down; write the beliefs that `target` requests to the first `size` entries."""
     plans, work = problem.own.inference, problem.work
     begin, end = _buckets_of(problem, i)
     beliefs, down = work.beliefs, work.down[: plans.n_messages[plans.plan[i]]]

@@ -66,7 +66,7 @@ def max_pass(p, start, stop, delta, mu, down, up, totals, scratch):
 
 @inner_kernel
 def own_scores(p, r, delta, out):
-    """Scores of a variable or pair less what it tells its own children."""
+    """Write the scores of a variable or pair minus the messages to its own children."""
     first = p.score_ptr[r]
     if p.kind[r] == VARIABLE:
         for x in range(p.size[r]):

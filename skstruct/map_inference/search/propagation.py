@@ -708,7 +708,7 @@ def _gather(w, s, i, width):
 
 @inner_kernel
 def _hand_on(w, s, i, forward):
-    """Share a variable's costs between the functions that lie ahead."""
+    """Distribute a variable's costs over the functions ahead."""
     ahead, behind = 0, 0
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
         slot = w.slots[at]

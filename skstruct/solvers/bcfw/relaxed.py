@@ -234,7 +234,7 @@ def _plant(problem, i, points, residual, mu):
 
 @inner_kernel
 def _ask(problem, i, theta, base, points, buffers, labels):
-    """Bound, value and task loss of what the oracle says, and its slot: -1 for none."""
+    """Return bound, value and task loss of the oracle's point, and its slot: -1 for none."""
     augment_copy(problem, i, theta, buffers[3])
     bound, value = relaxed_oracle(problem, i, buffers[3], labels, buffers[2])
     loss, slot = 0.0, -1

@@ -117,7 +117,7 @@ class SparseOrthantWise(Method):
         self._look(progress.pieces)
 
     def _look(self, pieces):
-        """Measure the iterate on all rows, and let rows in."""
+        """Measure the iterate on all rows, and include further rows."""
         whole = self._whole._here
         if self._inner is not None:
             whole.w[:], whole.known = self._flat(), False
@@ -133,7 +133,7 @@ class SparseOrthantWise(Method):
         self._take(np.flatnonzero(kept), Weights(w.node[kept], w.pair.copy()))
 
     def _take(self, rows, start):
-        """Go on with more rows: the pairs know nothing of the new ones."""
+        """Continue with more rows: the pairs have no entries for the new ones."""
         before, known = self._inner, self._rows
         reduced = reduce_problem(self.problem, rows, self.shapes[0][0])
         shapes = start.node.shape, self.shapes[1]

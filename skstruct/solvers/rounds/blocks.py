@@ -385,7 +385,7 @@ class Blocks(Method):
             require(close(found, known, float(most)), f"{name} is not that of the dual points")
 
     def work(self):
-        """Oracle calls and visits that stand for them."""
+        """Return the numbers of oracle calls and of visits that replace them."""
         return self.n_oracle, 0.0
 
     def entry(self):

@@ -1,4 +1,4 @@
-"""States of a training in a folder: what a driver that was killed goes on from.
+"""States of a training in a folder: from which a driver resumes after it was killed.
 
 A state is a dict of numbers and lists, and arrays. Each array is a file of its own, each state a
 JSON file that names them with sizes and checksums; it is written beside and renamed when all
@@ -354,7 +354,7 @@ class Keeper:
                 path.unlink(missing_ok=True)
 
     def restore(self, method, progress) -> int:
-        """Put a method and the records where the last state says."""
+        """Restore a method and the records to the last state."""
         records = {name: values.tolist() for name, values in progress.history().items()}
         known = {"method": method.state()[0], "records": records}
 

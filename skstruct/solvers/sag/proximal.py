@@ -197,7 +197,7 @@ class ProximalSAG(SAG):
         self.clock = self.clock._replace(node=np.zeros((node.shape[0], 2)))
 
     def _expand(self):
-        """All rows again, and what the memory says of the optimum."""
+        """Restore all rows, and update the bound on the optimum from the memory."""
         if self._rows is None:
             return
         table = np.zeros((self.shapes[0][0], self.w.node.shape[1]))
@@ -252,7 +252,7 @@ class ProximalSAG(SAG):
         return 0.5 * self.lam * self._sums[L2] + self.l1 * self._sums[L1]
 
     def _estimate(self):
-        """Relative gaps after an epoch, as its visits let expect."""
+        """Estimate the relative gaps after an epoch from its visits."""
         totals = self.state.totals
         sums = self._norms()
         if totals[N_STORED] < self.n:

@@ -368,7 +368,7 @@ class SAG(StoredMixtures):
         return dual
 
     def _estimate(self):
-        """Relative gaps after an epoch, as its visits let expect: with all bounds, and without.
+        """Estimate the relative gaps after an epoch from its visits: with all bounds, and without.
 
         ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
         memory knows all but the divergences, which are taken from the visits.

@@ -23,7 +23,7 @@ __all__ = ["Checkpoint", "EarlyStopping", "TimeLimit"]
 
 
 class _Timed:
-    """A callback that knows for how long each of the fits has run that it watches.
+    """A callback that measures the time of each fit that it watches.
 
     Clones of an estimator share its callbacks, and may be fitted by several threads at once.
     """
@@ -148,7 +148,7 @@ class TimeLimit(_Timed):
         self.seconds = _check_seconds("seconds", seconds, positive=True)
 
     def on_fit_task_end(self, estimator: Any, context: CallbackContext) -> bool:
-        """Whether the time is up.
+        """Return whether the time is up.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What scikit-learn's model selection cannot do for structured outputs."""
+"""Model selection for structured outputs, where scikit-learn has none."""
 
 from __future__ import annotations
 

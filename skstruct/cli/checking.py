@@ -49,7 +49,7 @@ class Sentence(NamedTuple):
     lines: list
     # Their columns.
     tokens: list
-    # Where it begins, for messages.
+    # Position of its beginning, for messages.
     place: str
     # The line without a token that ended it; None at the end of the file.
     end: str | None
@@ -121,7 +121,7 @@ def read_sentences(
 
 
 def begins_document(line: str) -> bool:
-    """Whether a line stands between documents, as those of CoNLL-2003 do."""
+    """Return whether a line separates documents, like those of CoNLL-2003."""
     return line.startswith("-DOCSTART-")
 
 
@@ -139,13 +139,13 @@ def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
 
 
 def are_chunks(labels: Iterable[str]) -> bool:
-    """Whether labels are those of chunks: ``O``, or a tag, a dash and a kind."""
+    """Return whether labels are chunk tags: ``O``, or a tag, a dash and a kind."""
     others = [label for label in labels if label != "O"]
     return bool(others) and all(label[:1] in "BIOESLU" and label[1:2] == "-" for label in others)
 
 
 class Check:
-    """What is right so far."""
+    """Counts of tokens, sentences and chunks, and of the correct ones so far."""
 
     def __init__(self, of_chunks: bool) -> None:
         self.of_chunks = of_chunks

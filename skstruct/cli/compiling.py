@@ -93,7 +93,7 @@ def _counted(title):
 
 
 def usual_features(graph):
-    """What samples of a structure mostly have."""
+    """Return the kinds of features that samples of a structure usually have."""
     if graph.usual_features == "dense":
         return ["dense"]
     try:

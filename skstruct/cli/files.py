@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from ..estimators.base import StructuredEstimator
 from ..preprocessing import TemplateVectorizer
 
-# What opens a file that is open already: to replace that would not reach who holds it.
+# Paths of files that are open already: to replace one would not reach its holder.
 _OPEN_FILES = "/dev/fd/", "/dev/std", "/proc/"
 
 
@@ -109,7 +109,7 @@ def refuse_same(name: str, sources: Iterable[str]) -> None:
 
 
 def _status(name, stream):
-    """What the system knows of a file or of the stream; None of what is none."""
+    """Return the status of a file or of the stream; None if there is none."""
     with suppress(OSError, AttributeError, ValueError):
         return os.fstat(stream.fileno()) if name == "-" else os.stat(name)
     return None
@@ -149,7 +149,7 @@ def writing(name: str, sources: tuple[str, ...], encoding: str):
 
 
 def _is_standard_output(name):
-    """Whether a name is another one of standard output, as /dev/stdout."""
+    """Return whether a name is another name of standard output, such as /dev/stdout."""
     named, own = _status(name, None), _status("-", sys.stdout)
     # Windows gives all its devices and pipes the same number.
     return bool(named and own and named.st_ino and os.path.samestat(named, own))
@@ -173,7 +173,7 @@ def _write(out, lines, encoding, name):
 
 # Model files of the command line: joblib's, or skops's by the suffix ``.skops``.
 
-# What a file of `save_model` contains besides scikit-learn's and numpy's own types.
+# Types in a file of `save_model` other than scikit-learn's and numpy's own types.
 TRUSTED = [
     "skstruct.estimators.crf.SAGCRF",
     "skstruct.graphs.chain.Chain",
@@ -186,7 +186,7 @@ TRUSTED = [
     "skstruct.estimators.svm_bcfw.BCFWSSVM",
 ]
 
-# How pickles and what compresses them begin: zip, gzip, bzip2, xz, lzma, LZ4; zlib at all levels.
+# Prefixes of pickles and of compressed files: zip, gzip, bzip2, xz, lzma, LZ4; zlib at all levels.
 _BEGINS = b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"]\x00", b"\x04\x22\x4d\x18"
 _ZLIB = b"x\x01", b"x^", b"x\x9c", b"x\xda"
 _PREFIX = 8
@@ -204,7 +204,7 @@ def _skops(name):
 
 
 def is_skops(name: str) -> bool:
-    """Whether a file is skops's, by its suffix; raises if skops is needed and absent."""
+    """Return whether a file is in skops's format, by its suffix; raise if skops is then missing."""
     if Path(name).suffix != ".skops":
         return False
     _skops(name)
@@ -212,7 +212,7 @@ def is_skops(name: str) -> bool:
 
 
 def may_be_model(name: str) -> bool:
-    """Whether a file begins as joblib's and skops's do, or is empty."""
+    """Return whether a file begins like those of joblib and skops, or is empty."""
     with open(name, "rb") as file:
         begin = file.read(_PREFIX)
     return not begin or begin.startswith(_BEGINS) or begin[:2] in _ZLIB
@@ -236,7 +236,7 @@ def load_model(name: str) -> Pipeline:
         model = read(name)
     except (OSError, MemoryError, _UntrustedError):
         raise
-    except Exception as error:  # a file that is none makes pickle raise anything
+    except Exception as error:  # on a file of another kind pickle may raise anything
         said = f"{type(error).__name__}: {error}"
         raise ValueError(f"{name} cannot be read as a model ({said})") from None
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
@@ -255,7 +255,7 @@ def load_model(name: str) -> Pipeline:
 
 
 class _UntrustedError(ValueError):
-    """A file has types that nobody has vouched for."""
+    """Error for a file with untrusted types."""
 
 
 def _read_skops(name):

@@ -39,7 +39,7 @@ def _parser():
 
 
 def _parsed(arguments):
-    """What the arguments say; argparse misses files behind options behind other files."""
+    """Parse the arguments; argparse misses files after options that follow other files."""
     parser = _parser()
     given, others = parser.parse_known_args(arguments)
     are_files = all(text == "-" or not text.startswith("-") for text in others)
@@ -71,7 +71,7 @@ def _is_closed_pipe(error):
 
 
 def _forget_output():
-    """Let what is still buffered go nowhere, or Python would complain about it at its end."""
+    """Discard buffered output, or Python would complain about it at its end."""
     if sys.stdout is None:
         return
     try:

@@ -87,7 +87,7 @@ class _Answer(NamedTuple):
 
     header: list  # a line, or none
     labels: list
-    shown: list  # what is written for each token
+    shown: list  # text written for each token
 
 
 def _tag(given):

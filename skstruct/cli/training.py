@@ -68,7 +68,7 @@ def default_template(n_columns: int) -> str:
 
 
 def read_template(name: str) -> str:
-    """The text of a template file, after a look at all lines."""
+    """Read the text of a template file, and check all lines."""
     try:
         with naming(name):
             text = TemplateVectorizer.read_templates(Path(name))

@@ -30,7 +30,7 @@ class Cone(NamedTuple):
     multipliers: np.ndarray
     # ``|a|^2``.
     square: float
-    # What a row is to have at least, by the size of the terms of ``<a, w_r>``: sums of rows that
+    # Least value required of a row, by the size of the terms of ``<a, w_r>``: sums of rows that
     # are not negative in exact arithmetic then are not in floating point.
     margin: float
 

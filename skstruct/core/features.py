@@ -79,7 +79,7 @@ def lowest_bit(typingctx, bits):
     return types.int64(types.int64), codegen
 
 
-# Who of several threads adds to which weight.
+# Division of the weights among threads that add to them.
 
 #: Classes of rows, which threads share; the last is a mask.
 ALL_CLASSES = 64
@@ -90,7 +90,7 @@ _FLOATS = 8  # floats in a cache line
 
 @inner_kernel(inline=True)
 def share_of(w, n_rows, width):
-    """The part of a table that ``w.share`` stands for: rows where there are many, else columns.
+    """The part of a table that ``w.share`` denotes: rows where there are many, else columns.
 
     Every weight has one thread, which adds to it in the order of the samples: the number of threads
     does not change a bit.
@@ -205,7 +205,7 @@ def scatter(features, t, table, start, stop, low, high, acc):
 
 @generic
 def fetch(features, t, table):
-    """Ask memory for ``table[j]`` of the features j of row t, which is to be gathered soon."""
+    """Ask memory for ``table[j]`` of the features j of row t, which will be gathered soon."""
 
 
 @generic
@@ -416,7 +416,7 @@ def _(features, t, table, k, c):
 
 @inner_kernel(inline=True)
 def is_used(r, at, width):
-    """Whether a row has more than zeros: forbidden, certain, and unchanged labels leave them."""
+    """Return whether a row is nonzero: forbidden, certain and unchanged labels leave zeros."""
     k = 0
     while k < width and r[at + k] == 0.0:
         k += 1
@@ -425,7 +425,7 @@ def is_used(r, at, width):
 
 @inner_kernel(inline=True)
 def _is_single(table, w):
-    """Whether `table` has its rows in single precision, see :class:`skstruct.core.weights.Weights`.
+    """Return whether `table` is in single precision, see :class:`skstruct.core.weights.Weights`.
 
     A pair table may be empty, too: then no row has a feature, and all tables gather zeros.
     """

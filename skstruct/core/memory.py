@@ -1,4 +1,4 @@
-"""How much memory is free, and a refusal before a machine begins to swap."""
+"""Free memory, and an error before a machine begins to swap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 _INFO = Path("/proc/meminfo")
-# What is free below the limits of a container: version 2 of control groups, then version 1.
+# Free memory below the limits of a container: version 2 of control groups, then version 1.
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
@@ -38,7 +38,7 @@ def _of_machine():
 
 
 def _of_process():
-    """What ``ulimit -v`` leaves to this process."""
+    """Return the memory that ``ulimit -v`` leaves to this process; None if unlimited or unknown."""
     try:
         import resource
 
@@ -62,12 +62,12 @@ def available_bytes() -> int | None:
 
 
 def shown(number: int) -> str:
-    """A count for a message: the digits of a huge one help nobody."""
+    """Format a count for a message, a huge one without its digits."""
     return f"{number:,}" if number <= 10**18 else "over 10**18"
 
 
 def check_memory(n_bytes: int, what: str, advice: str) -> None:
-    """Refuse to begin what does not fit into memory."""
+    """Raise MemoryError for what does not fit into memory."""
     free = available_bytes()
     if free is not None and n_bytes > free:
         raise MemoryError(

@@ -1,10 +1,10 @@
-"""Where packed items begin and end."""
+"""Offsets of packed items."""
 
 import numpy as np
 
 
 def ends_of(lengths):
-    """Where items of these lengths begin and end when they are packed."""
+    """Return the offsets of packed items of these lengths, the end included."""
     ends = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=ends[1:])
     return ends

@@ -1,4 +1,4 @@
-"""The generic verbs: what a solver may ask of a structure, each contract written once.
+"""The generic verbs: operations that structures offer to solvers, each contract written once.
 
 Conventions shared by all verbs:
 
@@ -353,7 +353,7 @@ def augment(problem, i, theta):
 
 
 def adds_by_columns(problem) -> bool:
-    """Whether threads can share what :func:`accumulate` does, each in columns of its own.
+    """Return whether threads can share :func:`accumulate`, each in columns of its own.
 
     Parameters
     ----------
@@ -879,7 +879,7 @@ def max_marginals(problem, i, theta, out):
 
 @generic
 def count_states(problem, i):
-    """How many labels a node of sample i can have: the ``n_labels`` of :func:`max_marginals`.
+    """Return the number of labels of a node of sample i, ``n_labels`` of :func:`max_marginals`.
 
     ``theta[t * count_states(problem, i) + k]`` is the potential of label k at node t; -inf forbids
     that label.
@@ -914,15 +914,15 @@ def count_states(problem, i):
 
 
 def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:
-    """Whether a class of problems has a `loss_augmented_max` of its own, not the default."""
+    """Return whether a class of problems has its own `loss_augmented_max`, not the default."""
     return not verb.registry.keys().isdisjoint(kind.__mro__[:-1])
 
 
 def loss_is_linear(problem) -> bool:
-    """Whether the task loss of a problem is ``<l_i, mu(y)>``, as :func:`augment` says it.
+    """Return whether the task loss is ``<l_i, mu(y)>``, as :func:`augment` defines it.
 
-    An `augment` that is inherited does not speak for a class with a `loss_augmented_max` of its
-    own: the class must then register both.
+    An inherited `augment` does not count for a class with a `loss_augmented_max` of its own: the
+    class must then register both.
     """
     for cls in type(problem).__mro__:
         if cls in augment.registry:
@@ -939,7 +939,7 @@ def require_linear_loss(problem, advice) -> None:
         raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")
 
 
-# What users get by a verb, for the message where a structure lacks it.
+# Feature that each verb provides, for the message where a structure lacks it.
 max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"

@@ -27,7 +27,7 @@ from .weights import aligned
 # Each calls the kernel with the same *team*, a few counters. Numba's parallel loops are not used:
 # their threads are shared by the process, and two fits at once would need them at the same time.
 
-#: What :func:`meet` says: go on; be the one to do what one does for all, then :func:`open_gate`;
+#: Results of :func:`meet`: go on; do alone what one thread does for all, then :func:`open_gate`;
 #: or leave the kernel, since another thread failed.
 GO, LEAD, LEAVE = range(3)
 #: The team of one thread.
@@ -53,7 +53,7 @@ def _address_of_yield():
 
 
 def _place(context, builder, signature, args):
-    """Where an entry of an array lies."""
+    """Return the address of an entry of an array."""
     array = context.make_array(signature.args[0])(context, builder, args[0])
     return builder.gep(array.data, [args[1]])
 
@@ -170,7 +170,7 @@ class Crew:
     SECONDS, ENOUGH, FEWER = 0.2, 0.75, (4, 64)
 
     def __init__(self, n_threads: int):
-        #: How many there are at present.
+        #: Present number of threads.
         self.size = self._most = n_threads
         self._busy = self._elapsed = 0.0
         self._left, self._patience = 0, self.FEWER[0]
@@ -216,7 +216,7 @@ class Pieces:
     done. A pass must give the same result wherever it is cut.
     """
 
-    #: Seconds a call is to take; the first one, whose speed is not known, visits so many samples.
+    #: Target seconds of a call; the first one, whose speed is not known, visits so many samples.
     SECONDS, FIRST = 0.5, 1
 
     def __init__(self, after_piece: Callable[[float], bool] | None = None):
@@ -302,14 +302,14 @@ def private_copy(problem):
 
 
 def _zeros_like(array):
-    """Zeros, aligned where kernels ask for that."""
+    """Return zeros, aligned if kernels require it."""
     if array.dtype != np.float64:
         return np.zeros_like(array)
     return aligned(array.size).reshape(array.shape)
 
 
 def _node_ends(problem):
-    """Where the nodes of samples begin: for structures that choose among items, the items."""
+    """Return the offsets of nodes, or of items for structures that choose among items."""
     return getattr(problem, "item_ptr", problem.label_ptr)
 
 
@@ -322,13 +322,13 @@ def split_samples(problem, n_pieces):
 
 
 def useful_threads(problem):
-    """How many threads a pass over samples can use: by the data alone."""
+    """Return the number of threads that a pass over samples can use, from the data alone."""
     n_samples = problem.label_ptr.size - 1
     return max(int(min(_node_ends(problem)[-1] // _NODES_A_THREAD, n_samples)), 1)
 
 
 def effective_threads(n_jobs):
-    """How many threads `n_jobs` stands for here."""
+    """Return the number of threads that `n_jobs` stands for here."""
     backend, _ = get_active_backend()
     # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
     if type(backend).__module__ == "joblib._parallel_backends":
@@ -341,7 +341,7 @@ def effective_threads(n_jobs):
 
 
 def count_threads(problem, n_jobs):
-    """How many threads a pass over samples is to have; one where kernels cannot meet."""
+    """Return the number of threads for a pass over samples; 1 where kernels cannot synchronise."""
     useful = 1 if JIT_IS_DISABLED else useful_threads(problem)
     return min(effective_threads(n_jobs), useful) if useful > 1 else 1
 

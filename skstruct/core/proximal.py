@@ -51,7 +51,7 @@ def advance_row(table, stamps, j, clock):
     ratio = (clock.now[1] - stamps[j, 1]) / span
     stamps[j, 0], stamps[j, 1] = clock.now[0], clock.now[1]
     l1, x = clock.l1, clock.l2 * span
-    # What is left of a weight, and how far a gradient of 1 takes it.
+    # Remaining share of a weight, and its change by a gradient of 1.
     if x < _FEW:
         reach = span * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0 * (1.0 - x / 5.0))))
     else:

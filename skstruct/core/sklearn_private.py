@@ -1,4 +1,4 @@
-"""The names of scikit-learn that are not public, imported here and nowhere else."""
+"""The names of scikit-learn that are not public, imported only here."""
 
 from collections.abc import Callable
 from numbers import Integral
@@ -28,7 +28,7 @@ class StrOptions(_StrOptions):
         return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
 
 
-#: What ``n_jobs`` may be.
+#: Values of ``n_jobs``.
 N_JOBS = [
     None,
     Interval(Integral, 1, None, closed="left"),

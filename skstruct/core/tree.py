@@ -9,7 +9,7 @@ from typing import Any
 def tree_items(
     tree: Any, name: str = "", is_leaf: Callable | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """What nested tuples hold, with names: fields, or positions, joined by dots."""
+    """Yield the leaves of nested tuples with their names: fields or positions, joined by dots."""
     if not isinstance(tree, tuple) or (is_leaf is not None and is_leaf(tree)):
         yield name, tree
         return
@@ -19,7 +19,7 @@ def tree_items(
 
 
 def tree_leaves(tree: Any) -> Iterator[Any]:
-    """What nested tuples hold, in order."""
+    """Return the leaves of nested tuples, in order."""
     return (leaf for _, leaf in tree_items(tree))
 
 

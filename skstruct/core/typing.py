@@ -24,5 +24,5 @@ LossLike: TypeAlias = str | Mapping[Any, float] | ArrayLike
 #: A file or folder.
 PathLike: TypeAlias = str | os.PathLike[str]
 
-#: What scikit-learn's ``check_random_state`` takes.
+#: Values that scikit-learn's ``check_random_state`` takes.
 RandomStateLike: TypeAlias = int | np.random.RandomState | None

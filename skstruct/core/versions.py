@@ -1,4 +1,4 @@
-"""What a bug report needs: versions of the dependencies, the machine, the compile cache."""
+"""Facts for a bug report: versions of the dependencies, the machine, the compile cache."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def aligned(size, make=np.zeros):
 
 
 def padded_width(width):
-    """Columns of a row that is to be whole cache lines; below 4 none are added."""
+    """Columns of a row that must be whole cache lines; below 4 none are added."""
     return -(-width // _LINE) * _LINE if width >= _NARROW else width
 
 
@@ -191,7 +191,7 @@ def inner_product(tables, others) -> float:
 
 @inner_kernel(inline=True)
 def decay(w, rho, eta):
-    """``w <- rho w - eta d`` in O(1); :func:`fold_small` is to follow before `s` vanishes."""
+    """``w <- rho w - eta d`` in O(1); :func:`fold_small` must follow before `s` vanishes."""
     w.scale[0] *= rho
     w.scale[1] = rho * w.scale[1] - eta
 
@@ -279,7 +279,7 @@ def in_single(lazy):
         # Backwards: a row in single precision begins after those that are still to come.
         rows = node[run]
         is_zero = is_zero and not rows.any()
-        if not is_zero:  # memory that nobody has touched takes no room
+        if not is_zero:  # untouched memory takes no room
             single[run] = rows.astype(np.float32)
     return lazy._replace(node=node[:0], single=single)
 

@@ -35,7 +35,7 @@ class TransitionMask(NamedTuple):
 
     @property
     def bounds_ends(self) -> bool:
-        """Whether any label is forbidden at an end."""
+        """True if any label is forbidden at an end."""
         return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
 
 
@@ -61,7 +61,7 @@ def _split(label, scheme):
 
 
 def _allowed_by_scheme(scheme, before, after):
-    """Whether label `after` may follow `before` (None is an end of the sequence)."""
+    """Return whether label `after` may follow `before` (None is an end of the sequence)."""
     rules = _SCHEMES[scheme]
     tag, kind = ("O", "") if before is None else _split(before, scheme)
     next_tag, next_kind = ("O", "") if after is None else _split(after, scheme)

@@ -106,7 +106,7 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
         raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
     try:
         n_axes = np.ndim(y)
-    except ValueError:  # single labels beside others, of which as_labels tells
+    except ValueError:  # single labels among others, of which as_labels tells
         n_axes = 1
     labels = as_labels(y if n_axes == 1 else column_or_1d(y, warn=True), name, "sample {}".format)
     if labels.size != n_samples:
@@ -118,7 +118,7 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
 
 
 def _has_sequences(y):
-    """Whether y has label sequences as elements, other than a column of one label each."""
+    """Return whether y has label sequences as elements, other than a column of one label each."""
     if not isinstance(y, (list, tuple)) and getattr(getattr(y, "dtype", None), "kind", "") != "O":
         return False
     items = [item for item in y if isinstance(item, (list, tuple, np.ndarray)) and np.ndim(item)]
@@ -126,7 +126,7 @@ def _has_sequences(y):
 
 
 def is_indicator(y) -> bool:
-    """Whether `y` looks like a table of labels that are on or off."""
+    """Return whether `y` looks like a table of label indicators."""
     if sparse.issparse(y):
         return y.shape[1] > 1
     if not hasattr(y, "__len__") or isinstance(y, (str, RaggedArray)):
@@ -189,7 +189,7 @@ def _listed(classes, most=30):
 
 
 def unseen_labels(labels: np.ndarray, n_unseen: int, n_nodes: int) -> str:
-    """What a warning says of true labels that `fit` has not seen: how many, and which."""
+    """Return the warning about true labels that `fit` has not seen: how many, and which."""
     return (
         f"y: labels that fit has not seen count as wrong, on {n_unseen} of {n_nodes} nodes: "
         f"{_listed(np.unique(labels))}"

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 _DATES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
-#: What to do with words, for messages.
+#: Advice about words, for messages.
 VECTORISE = (
     "words and feature dicts become numbers first, for instance with "
     "make_pipeline(SequenceVectorizer(), SAGCRF()) or a TemplateVectorizer"
@@ -17,7 +17,7 @@ VECTORISE = (
 
 
 def as_array(values):
-    """What has only ``__array__`` (no length, no ``ndim``) as an array; the rest as it is."""
+    """Convert objects with ``__array__`` only (no length, no ``ndim``); return others unchanged."""
     hidden = hasattr(values, "__array__") and not hasattr(values, "__len__")
     return np.asarray(values) if hidden else values
 
@@ -43,7 +43,7 @@ class _Window:
 
 
 def feature_dtype(dtype) -> np.dtype:
-    """What features of some type are kept in: single precision stays, the rest becomes float64."""
+    """Return the dtype in which features are kept: float32 stays, all others become float64."""
     return np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
 
 
@@ -72,7 +72,7 @@ def row_squares(table) -> np.ndarray:
 
 
 def _frame_fits(shape, data, indices, indptr):
-    """Whether the sizes of the three arrays of a CSR matrix agree; a check in O(1)."""
+    """Return whether the sizes of the three arrays of a CSR matrix agree; a check in O(1)."""
     integers = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
     if not integers or indptr.shape != (shape[0] + 1,) or data.shape != indices.shape:
         return False
@@ -80,7 +80,7 @@ def _frame_fits(shape, data, indices, indptr):
 
 
 def is_sound_csr(shape, data, indices, indptr) -> bool:
-    """Whether three arrays are a CSR matrix that may be read without a look at bounds."""
+    """Return whether three arrays are a CSR matrix that can be read without bounds checks."""
     if not _frame_fits(shape, data, indices, indptr) or (indptr[1:] < indptr[:-1]).any():
         return False
     used = indices[: indptr[-1]]
@@ -207,7 +207,7 @@ def numeric(values, where: str) -> np.ndarray:
     kinds = set(map(type, objects))
     if kind == "c":
         raise ValueError(f"Complex data not supported: {where}")
-    if kind in "mM" or any(issubclass(own, _DATES) for own in kinds):  # in a unit nobody chose
+    if kind in "mM" or any(issubclass(own, _DATES) for own in kinds):  # in an arbitrary unit
         raise ValueError(
             f"{where} is not numeric: it holds dates or durations; make numbers of them first, for "
             "instance days since a day of your choice"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
-# Names that are positions: what scikit-learn calls columns that nobody has named.
+# Names that are positions: scikit-learn's names of unnamed columns.
 _POSITIONS = "x{}"
 
 
@@ -127,7 +127,7 @@ class JoinedNames(FeatureNames):
 
 
 def as_names(names: Any, n_columns: int, where: str) -> FeatureNames | None:
-    """What somebody gave as names of columns."""
+    """Return the given names of columns as :class:`FeatureNames`, or None if there are none."""
     if names is None:
         return None
     if not isinstance(names, FeatureNames):

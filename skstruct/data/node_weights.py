@@ -55,14 +55,14 @@ def read_sequence_weights(node_weight, offsets: np.ndarray) -> np.ndarray:
 
 
 def is_flat(values) -> bool:
-    """Whether these are numbers, rather than arrays of numbers."""
+    """Return whether these are numbers, rather than arrays of numbers."""
     if getattr(getattr(values, "dtype", None), "kind", "O") in "buif":
         return values.ndim == 1
     return isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], Number)
 
 
 def _checked(values, where):
-    """A copy of weights, all of them finite and not negative; `where` says which is not."""
+    """Return a copy of weights, all finite and not negative; `where` names a wrong one."""
     flat = np.array(values, dtype=np.float64).ravel()
     wrong = np.flatnonzero(~(flat >= 0) | np.isinf(flat))
     if wrong.size:

@@ -31,7 +31,7 @@ def take_rows(table, keep: np.ndarray, counts=1):
 
 
 def is_structured(X) -> bool:
-    """Whether the elements of `X` are samples of several nodes, rather than rows of a table."""
+    """Return whether the elements of `X` are samples of several nodes, not rows of a table."""
     if isinstance(X, RaggedArray):
         return True
     if sparse.issparse(X) or hasattr(X, "columns"):
@@ -142,7 +142,7 @@ def read_flat(flat, name: str):
 
 
 def is_no_sequence(values) -> bool:
-    """Whether this has a length, but no samples in order."""
+    """Return whether a value has a length, but no samples in order."""
     return isinstance(values, (str, bytes, Mapping, Set)) or sparse.issparse(values)
 
 
@@ -163,7 +163,7 @@ def as_list(X, name: str) -> list:
 
 
 def is_empty_list(X) -> bool:
-    """Whether `X` is a list of samples without samples."""
+    """Return whether `X` is a list without samples."""
     is_list = hasattr(X, "__len__") and not is_no_sequence(X) and not hasattr(X, "columns")
     return is_list and len(X) == 0
 

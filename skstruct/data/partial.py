@@ -64,7 +64,7 @@ KNOWN, MISSING = -1, 0
 
 
 class PartialLabels(NamedTuple):
-    """Which nodes have no single label, and what is known of them."""
+    """Partial labels: the nodes without a single label, and the labels that each may have."""
 
     # (n_nodes,): -1 at a node with a label, 0 at one without, else a position in `choices`.
     which: np.ndarray
@@ -88,7 +88,7 @@ class PartialLabels(NamedTuple):
 
 
 def _is_missing(value):
-    """Whether a value stands for no label: None, NaN, pandas' NA or NaT, a masked entry."""
+    """Return whether a value is a missing label: None, NaN, pandas' NA or NaT, a masked entry."""
     if value is None or value is np.ma.masked:
         return True
     if isinstance(value, _FLOATS):
@@ -109,7 +109,7 @@ def _values_of(item):
 
 
 def _is_partial(item):
-    """Whether there is a missing label or a set in the labels of a sample, or of a table."""
+    """Return whether the labels of a sample, or of a table, have a missing label or a set."""
     item = _values_of(item)
     if isinstance(item, np.ma.MaskedArray):
         return bool(np.ma.is_masked(item)) or _is_partial(item.data)
@@ -157,7 +157,7 @@ class _Reader:
         found = next((v for item in samples for v in _leaves(item) if not _is_missing(v)), None)
         if found is None:
             raise ValueError(f"{self.name} has no labels: all nodes are missing")
-        #: Any label that occurs, to stand where there is none.
+        #: Any label that occurs, a placeholder for missing ones.
         self.fill = sorted(found, key=repr)[0] if isinstance(found, Set) else found
 
     def read(self, item, where, first):

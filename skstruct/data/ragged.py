@@ -30,7 +30,7 @@ def _locked(array):
 
 
 def _checked_offsets(offsets, n_rows):
-    """A copy of `offsets` that no one can change."""
+    """Return a read-only copy of `offsets`."""
     offsets = np.asarray(offsets)
     is_list = offsets.ndim == 1 and offsets.size > 0 and offsets.dtype.kind in "iu"
     if not is_list or offsets[0] != 0:
@@ -151,7 +151,7 @@ class RaggedArray:
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each sample begins, and the end: a read-only array of int64."""
+        """Offsets of the samples, the end included: a read-only array of int64."""
         return self._offsets
 
     def __reduce__(self):

@@ -19,7 +19,7 @@ from ..core.tree import tree_leaves, tree_like
 
 _PIECE = 1 << 22  # bytes read at once
 _SUM = 16  # bytes of a checksum
-# What reading raises if an array is damaged or larger than memory.
+# Exceptions of reading an array that is damaged or larger than memory.
 _UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
 
 
@@ -79,7 +79,7 @@ def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
 
 
 def remove_parts(folder: Path, pattern: str) -> None:
-    """Delete what processes that were killed have left of lasting files: nobody has it locked."""
+    """Delete partial files of processes that were killed: those that no process has locked."""
     for part in folder.glob(f"{pattern}.*-*.part"):
         with contextlib.suppress(OSError), part.open("rb") as file:
             if lock(file.fileno()):
@@ -191,7 +191,7 @@ def write_tree(path: Path, tree: Any) -> None:
 
 
 def read_tree(path: Path, like: Any) -> Any:
-    """What :func:`write_tree` wrote, if it is of the kind of other nested tuples."""
+    """Read the arrays that :func:`write_tree` wrote, if their types are those of `like`."""
     arrays = []
     with open(path, "rb") as file:
         checked = Checked(file)
@@ -209,7 +209,7 @@ def read_tree(path: Path, like: Any) -> Any:
 
 
 def is_sound_tree(path: Path) -> bool:
-    """Whether a file can be read, and has the checksum that it ends with."""
+    """Return whether a file can be read and ends with its checksum."""
     try:
         size = path.stat().st_size - _SUM
         with open(path, "rb") as file:
@@ -221,7 +221,7 @@ def is_sound_tree(path: Path) -> bool:
 
 
 def sealed(content: dict) -> dict:
-    """What goes into JSON, with its own checksum."""
+    """Return content for JSON, with its own checksum."""
     named = {name: content[name] for name in sorted(content) if name != "checksum"}
     text = json.dumps(named).encode("ascii")
     return content | {"checksum": hashlib.blake2b(text, digest_size=_SUM).hexdigest()}
@@ -251,7 +251,7 @@ def _process(pid):
 
 
 def _is_hidden(pid):
-    """Whether a process of another user runs: /proc may be mounted without those."""
+    """Return whether a process of another user runs: /proc may be mounted without those."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -268,7 +268,7 @@ def own(folder: Path) -> None:
 
 
 def is_left(folder: Path) -> bool:
-    """Whether the process that made a folder is known to be gone."""
+    """Return whether the process that made a folder is known to have ended."""
     try:
         owner = json.loads((folder / _NAME).read_bytes())
         pid = owner[2]

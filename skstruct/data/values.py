@@ -13,7 +13,7 @@ _EXACT = 2**53
 
 
 def family(kind: type) -> str | None:
-    """What values of this Python type are, or None if they are no labels."""
+    """Return the family of labels that a Python type belongs to, or None if there is none."""
     if issubclass(kind, str):
         return "strings"
     if issubclass(kind, bytes):
@@ -22,7 +22,7 @@ def family(kind: type) -> str | None:
 
 
 def _refuse_mixtures(values, kinds, name, place):
-    """Refuse elements that NumPy would turn into labels which nobody gave."""
+    """Refuse elements that NumPy would turn into other labels than those given."""
     families = {family(kind) for kind in kinds}
     if len(families) < 2 and None not in families:
         return

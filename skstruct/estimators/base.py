@@ -61,7 +61,7 @@ def _what_is_known(record, tol):
 
 
 class Epochs:
-    """Report each pass, and each piece of a long one, and ask whether to stop.
+    """Report each pass, and each piece of a long one, and check whether to stop.
 
     A pass is known to be long only while it runs, and scikit-learn wants to know of subtasks when
     a task begins. So a task begins when its pass has taken a second, or has ended.
@@ -105,7 +105,7 @@ class Epochs:
             )
 
         def attributes():
-            # What a callback does to its model must not reach the training; the weights are copies
+            # Changes of a callback to its model must not reach the training; the weights are copies
             # already. And the model must not show what an earlier fit has found out.
             tables = zip(estimator._tables, weights().tables, strict=True)
             now = dict(tables) | {"n_iter_": self.count}
@@ -132,7 +132,7 @@ _TRAINING = (
 # A relative duality gap above this is far from any use: more passes alone will hardly help.
 _FAR = 0.1
 
-# Private names that belong to a fit, beside all that end with an underscore.
+# Private names that belong to a fit, in addition to all that end with an underscore.
 _STATE = (
     "_has_intercept",
     "_stored_as",
@@ -168,7 +168,7 @@ class StructuredEstimator(
     _keeps_cone = False
     #: Whether it trains on relaxations, too: the structure may then choose one.
     _takes_relaxations = False
-    #: What weights of classes and nodes make of the task loss.
+    #: Effect of class and node weights on the task loss.
     _loss_weights = staticmethod(hinge_weights)
     #: Whether nodes may have no label, or a set of labels.
     _takes_partial_labels = False

@@ -15,7 +15,7 @@ from ..preprocessing import SequenceVectorizer
 _HEADER = struct.Struct("<4sI4s9I")
 _NAMES_HEADER = struct.Struct("<4s5I")
 _STATE, _TRANSITION = 0, 1
-_WEIGHTS, _WEIGHTS_PER_BYTE = 2**24, 64  # what a file may ask for
+_WEIGHTS, _WEIGHTS_PER_BYTE = 2**24, 64  # limits on the size that a file may request
 _RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 

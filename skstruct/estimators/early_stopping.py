@@ -23,7 +23,7 @@ from ..solvers.primal import objective_value
 
 # Certificates of other weights than those that a solver ended with.
 
-#: What a solver knows of its last weights only.
+#: Attributes that solvers have for their last weights only.
 _OF_THE_LAST = ("stationarity_",)
 
 
@@ -50,7 +50,7 @@ class Restoring:
     def _certified(self, weights, published, problem, shapes, data):
         """Return the fitted attributes for other weights of the same run.
 
-        A lower bound on the optimum is one whatever the weights; the rest is measured anew.
+        A lower bound on the optimum is one whatever the weights; the rest is measured again.
         """
         mean, magnitude = self._mean_loss(problem, weights, data)
         l2, l1 = self._penalty(data.lam)
@@ -371,7 +371,7 @@ class EarlyStopping:
 
 
 def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Run | None:
-    """Hold out samples where a callback of `estimator` asks for it."""
+    """Hold out samples if a callback of `estimator` requires it."""
     found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
     if len(found) > 1:
         raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")

@@ -143,7 +143,7 @@ def fit_shards(model, shards, given, checkpoint):
 
 
 def _train(new, source, shapes, common):
-    """Train in rounds; errors of workers and disks say what is safe."""
+    """Train in rounds; errors of workers and disks report what is saved."""
     try:
         with Engine(new.n_jobs) as engine:
             result = new._train_rounds(source, engine, shapes, **common)

@@ -29,12 +29,12 @@ _ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...]
 
 
 class _Known(NamedTuple):
-    """What is known of a stream before a batch is read."""
+    """Facts about a stream that are known before a batch is read."""
 
     graph: Any
     # None where the labels of the batch tell them.
     classes: np.ndarray | None
-    # What to do about labels that are too few.
+    # Advice if there are too few labels.
     hint: str = ""
 
 

@@ -118,7 +118,7 @@ class _Moved(ModuleType):
     """An old name of a module."""
 
     def __getattr__(self, name):
-        # What scans all modules (inspect, warnings, pickle) must not load these.
+        # Code that scans all modules (inspect, warnings, pickle) must not load these.
         if name.startswith("__"):
             raise AttributeError(name)
         module = import_module(f"skstruct.{_MOVED[self.__name__.removeprefix('skstruct.')]}")

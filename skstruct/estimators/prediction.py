@@ -66,7 +66,7 @@ def _named(attribute, what):
 
 
 class NamedFeatures:
-    """Mixin of estimators that know their features by name."""
+    """Mixin of estimators with names of features."""
 
     feature_names_in_ = _named(_OWN[0], "features")
     edge_feature_names_in_ = _named(_OWN[1], "edge features")
@@ -327,7 +327,7 @@ class Predictor(NamedFeatures):
         return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
 
     def _require(self, verb, problem, advice):
-        """Refuse a structure that lacks a verb, by the name that the user knows."""
+        """Refuse a structure that lacks a verb, by its public name."""
         require(verb, problem, advice, type(self.graph_))
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):

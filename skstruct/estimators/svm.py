@@ -1,4 +1,4 @@
-"""What all structural SVMs share."""
+"""Base class of all structural SVMs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONSTRAINTS = {
 }
 
 
-# What models have that are distributions over labellings.
+# Methods of models that are distributions over labellings.
 _OF_DISTRIBUTIONS = {name for name in vars(ProbabilisticPredictor) if name.startswith("predict_")}
 
 

@@ -18,7 +18,7 @@ from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
 
-# Which run goes with which description of a structure.
+# Run for each description of a structure.
 
 #: The run of each description that :mod:`skstruct.core.factors` knows.
 RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}

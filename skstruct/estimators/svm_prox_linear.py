@@ -32,7 +32,7 @@ _NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
 
 
 def _as_score_map(given: Any) -> ScoreMap:
-    """A new map of the kind that the user asks for."""
+    """Return a new map of the requested kind."""
     if isinstance(given, str) and given in _NAMED:
         return _NAMED[given]()
     if isinstance(given, ScoreMap):
@@ -302,7 +302,7 @@ class ProxLinearSSVM(StructuralSVM):
         return MappedProblem(problem, shapes, score_map, rows, ptr)
 
     def _row_ptr(self, samples):
-        """Where the rows of each sample begin."""
+        """Return the offsets of the rows of each sample."""
         if self.graph_.is_table:
             return np.arange(samples.features.shape[0] + 1)
         return getattr(samples, "item_ptr", samples.offsets)

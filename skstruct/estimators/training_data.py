@@ -1,4 +1,4 @@
-"""What a fit makes of X, y and weights: packed samples, codes of labels, factors on losses."""
+"""Training data from X, y and weights: packed samples, codes of labels, factors on losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .partial_labels import ImputedLabels, allowed_mask
 
 
 class TrainingData(NamedTuple):
-    """What a solver needs, packed."""
+    """Packed input of a solver."""
 
     # The samples of nonzero weight, as the structure packs them.
     samples: Any
@@ -33,7 +33,7 @@ class TrainingData(NamedTuple):
     sample_indices: np.ndarray
     # Of partial labels: ``codes`` are then any labels that fit.
     completion: ImputedLabels | None = None
-    # What weights of classes and of nodes make of the task loss.
+    # Effect of class and node weights on the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
 
@@ -118,7 +118,7 @@ def _read_samples_and_labels(model, graph, X, y) -> tuple:
 
 
 def _refuse_sets(y):
-    """Refuse sets that may be label sets where the structure is to be inferred."""
+    """Refuse sets that may be label sets where the structure is inferred."""
     if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
         raise ValueError(
             "y is a list of sets: if all labels in a set are right, make an indicator table of it "
@@ -127,7 +127,7 @@ def _refuse_sets(y):
 
 
 def _find_classes(graph, labels, samples, partial, stream):
-    """Return labels and their classes; a stream may know the classes."""
+    """Return labels and their classes; a stream may have given the classes."""
     known = None if stream is None else stream.classes
     if partial is None:
         if known is not None:
@@ -144,7 +144,7 @@ def _find_classes(graph, labels, samples, partial, stream):
 
 
 def _warn_of_marker(classes):
-    """Warn of -1 or -100 beside classes 0, 1, 2, ...: other packages mark missing labels so."""
+    """Warn of -1 or -100 next to classes 0, 1, 2, ...: other packages mark missing labels so."""
     if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
         return
     first, rest = int(classes[0]), classes[1:]

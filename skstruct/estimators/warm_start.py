@@ -1,4 +1,4 @@
-"""Where a warm start begins: the weights of the labels and features that are still there."""
+"""Start of a warm start: the weights of the labels and features that are still present."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 1 << 16  # copied at once
 
 
 class CannotWarmStart(Exception):
-    """Nothing of an earlier fit can be taken over; says why."""
+    """Error if nothing of an earlier fit can be reused, with the reason."""
 
 
 def warn_of_restart(text) -> None:
@@ -38,7 +38,7 @@ def match_columns(before, now, n_before: int, n_now: int, what: str = "features"
 
 
 class _Blocks(NamedTuple):
-    """How the rows of a node table are laid out."""
+    """Layout of the rows of a node table."""
 
     n_features: int
     n_ends: int
@@ -136,7 +136,7 @@ def _pair_rows(model, previous):
 
 
 def first_weights(model, previous, shapes) -> Weights | None:
-    """Where a warm start of a primal solver begins."""
+    """Return the weights from which a primal solver starts warm; None for a cold start."""
     if not hasattr(previous, "node_weights_"):
         return None
     previous._refuse_bad_weights()
@@ -149,7 +149,7 @@ def first_weights(model, previous, shapes) -> Weights | None:
 
 
 def first_map_weights(model, previous, first: NamedTuple) -> NamedTuple:
-    """Where a warm start of parameters of a score map begins."""
+    """Return the parameters of a score map from which a fit starts, warm if they match."""
     if not hasattr(previous, "score_params_"):
         return first
     names = [vars(one).get("_feature_names") for one in (previous, model)]

@@ -1,4 +1,4 @@
-"""What every structure offers to estimators."""
+"""Interface of structures to estimators."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..data.ragged import object_array
 
 
 def kept_positions(before: Any, now: Any) -> np.ndarray:
-    """Where each element was."""
+    """Return the former position of each element, -1 for those that are new."""
     known = {value: k for k, value in enumerate(before)}
     return np.array([known.get(value, -1) for value in now], dtype=np.int64)
 
 
 def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
-    """Where each pair of labels was, in a table of all pairs."""
+    """Return the former position of each pair of labels in a table of all pairs, or -1."""
     first, second = kept[:, None], kept[None, :]
     return np.where((first >= 0) & (second >= 0), n_before * first + second, -1)
 
@@ -277,13 +277,13 @@ class Graph(ABC, BaseEstimator):
         """
 
     def exactly(self) -> Graph | None:
-        """What decodes samples exactly where the structure's own way may find nothing.
+        """Return a structure that decodes exactly the samples where this one may find nothing.
 
         Returns
         -------
         Graph or None
             A copy, whose :meth:`make_problem` raises a ValueError for samples that are too large
-            for it; by default there is none. Asked only where a relaxation found nothing.
+            for it; None by default. Called only where a relaxation found nothing.
 
         See Also
         --------
@@ -681,7 +681,7 @@ class Graph(ABC, BaseEstimator):
         return label_codes.encode(labels, classes, offsets, unseen=unseen)
 
     def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
-        """Which samples have a labelling, where more than forbidden parts decides on that.
+        """Return a mask of samples whose codes are a labelling, beyond what forbidden parts decide.
 
         In fit all must; others have the log-likelihood -inf.
 
@@ -953,7 +953,7 @@ class Graph(ABC, BaseEstimator):
         return len(classes)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
-        """What ``predict`` returns.
+        """Return the output of ``predict``.
 
         Parameters
         ----------
@@ -986,7 +986,7 @@ class Graph(ABC, BaseEstimator):
         return self.wrap(self.decode(codes, classes), samples)
 
     def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
-        """What ``predict_top_k`` returns for one sample.
+        """Return the output of ``predict_top_k`` for one sample.
 
         Parameters
         ----------
@@ -1026,7 +1026,7 @@ class Graph(ABC, BaseEstimator):
         weight: np.ndarray | None,
         counted: np.ndarray | None = None,
     ) -> float:
-        """What ``score`` returns.
+        """Return the output of ``score``.
 
         Parameters
         ----------
@@ -1071,7 +1071,7 @@ class Graph(ABC, BaseEstimator):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
     ) -> np.ndarray:
-        """What ``decision_function`` returns for a table, or a sample's items.
+        """Return the output of ``decision_function`` for a table, or a sample's items.
 
         Parameters
         ----------

@@ -73,7 +73,7 @@ class Points(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the labels of each sample begin: four each."""
+        """Offsets of the labels of each sample: four per sample."""
         return 4 * np.arange(self.item_ptr.size, dtype=np.int64)
 
 
@@ -196,7 +196,7 @@ def read_truth(y, shapes: np.ndarray) -> np.ndarray:
 
 
 class BoxesData(NamedTuple):
-    """Where the points of all samples are, and which boxes there are."""
+    """Positions of the points of all samples, and the boxes that are possible."""
 
     # (n_points,): Where each point is: its pixel, and its cell between the lines, row by row.
     row: np.ndarray
@@ -206,7 +206,7 @@ class BoxesData(NamedTuple):
     shapes: np.ndarray
     # (n_samples,): Takes what the boxes found may lack of the best, where searches are cut.
     gaps: np.ndarray
-    # Where boxes may end, and the least pixels of their sides.
+    # Spacing of the lines on which boxes may end, and the least length of their sides, in pixels.
     stride: int
     least: int
     # The task loss, as :mod:`skstruct.inference.subwindow` has them.
@@ -345,7 +345,7 @@ def _(problem, i, theta, values, labels):
 
 @inner_kernel
 def _has_truth(problem, i):
-    """Whether the search looks at the true box like at any other."""
+    """Return whether the true box is among those that the search covers."""
     own, first, true = problem.own, problem.label_ptr[i], problem.labels
     found = True
     for side in range(2):

@@ -103,7 +103,7 @@ class CandidateSets(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the labels of each sample begin: one a candidate."""
+        """Offsets of the labels of each sample: one per candidate."""
         return self.item_ptr
 
 
@@ -201,7 +201,7 @@ class Candidates(ItemGraph):
         return self._read_right(y, self.read_X(estimator, X, reset=True))
 
     def _read_right(self, y, samples):
-        """Samples with what y says of their candidates; 1 for the right one of each."""
+        """Samples with the labels of their candidates from y: 1 for the right one of each."""
         if self.target == "index":
             right = _read_indices(y, samples)
             if samples.boxes is not None:
@@ -254,7 +254,7 @@ class Candidates(ItemGraph):
         return CandidatesProblem(**fields, own=(), work=CandidatesScratch(tables))
 
     def _losses(self, samples, codes, loss):
-        """What choosing each candidate costs."""
+        """Return the task loss of choosing each candidate."""
         loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
         if not isinstance(loss, str) or loss not in ("hamming", "iou"):
             raise ValueError(
@@ -344,7 +344,7 @@ def _read_indices(y, samples):
 
 
 def _read_losses(y, samples):
-    """What choosing each candidate costs."""
+    """Read the task loss of choosing each candidate."""
     read = []
     items = targets_of(y, samples.lengths.size)
     for i, (item, n) in enumerate(zip(items, samples.lengths, strict=True)):

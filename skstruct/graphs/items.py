@@ -169,7 +169,7 @@ class ItemProblem(NamedTuple):
     constant: np.ndarray
     # Products of the feature rows of a sample, for line searches.
     item_gram: tuple
-    # What the structure itself needs, a NamedTuple of arrays and numbers, or ``()``.
+    # Data of the structure itself: a NamedTuple of arrays and numbers, or ``()``.
     own: tuple
     # Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
     work: tuple
@@ -178,7 +178,7 @@ class ItemProblem(NamedTuple):
 
 
 class ChoiceProblem(ItemProblem):
-    """Samples whose labelling says of each item, by 1 or 0, whether it is chosen."""
+    """Samples whose labelling marks each item as chosen, 1, or not, 0."""
 
 
 @inner_kernel(inline=True)

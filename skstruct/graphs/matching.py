@@ -45,12 +45,12 @@ from .n_best import Branches, branch_scratch, confine, note_second, split_best
 
 # Links between two sides, for compiled solvers: the problem and what all its kinds share.
 
-# What a pair is in the gold standard.
+# Kinds of pairs in the gold standard.
 OTHER, SURE, POSSIBLE = 0, 1, 2
 
 
 class Links(NamedTuple):
-    """What matchings need beside items: the field ``own`` of a problem."""
+    """Data of matchings in addition to items: the field ``own`` of a problem."""
 
     # (n_samples, 2): Sources and targets of each sample.
     sizes: np.ndarray
@@ -60,7 +60,7 @@ class Links(NamedTuple):
     null: bool
     # (n_items or 0,): What each pair is in the gold standard.
     kind: np.ndarray
-    # (n_samples or 0,): Cost of a sure link that is missed, and of a link that is none.
+    # (n_samples or 0,): Cost of a sure link that is missed, and of a wrong link.
     missed: np.ndarray
     extra: np.ndarray
     # (n_samples or 0,): Cost of the labelling that is trained toward, which counts as 0.
@@ -76,7 +76,7 @@ class Links(NamedTuple):
 
 
 class MatchingProblem(ChoiceProblem):
-    """Pairs of sources and targets packed for kernels: a labelling says which are linked."""
+    """Pairs of sources and targets packed for kernels: a labelling defines which are linked."""
 
     structure = "Matching"
     remedy = (
@@ -228,7 +228,7 @@ class FertileScratch(NamedTuple):
     confined: np.ndarray
     # (max_pairs,): Links that must be there.
     fixed: np.ndarray
-    # (max_pairs,): Links that nobody asked for.
+    # (max_pairs,): Scratch for links that are not returned.
     links: np.ndarray
     # Lengths of shortest paths, of all pairs of the smaller side.
     detour: np.ndarray
@@ -346,7 +346,7 @@ class PairTables(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the labels of each sample begin: one a pair."""
+        """Offsets of the labels of each sample: one per pair."""
         return self.item_ptr
 
     def matrices(self, flat: np.ndarray) -> list:
@@ -405,7 +405,7 @@ def _refuse_empty_side(n, m, i):
 
 
 def read_links(y: SamplesLike, samples: PairTables) -> np.ndarray:
-    """What each pair is in the gold standard."""
+    """Read the kind of each pair in the gold standard."""
     refuse_masked(y, "y")
     items = as_list(y, "y")
     if len(items) != len(samples.sizes):
@@ -572,7 +572,7 @@ class Matching(ItemGraph):
         return samples, labels
 
     def _infeasible(self, pairs):
-        """Which vertex has too many sure links, or none; "" if all are feasible."""
+        """Describe a vertex with too many sure links, or none; return "" if all are feasible."""
         n, m = pairs.shape
         for axis, side in ((1, "source"), (0, "target")):
             degrees = pairs.sum(axis=axis)
@@ -722,7 +722,7 @@ class Matching(ItemGraph):
 
 
 def _linear_loss(samples, costs):
-    """What linking each pair adds to the loss, and the loss without links."""
+    """Return the change of the loss by linking each pair, and the loss without links."""
     of_pairs = [np.repeat(cost, samples.lengths) for cost in costs[:2]]
     loss = np.where(samples.kind == SURE, -of_pairs[0], of_pairs[1])
     loss[samples.kind == POSSIBLE] = 0.0

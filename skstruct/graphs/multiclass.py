@@ -43,7 +43,7 @@ from .problem import NodeGraph, NodeProblem
 
 
 class RowNorms(NamedTuple):
-    """What line searches need."""
+    """Squared norms of rows, for line searches."""
 
     # (n_samples,): Squared norms of the feature rows, the constant feature included.
     squared_norms: np.ndarray

@@ -74,7 +74,7 @@ from .problem import Problem
 
 
 class LabelSetProblem(NamedTuple):
-    """Label sets packed for kernels; how labels interact says a subclass."""
+    """Label sets packed for kernels; subclasses define how labels interact."""
 
     # A feature row a sample.
     nodes: tuple
@@ -101,7 +101,7 @@ class LabelSetProblem(NamedTuple):
     own: tuple
     # Scratch of one thread.
     work: tuple
-    # What weights of labels make of the task loss.
+    # Effect of label weights on the task loss.
     loss_weights: LossWeights = UNWEIGHTED
 
     adds_by_columns = True
@@ -789,7 +789,7 @@ class MultiLabel(Graph):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
     ) -> np.ndarray:
-        """What each label adds, given the other predictions; positive where it raises the score."""
+        """Return each label's gain in score from being on, given the other predictions."""
         if not len(self.edges_):
             return scores
         scores, on = scores.copy(), estimator.predict(X)
@@ -820,7 +820,7 @@ class MultiLabel(Graph):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels have no names: all stay if there are as many; edges by the labels at their ends.
 
-        Weights of pairs begin anew if `tables` has changed.
+        Weights of pairs start from 0 if `tables` has changed.
         """
         n = len(classes)
         if len(previous_classes) != n:
@@ -849,7 +849,7 @@ class MultiLabel(Graph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class says how it is decoded."""
+        """Build the problem; its class defines how it is decoded."""
         check_edges(self.edges_, self.n_labels_, len(classes))
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)

@@ -1,4 +1,4 @@
-"""The n best labellings of any structure that can tell its max-marginals."""
+"""The n best labellings of any structure with max-marginals."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ProblemScratch(NamedTuple):
     gram: tuple
     # For max-marginals, and the n best labellings by them.
     n_best: NBestScratch
-    # What the structure's own oracles need, a NamedTuple of arrays, or ``()``.
+    # Data of the structure's own oracles: a NamedTuple of arrays, or ``()``.
     own: tuple
 
 

@@ -17,26 +17,26 @@ from .multilabel import MultiLabel
 
 _NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
-#: What the parameter ``graph`` of an estimator may be, beside an object.
+#: Values of the parameter ``graph`` of an estimator, other than objects.
 NAMES = frozenset({"auto", *_NAMED})
 
 
 def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
-    """The structure that X and y look like."""
+    """Return the structure that X and y look like."""
     if is_structured(X):
         return Chain()
     return MultiLabel() if is_indicator(y) else MultiClass()
 
 
 def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
-    """A new object of the structure that the user asks for."""
+    """Return a new object of the requested structure."""
     if isinstance(graph, Graph):
         return clone(graph)
     return recognise(X, y) if graph == "auto" else _NAMED[graph]()
 
 
 def wrong_graph(graph: Any) -> str:
-    """What is wrong with the parameter ``graph`` of an estimator."""
+    """Return why the parameter ``graph`` of an estimator is invalid, or "" if it is valid."""
     if isinstance(graph, Graph) or (isinstance(graph, str) and graph in NAMES):
         return ""
     hint = "."
@@ -53,7 +53,7 @@ def wrong_graph(graph: Any) -> str:
 
 
 def known_kind(graph: Any) -> Any:
-    """What has the attributes of the structure that `graph` stands for, before there are data."""
+    """Return the structure that `graph` stands for, or its class; None where the data decide."""
     if isinstance(graph, Graph):
         return graph
     return _NAMED.get(graph) if isinstance(graph, str) else None

@@ -35,7 +35,7 @@ class AssignmentWork(NamedTuple):
     # (n_sources + 1,): Where the ties of each source begin, and which search met it last.
     begin: np.ndarray
     stamp: np.ndarray
-    # Where each source could be at no cost.
+    # Places that each source could have at no cost.
     ties: np.ndarray
 
 
@@ -52,9 +52,9 @@ def assignment_work(n_sources, n_targets):
 
 
 class Side(NamedTuple):
-    """What :func:`augment` reads of one side of an assignment."""
+    """One side of an assignment, as :func:`augment` reads it."""
 
-    # How many vertices, and how far apart their scores are.
+    # Number of vertices, and the stride of their scores.
     size: int
     stride: int
     # Vertices before it keep their links.
@@ -67,7 +67,7 @@ class Side(NamedTuple):
 
 @inner_kernel
 def count_above(scores, at, price, size, limit):
-    """How many ``scores[at + j] - price[j]`` are above a limit, as a float: such sums vectorise."""
+    """Count the ``scores[at + j] - price[j]`` above a limit, as a float: such sums vectorise."""
     count = 0.0
     for j in range(size):
         count += 1.0 if scores[at + j] - price[j] > limit else 0.0
@@ -185,7 +185,7 @@ def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
     ``work.slack`` is above `margin` fit no other target, at these prices or others that are
     optimal: if that is more than what rounding leaves, their rows are not looked at.
     """
-    # What rounding may leave of 0.
+    # Most that rounding may leave of 0.
     zero = 0.0
     for i in range(sources.size):
         zero += abs(sources.price[i])
@@ -265,7 +265,7 @@ def _exchange(i, place, sources, targets, kept, zero, work):
 
 @inner_kernel
 def _reach(i, x, place, last, n, taken, work):
-    """Queue whom source x displaces at a place; n stands for nobody."""
+    """Queue the source that source x displaces at a place; n stands for none."""
     y = n
     if place >= 0 and taken[place] >= 0:
         y = taken[place]
@@ -361,7 +361,7 @@ def _keep_links(scores, n, m, mate, taken, u, v, alone, margin, near):
 
 @inner_kernel
 def _are_satisfied(sources, targets, kept):
-    """Whether the links that were kept are the best ones."""
+    """Return whether the links that were kept are optimal."""
     for i in range(sources.size):
         if sources.price[i] == math.inf:
             return False
@@ -446,7 +446,7 @@ def _two_best(i, scores, sources, targets, alone):
 
 @inner_kernel
 def _take_best(scores, sources, targets, alone):
-    """Link other sources to the target they like best, if nobody has it; how many go without."""
+    """Link other sources to their best target, if it is free; return how many stay unlinked."""
     mate, taken = sources.mate, targets.mate
     without = 0
     for i in range(sources.size):
@@ -465,7 +465,7 @@ def _take_best(scores, sources, targets, alone):
 
 @inner_kernel
 def _bid(scores, sources, targets, alone, work):
-    """Augmenting row reduction: sources outbid each other for the targets they like best."""
+    """Augmenting row reduction: sources outbid each other for the targets with the best scores."""
     mate, taken, queue = sources.mate, targets.mate, work.remaining
     waiting = 0
     for i in range(sources.size):
@@ -625,7 +625,7 @@ def _marginals(value, scores, near, far, alone, kept, best, detour):
 
 @inner_kernel
 def _exchanges(scores, near, far, alone, kept, detour):
-    """What it costs that a near vertex takes the place of another; place n is to stay alone."""
+    """Write the costs of near vertices taking each other's places; place n is to be unlinked."""
     n, u, price = near.size, near.price, far.price
     for k in range(n):
         row = k * (n + 1)

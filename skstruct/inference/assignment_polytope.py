@@ -27,9 +27,9 @@ class ProjectionWork(NamedTuple):
     weight: np.ndarray
     # The ends on the shorter side of pairs in a Newton step, by those on the longer one.
     column: np.ndarray
-    # Where those of each vertex of the longer side begin.
+    # Offsets of those of each vertex of the longer side.
     begin: np.ndarray
-    # What is left of a Newton step's matrix without the longer side.
+    # Newton step's matrix after the elimination of the longer side.
     factor: np.ndarray
     # (n_vertices,): Numbers of vertices: reduced scores of no link, dual variables and where they
     # go next, derivatives at both, and what conjugate gradients need.
@@ -159,9 +159,9 @@ def violation(size, low, dual, slope):
 
 @inner_kernel
 def _find_room(k, size, alone, m, partner, sums, mu, work):
-    """Where a path of changes from vertex k of the side that is linked may end, -1: nowhere.
+    """Return the end of a path of changes from vertex k of the side that is linked, -1 if none.
 
-    Each vertex takes more of its partner, at the cost of another that has some of that one.
+    Each vertex gets more of its partner, at the cost of another that has some of that partner.
     """
     queue, before, n = work.column, work.trial, sums.shape[0] - m
     for v in range(size):
@@ -250,7 +250,7 @@ def _into_polytope(n, m, null, alone, match, mate, mu, work):
 
 @inner_kernel
 def nothing(n, m, value, mu):
-    """Where there is no assignment."""
+    """Write zeros and return `value`, where there is no assignment."""
     for q in range(n * m):
         mu[q] = 0.0
     return value
@@ -524,7 +524,7 @@ def _solve_symmetric(size, factor, answer, scale):
     """Solve a system of the upper half of a matrix, which is overwritten, in place."""
     for k in range(size):
         at, pivot = k * size, factor[k * size + k]
-        # What is left of a direction in which nothing changes is rounding: do not go there.
+        # The rest of a direction in which nothing changes is rounding: do not follow it.
         pivot = pivot if pivot > 1e-14 * scale[k] else math.inf
         factor[at + k] = pivot
         for j in range(k + 1, size):

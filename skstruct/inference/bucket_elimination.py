@@ -25,7 +25,7 @@ class EliminationScratch(NamedTuple):
     # (n_block,): Beliefs and messages of a block.
     block: np.ndarray
     row: np.ndarray
-    # Where the entries of a block stand in the inputs.
+    # Positions of the entries of a block in the inputs.
     maps: np.ndarray
     # (n_inputs,): Where each input begins at present.
     at: np.ndarray
@@ -49,7 +49,7 @@ def elimination_scratch(plan):
 
 @kernel
 def place_factors(tables, plan, start, labels, base):
-    """Where each factor begins, given the labels of the variables that no bucket eliminates."""
+    """Locate each factor, given the labels of the variables that no bucket eliminates."""
     for f in range(start.shape[0]):
         stride, offset = 1, start[f]
         for d in range(tables.scope_ptr[f + 1] - 1, tables.scope_ptr[f] - 1, -1):
@@ -62,7 +62,7 @@ def place_factors(tables, plan, start, labels, base):
 
 @inner_kernel
 def _fill_map(n_states, plan, k, i, row):
-    """Where the entries of a block stand in input i."""
+    """Write the positions of the entries of a block in input i."""
     row[0] = 0
     size = 1
     for d in range(plan.dim_ptr[k + 1] - plan.dim_ptr[k] - 1, plan.outer[k] - 1, -1):
@@ -75,7 +75,7 @@ def _fill_map(n_states, plan, k, i, row):
 
 @inner_kernel
 def map_of(n_states, plan, k, i, w):
-    """Where the map of input i begins; that of row 0 is made each time."""
+    """Return the start of the map of input i; fill row 0, which inputs share, each time."""
     if plan.map_row[i] == 0:
         _fill_map(n_states, plan, k, i, w.maps)
     return plan.map_row[i] * plan.block[k]

@@ -78,7 +78,7 @@ class _Work(NamedTuple):
 
 @inner_kernel
 def _is_before(w, rule, limit, a, b):
-    """Whether vertex a goes before b, by the keys that the heap holds."""
+    """Return whether vertex a precedes b, by the keys that the heap holds."""
     over_a, over_b = w.held_cost[a] > limit, w.held_cost[b] > limit
     if over_a != over_b:
         return over_b
@@ -100,7 +100,7 @@ def _is_before(w, rule, limit, a, b):
 
 @inner_kernel
 def _sift(w, rule, limit, n_heap, v):
-    """Let the heap know the key of vertex v, and move it to its place: one vertex at a time."""
+    """Update the key of vertex v in the heap, and move it to its place: one vertex at a time."""
     heap, place = w.heap, w.place
     w.held_fill[v], w.held_cost[v], w.held_touched[v] = w.fill[v], w.cost[v], w.touched[v]
     i = place[v]

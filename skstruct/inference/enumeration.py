@@ -31,7 +31,7 @@ def enumeration_scratch(n):
 
 @inner_kernel
 def _term(unary, tables, labels, j):
-    """What node j adds, given the labels of the nodes before it."""
+    """Return the score that node j adds, given the labels of the nodes before it."""
     own = labels[j]
     value = unary[j, own]
     for k in range(j):

@@ -15,7 +15,7 @@ class FertilityWork(NamedTuple):
     # (n_sources,): Dual variables.
     source_price: np.ndarray
     target_price: np.ndarray
-    # How many links every vertex has.
+    # Number of links of every vertex.
     source_degree: np.ndarray
     target_degree: np.ndarray
     # (n_sources + n_targets,): Lengths of paths.
@@ -36,9 +36,9 @@ def fertility_work(n_sources, n_targets):
 
 
 class Side(NamedTuple):
-    """What a search reads of one side."""
+    """One side of a matching, as the search reads it."""
 
-    # How many vertices, and how far apart their pairs are.
+    # Number of vertices, and the stride of their pairs.
     size: int
     stride: int
     # Links that every vertex must have.
@@ -59,7 +59,7 @@ def _shores(n, m, null, work):
 
 @inner_kernel(inline=True)
 def is_fixed(fixed, q):
-    """Whether pair q must be linked."""
+    """Return whether pair q must be linked."""
     return fixed.shape[0] > 0 and fixed[q] == 1
 
 
@@ -239,19 +239,19 @@ def fertile_max_marginals(
 
 @inner_kernel
 def _less(side, i):
-    """What it costs a vertex to have a link less, which nobody gets."""
+    """Return the cost of one link less at a vertex, which no other vertex gains."""
     return max(side.price[i], 0.0) if side.degree[i] > side.least else math.inf
 
 
 @inner_kernel
 def _more(side, i, max_degree):
-    """What it costs a vertex to have a link more, with nobody."""
+    """Return the cost of one link more at a vertex, with no vertex at its other end."""
     return max(-side.price[i], 0.0) if side.degree[i] < max_degree else math.inf
 
 
 @inner_kernel
 def _exchanges(scores, near, far, max_degree, fixed, links, detour):
-    """What it costs that a near vertex gets a link that another loses; the last one is nobody."""
+    """Write the costs of moving a link between near vertices; the last index is no vertex."""
     size = near.size + 1
     nobody = size - 1
     for x in range(size * size):

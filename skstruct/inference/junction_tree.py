@@ -130,7 +130,7 @@ def find_slots(dim_ptr, dim, parent, slot, is_first, slot_of, slot_head, slot_ne
 
 @kernel
 def inputs(scope_ptr, scope, n_states, plan, factors, slots, position):
-    """What goes into the buckets: sources, levels, forms and steps."""
+    """Write the inputs of the buckets: sources, levels, forms and steps."""
     factor_ptr, factor = factors
     slot_of, slot_head, slot_next = slots
     dim_ptr, dim, step = plan.dim_ptr, plan.dim, plan.step
@@ -324,7 +324,7 @@ def _by_bucket(first, n):
 
 
 def _find_cliques(tables, variable, bucket, factors):
-    """Cliques for an order: the parents of the buckets, and where the variables stand."""
+    """Find the cliques of an order: the parents of the buckets, and the variables' positions."""
     n, n_variables = len(variable), len(bucket)
     child = tuple(np.full((2, n + 1), -1))
     mark, parent, dim_ptr = np.full(n_variables, -1), np.empty(n, np.int64), np.zeros(n + 1, int)

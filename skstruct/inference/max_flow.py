@@ -17,7 +17,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 # As in Boykov and Kolmogorov 2004, with their time stamps: a node whose stamp is the present time
 # has a path to its terminal and knows its length.
 
-# Which tree a node is in, and flags beside it.
+# Tree of a node, and additional flags.
 FREE, SOURCE, SINK, WHICH = 0, 1, 2, 3
 ACTIVE, MARKED = 4, 8
 # In place of the arc to a parent.
@@ -119,7 +119,7 @@ def grow(v, begin, network, forest):
 
 @inner_kernel
 def _bottleneck(a, network, forest):
-    """What can flow along the path through arc `a`."""
+    """Return the flow that the path through arc `a` can carry."""
     head, sister, cap, excess = network.head, network.sister, network.cap, network.excess
     node = forest.node
     flow = cap[a]
@@ -291,7 +291,7 @@ _LAST_TIME = 1 << 30
 
 @inner_kernel
 def _repair(v, network, forest):
-    """Make a changed node what its excess says: a root or an orphan."""
+    """Make a changed node a root or an orphan, according to its excess."""
     first, head, sister, cap = network.first, network.head, network.sister, network.cap
     node, least, excess = forest.node, forest.amount[LEAST], network.excess[v]
     at = WIDTH * v
@@ -494,5 +494,5 @@ def max_flow(n, network, forest):
 
 @inner_kernel
 def in_source_side(v, forest):
-    """Whether a node is in the smallest source side of a minimum cut."""
+    """Return whether a node is in the smallest source side of a minimum cut."""
     return forest.node[WIDTH * v + TREE] & WHICH == SOURCE

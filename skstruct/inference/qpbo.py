@@ -172,7 +172,7 @@ def pair_score(pairs, f, x, y):
 
 @inner_kernel
 def _size(score):
-    """How large a finite score is."""
+    """Return the magnitude of a finite score, 0 for -inf."""
     return abs(score) if score > -math.inf else 0.0
 
 
@@ -308,7 +308,7 @@ def pairs_score(pairs, labels):
 
 
 class Signs(NamedTuple):
-    """Which variables to flip, and their nodes in the network."""
+    """Variables to flip, and their nodes in the network."""
 
     # (n_variables,): Another variable of the component, the variable itself at its root.
     link: np.ndarray
@@ -348,7 +348,7 @@ def _root(v, signs):
 
 @kernel
 def find_signs(choices, n_edges, signs):
-    """Which variables to flip so that edges attract; the nodes of the network.
+    """Find the variables to flip so that edges attract, and the nodes of the network.
 
     Harary 1953, On the notion of balance of a signed graph.
     """
@@ -446,7 +446,7 @@ def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
 
 @kernel
 def read_states(signs, forest, component, states):
-    """What the flow says of each variable.
+    """Read the state of each variable from the flow.
 
     Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
     section 2.3 and appendix (weak persistency).
@@ -533,7 +533,7 @@ class Switcher:
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
     ) -> Switching:
-        """The best choice for each variable, as far as the relaxation tells.
+        """Return the best choice for each variable, as far as the relaxation determines it.
 
         Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
         """

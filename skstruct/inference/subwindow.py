@@ -124,7 +124,7 @@ def _side_overlap(lines, subset, first, start, stop, least):
     inside = max(min(far, stop) - max(near, start), 0)
     outside = far - near - inside
     shared = max(min(inner_far, stop) - max(inner_near, start), 0)
-    # What a box has to be long cannot all lie outside.
+    # The least length of a box cannot all lie outside.
     shared = max(shared, max(least, inner_far - inner_near) - outside)
     return shared, inside, outside
 
@@ -302,7 +302,7 @@ def _copy(source, target):
 
 @inner_kernel
 def _before(frontier, p, top, age):
-    """Whether what is at position p of the heap comes before another set."""
+    """Return whether the set at position p of the heap precedes another one."""
     bounds = frontier.bounds
     return bounds[p] > top or (bounds[p] == top and frontier.ages[p] > age)
 

@@ -33,7 +33,7 @@ def sparse_viterbi_scratch(n_nodes, n_labels):
 
 @inner_kernel(inline=True)
 def _before(score, a, b):
-    """Whether label a comes before label b: larger scores first, then lower labels."""
+    """Return whether label a precedes label b: larger scores first, then lower labels."""
     return score[a] > score[b] or (score[a] == score[b] and a < b)
 
 

@@ -31,7 +31,7 @@ def _axes(ax):
 
 
 class ConvergenceDisplay:
-    """How the objective, or what bounds it, fell during training.
+    """Plot of the convergence of the objective, or of what bounds it, during training.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class ConvergenceDisplay:
 
 
 def _named(many, name_of):
-    """What is to be drawn, by name; of one name several are numbered."""
+    """Return what to draw, by name; several of one name are numbered."""
     if isinstance(many, Mapping):
         return dict(many)
     many = many if isinstance(many, (list, tuple)) else [many]
@@ -542,7 +542,7 @@ class GridDisplay:
         self.y_true, self.y_pred = labelled.get("y_true"), labelled.get("y_pred")
 
     def errors(self, i: int) -> np.ndarray:
-        """Where the prediction of an image is wrong.
+        """Return a mask of the pixels where the prediction of an image is wrong.
 
         Parameters
         ----------
@@ -757,7 +757,7 @@ def _codes(labels, classes, where):
 
 
 def _pixels(item, i):
-    """What is shown of an image: grey values or colours from 0 to 1."""
+    """Return the grey values or colours of an image, from 0 to 1."""
     x = item[0] if isinstance(item, tuple) else item
     refuse_masked(x, f"images: image {i}")
     x = np.asarray(x)
@@ -793,7 +793,7 @@ def _check_shapes(shown):
 
 
 class MAPCurve(NamedTuple):
-    """What one run of :func:`~skstruct.map_inference.solve_map` recorded."""
+    """Bounds and scores recorded by one run of :func:`~skstruct.map_inference.solve_map`."""
 
     at: np.ndarray
     bound: np.ndarray

@@ -153,7 +153,7 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
 
 
 def _label_names(model):
-    """What the columns of the weights are called: for label sets their names or numbers."""
+    """Return the names of the columns of the weights: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
     if isinstance(model.classes_, list):
@@ -301,7 +301,7 @@ def explain(
     *,
     against: ArrayLike | None = None,
 ) -> Any:
-    """What drove the labels of one sample: the terms whose sum is the score of its labelling.
+    """Explain the labels of one sample by the terms whose sum is the score of its labelling.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from .verbs import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):
-    """What labels forbid, of all samples."""
+    """Parts that labels forbid, of all samples."""
 
     # (n_parts,): 1 for parts that no labelling has which fits the labels.
     forbidden: np.ndarray
@@ -28,7 +28,7 @@ class MarginalLogLoss(NamedTuple):
     convex. Where Y_i has one labelling it is the log loss, to the last bit.
     """
 
-    # What the labels forbid. A tuple, so that threads share it.
+    # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple
     # (max_parts,): Scratch.
     mu: np.ndarray
@@ -72,7 +72,7 @@ def forbidden_parts(problem, w, start, stop, theta, out):
 
 
 def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
-    """What labels forbid."""
+    """Find the parts that labels forbid."""
     forbidden = np.zeros(clamped.part_ptr[-1], dtype=np.uint8)
     theta = np.empty(max(longest_item(clamped.part_ptr), 1))
     forbidden_parts(clamped, w, 0, clamped.part_ptr.size - 1, theta, forbidden)
@@ -86,7 +86,7 @@ class LatentHinge(NamedTuple):
     Not convex; an upper bound on the task loss of the best labelling.
     """
 
-    # What the labels forbid. A tuple, so that threads share it.
+    # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple
 
     convex = False

@@ -71,7 +71,7 @@ class EntropyHinge(NamedTuple):
 
     # (1,): nu.
     strength: np.ndarray
-    # (max_parts,): Scratch of projections: a mixture that nobody asked for.
+    # (max_parts,): Scratch of projections: a mixture that is not returned.
     mu: np.ndarray = np.empty(0)
 
     smooth = True

@@ -12,7 +12,7 @@ from ..data.matrices import refuse_masked
 
 
 class LossWeights(NamedTuple):
-    """What weights of nodes and of classes make of the cost of a label at a node.
+    """Effect of weights of nodes and of classes on the cost of a label at a node.
 
     At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
     ``offset[t]`` more where k is not y. An empty array changes nothing. Where nodes have no single
@@ -92,7 +92,7 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
 
 @inner_kernel(inline=True)
 def label_cost(cost, weights, share, t, y, k):
-    """What label k costs at node t, whose label is y.
+    """Return the cost of label k at node t, whose label is y.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The verbs of training losses: what a solver may ask of a loss, each contract written once.
+"""The verbs of training losses: what losses offer to solvers, each contract written once.
 
 A loss is a NamedTuple, so that each solver is compiled for those it uses, and one kernel, its
 :func:`loss_oracle`: solvers call it for the value and the residual, and for the value alone. With
@@ -298,7 +298,7 @@ def private_loss(loss):
 
 
 def is_convex(loss) -> bool:
-    """Whether a loss is convex in the potentials, so that it has dual bounds."""
+    """Return whether a loss is convex in the potentials, so that it has dual bounds."""
     return getattr(loss, "convex", True)
 
 

@@ -35,7 +35,7 @@ class _Stages:
 
     @property
     def is_over(self):
-        """Whether there is nothing left to do, or no time to do it."""
+        """True if nothing is left to do, or no time to do it."""
         return self.best.is_proved or bool(self.budget.reason) or self.budget.seconds_left <= 0
 
     def found(self, how, bound, labels):

@@ -28,7 +28,7 @@ def solving_time() -> float:
 
 
 class MAPInference(CallbackSupportMixin):
-    """What scikit-learn's callbacks see as the estimator of a run of ``solve_map``."""
+    """Estimator that scikit-learn's callbacks see in a run of ``solve_map``."""
 
     @with_callbacks
     def run(self, budget, function):
@@ -41,7 +41,7 @@ class MAPInference(CallbackSupportMixin):
 
 
 class Budget:
-    """Ask between passes whether to stop, and tell callbacks and the terminal of the progress."""
+    """Decide between passes whether to stop; report progress to callbacks and the terminal."""
 
     def __init__(self, time_limit=None, callbacks=(), verbose=0, name="MAP"):
         self._printed = self._piece_began = time.perf_counter()
@@ -79,7 +79,7 @@ class Budget:
             self._end_of_part = inf
 
     def __call__(self, share, bound=None, score=None):
-        """Whether to stop; `share` of the work is done."""
+        """Return whether to stop, when `share` of the work is done."""
         seconds = self.seconds
         share = min(max(share, seconds / self._limit), 1.0)
         if seconds >= self._limit and not self.reason:

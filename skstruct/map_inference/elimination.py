@@ -150,7 +150,7 @@ _LARGEST_TABLE = 2.0**62  # sizes are counted in integers
 
 
 def elimination_cost(graph, max_table=2.0**30):
-    """What elimination would cost, without making a table."""
+    """Return the cost of elimination, without making a table."""
     try:
         tables = write_out(graph, max_table)
     except ValueError:
@@ -165,7 +165,7 @@ def elimination_cost(graph, max_table=2.0**30):
 
 
 def is_forest(graph):
-    """Whether the graph of variables and factors has no cycle."""
+    """Return whether the graph of variables and factors has no cycle."""
     n, first, ends = graph.n_variables, graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
     for batch in graph.factors:
         factors = np.repeat(np.arange(first, first + len(batch)), batch.arity)

@@ -47,7 +47,7 @@ class Factors(ABC):
 
     @property
     def arity(self) -> int:
-        """How many variables each factor has."""
+        """Number of variables of each factor."""
         return self.scopes.shape[1]
 
     def check(self, n_states: np.ndarray, first: int) -> None:
@@ -186,7 +186,7 @@ class Table(Factors):
 
     @property
     def shared(self) -> bool:
-        """Whether one table serves all factors."""
+        """True if one table serves all factors."""
         return len(self.tables) == 1
 
     def check(self, n_states: np.ndarray, first: int) -> None:
@@ -421,7 +421,7 @@ class LogicFactors(BinaryFactors):
     @staticmethod
     @abstractmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether the constraint holds with so many true literals.
+        """Return whether the constraint holds for a given number of true literals.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class ExactlyOne(LogicFactors):
 
     @staticmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether it is one."""
+        """Return whether exactly one literal is true."""
         return n_true == 1
 
 
@@ -519,7 +519,7 @@ class AtMostOne(LogicFactors):
 
     @staticmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether it is one or none."""
+        """Return whether at most one literal is true."""
         return n_true <= 1
 
 
@@ -554,7 +554,7 @@ class Or(LogicFactors):
 
     @staticmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
-        """Whether there are some."""
+        """Return whether at least one literal is true."""
         return n_true >= 1
 
 

@@ -168,7 +168,7 @@ class FactorGraph:
 
     @property
     def n_variables(self) -> int:
-        """How many variables there are."""
+        """Number of variables."""
         return self.n_states.size
 
     @property

@@ -69,7 +69,7 @@ class Regions(NamedTuple):
     # For each of its slots one number a variable: the child's configuration is the sum of labels
     # times steps.
     steps: np.ndarray
-    # Which literals of logical factors are negated, aligned with `scope`.
+    # Mask of the negated literals of logical factors, aligned with `scope`.
     negated: np.ndarray
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
 
-# What a solver of MAP problems returns.
+# Result of a solver of MAP problems.
 
-#: What `history_` holds, one entry a record; the last two for methods that have them only.
+#: Fields of `history_`, one entry per record; the last two for methods that have them only.
 HISTORY_FIELDS = "passes", "seconds", "bound", "score", "infeasibility", "objective", "dual_gap"
 
 
@@ -90,7 +90,7 @@ class MAPResult:
 
     @property
     def gap(self) -> float:
-        """How much better than `score` the best labelling could be."""
+        """Difference between `bound` and `score`: the most that the best labelling can gain."""
         return 0.0 if self.bound == self.score else self.bound - self.score
 
     def __repr__(self):
@@ -99,7 +99,7 @@ class MAPResult:
 
 
 def is_proved(score, bound, tol):
-    """Whether `bound` proves that a labelling of this score is optimal."""
+    """Return whether `bound` proves that a labelling of this score is optimal."""
     finite = np.isfinite(score) and np.isfinite(bound)
     return bound == score or bool(finite and bound - score <= tol * max(1.0, abs(score)))
 
@@ -170,7 +170,7 @@ def _add_table(p, r, i, labels, low, scores):
 
 @inner_kernel
 def _negated(p, r, slot):
-    """Whether the literal of a slot of an implicit factor is negated."""
+    """Return whether the literal of a slot of an implicit factor is negated."""
     # Their slots are the variables of the scope, in order: no search through large factors.
     return p.negated[p.scope_ptr[r] + slot - p.slot_ptr[r]]
 
@@ -267,7 +267,7 @@ class Incumbent:
 
     @property
     def is_proved(self):
-        """Whether the labelling is known to be optimal."""
+        """True if the labelling is proved to be optimal."""
         return is_proved(self.score, self.bound, self.tol)
 
     def begin(self):
@@ -307,7 +307,7 @@ class Incumbent:
         self.budget.check(self.share, self.bound, self.score)
 
     def result(self, method, message, n_iter, converged, **more):
-        """What is known at the end."""
+        """Return the :class:`MAPResult` of the run."""
         history = np.array(self.rows, dtype=float).T
         return MAPResult(
             labels=self.labels,

@@ -123,7 +123,7 @@ _SMALL_TABLE = 4
 
 
 class Sweep(NamedTuple):
-    """What the sweeps know beside the regions."""
+    """Data of the sweeps in addition to the regions."""
 
     # (n_variables,): The variables.
     order: np.ndarray
@@ -255,7 +255,7 @@ def sweep(p, z, delta, start, stop, forward, sums):
 
 @kernel
 def set_roles(p, z):
-    """Which variables are first and last of their factors, and the shares of all."""
+    """Set the first and last variables of factors, and the share of each variable."""
     rank = z.rank
     for r in range(p.n_variables, p.kind.size):
         first, last = p.slot_ptr[r], p.slot_ptr[r]

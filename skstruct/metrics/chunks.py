@@ -71,7 +71,7 @@ def _split(label):
 
 
 def _matches(table, before, after):
-    """Whether the step is in a table of :data:`_STRICT`."""
+    """Return whether the step is in a table of :data:`_STRICT`."""
     for key in (before[0] + after[0], "." + after[0], before[0] + "."):
         how = table.get(key)
         if how == "*" or (how is not None and (how == "=") == (before[1] == after[1])):

@@ -1,4 +1,4 @@
-"""How well boxes are found: overlap, share of images, ranked detections."""
+"""Metrics of boxes: overlap, fraction of images that are right, ranked detections."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def average_precision(
 
 
 def _right(true, predicted, scores, threshold):
-    """Which detections of an image are right."""
+    """Return a mask of the detections of an image that are right."""
     right, taken = np.zeros(len(predicted), dtype=bool), np.zeros(len(true), dtype=bool)
     for k in np.argsort(-scores, kind="stable") if len(true) else ():
         overlap = overlaps(true, predicted[k : k + 1])

@@ -1,4 +1,4 @@
-"""What metrics share: reading y of every form, with messages that name the sample; and scores."""
+"""Input of metrics: y of every form, with messages that name the sample; and scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..data.packing import read_sample_weight
 from ..data.partial import split_partial
 from ..data.values import join_values
 
-# What precision, recall and F of nodes and of chunks share.
+# Common part of precision, recall and F of nodes and of chunks.
 
 _MEASURES = ("precision", "recall", "f-score")
 _AVERAGES = ("micro", "macro", "weighted", None)
@@ -65,7 +65,7 @@ def read_pair(y_true, y_pred, sample_weight=None, images=False):
 
 
 def _is_image(labels):
-    """Whether the labels of a sample are an array (height, width), or lists of its rows."""
+    """Return whether the labels of a sample are an array (height, width), or lists of its rows."""
     if isinstance(labels, (list, tuple)):
         return bool(labels) and isinstance(labels[0], (list, tuple, np.ndarray))
     return getattr(labels, "ndim", 0) == 2

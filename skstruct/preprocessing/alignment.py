@@ -109,7 +109,7 @@ def feature_names():
 
 
 def find_pairs(keys, source, target, width):
-    """Where the pairs of two sentences are in a table of pairs."""
+    """Return the positions of the pairs of two sentences in a table of pairs, -1 if unknown."""
     wanted = source[:, None] * width + target
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     known = (source >= 0)[:, None] & (target >= 0) & (keys[at] == wanted)
@@ -150,7 +150,7 @@ def features_of_pair(table, words, codes, at, diagonal):
 
 
 def _look_up(values, at):
-    """Values, 0 where there is none."""
+    """Return values, 0 at negative positions."""
     return np.where(at >= 0, values[at], 0.0)
 
 
@@ -160,7 +160,7 @@ def _log(t):
 
 
 def _excess(values):
-    """How much larger an entry is than the others in its row and its column."""
+    """Return the excess of each entry over the others in its row and its column."""
     out = values.copy()
     for axis in (0, 1):
         if values.shape[axis] > 1:
@@ -246,7 +246,7 @@ def _frequency(table, words, codes):
     ]
 
 
-# Which words translate which: co-occurrence in parallel text, and IBM model 1.
+# Translations of words: co-occurrence in parallel text, and IBM model 1.
 
 # Sentence pairs between looks at Ctrl-C.
 _PIECE = 10_000
@@ -264,7 +264,7 @@ class Corpus(NamedTuple):
 
 
 class Translations(NamedTuple):
-    """What parallel text tells of pairs of words."""
+    """Statistics of pairs of words in parallel text."""
 
     # (n_pairs,): Pairs that occur together, ``source * n_target_words + target``, in order.
     keys: np.ndarray
@@ -277,7 +277,7 @@ class Translations(NamedTuple):
     # Probability of each target (source) word where no word stands behind it.
     forward_null: np.ndarray
     backward_null: np.ndarray
-    # How often each word of either side occurs.
+    # Counts of each word of either side.
     counts: tuple
     # (n_iter, 2): Of the text before each step, in both directions.
     log_likelihood: np.ndarray

@@ -17,7 +17,7 @@ from .ragged_transformer import check_sequence, sequences_of
 
 
 def is_frame(X) -> bool:
-    """Whether `X` is a pandas or polars data frame."""
+    """Return whether `X` is a pandas or polars data frame."""
     if isinstance(X, Shards):
         raise TypeError(
             "X is Shards, whose samples are vectorized: fit the last step of the pipeline on them, "
@@ -27,7 +27,7 @@ def is_frame(X) -> bool:
 
 
 def sequence_offsets(ids) -> np.ndarray:
-    """Where sequences begin in a column of ids."""
+    """Return the offsets of the sequences in a column of ids, the end included."""
     ids = np.asarray(ids)
     if ids.size == 0:
         return np.zeros(1, dtype=np.int64)

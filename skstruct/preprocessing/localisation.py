@@ -306,7 +306,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
 
 
 def _gradients(grey, n):
-    """How strong the gradient is in each of n directions, an array (height, width, n)."""
+    """Return the strength of the gradient in each of n directions, (height, width, n)."""
     down, right = np.gradient(grey)
     strength = np.hypot(down, right)
     # An edge from dark to bright and one from bright to dark are alike.
@@ -579,7 +579,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         return np.array([*names, *_GEOMETRY, *products], dtype=object)
 
     def _n_directions(self):
-        """How many columns are strengths of gradients."""
+        """Return the number of columns that are strengths of gradients."""
         if self.n_directions > self.n_words_:
             raise ValueError(
                 f"n_directions={self.n_directions}, but the points have {self.n_words_} columns"
@@ -641,7 +641,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
 
 
 class _Counts:
-    """How often each word is shown in a box, by sums over rectangles of the grid of points."""
+    """Counts of each word in a box, by sums over rectangles of the grid of points."""
 
     def __init__(self, positions, words, where):
         self.rows, row = np.unique(positions[:, 0], return_inverse=True)

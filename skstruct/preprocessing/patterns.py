@@ -11,7 +11,7 @@ _MACRO = re.compile(
 )
 # Digits of offsets and columns, with a sign.
 _LONGEST = 10
-# What other regular expressions read as sets, groups, repetitions and alternatives.
+# Syntax that other regular expressions read as sets, groups, repetitions and alternatives.
 _LITERAL = re.compile(r"\[[^\]]+\]|\([^)]+\)|\{\d|[^|]\||[^+^]\+")
 # Wapiti's character classes, ASCII as in its C locale; upper case is the complement.
 _CLASSES = {
@@ -32,9 +32,9 @@ class Macro(NamedTuple):
     command: str
     # Whether the result is lower-cased.
     lower: bool
-    # Which token, relative to the current one.
+    # Offset of the token from the current one.
     offset: int
-    # Which column of it.
+    # Column of the token.
     column: int
     # For "t" and "m".
     regex: str = ""
@@ -50,7 +50,7 @@ class Template(NamedTuple):
     line: str
     # "U" (features of a node), "B" (features of an edge) or both.
     kinds: str
-    # What stands before, between and after the macros.
+    # Text before, between and after the macros.
     texts: tuple
     # The macros.
     macros: tuple

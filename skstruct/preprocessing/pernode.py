@@ -275,7 +275,7 @@ def _is_record(token):
 
 
 def _has_parts(sample):
-    """Whether a sample is a tuple (features, ...) or an image, rather than a sequence of tokens."""
+    """Return whether a sample is a tuple (features, ...) or an image, not a sequence of tokens."""
     if not isinstance(sample, tuple):
         return isinstance(sample, np.ndarray) and sample.ndim == 3
     first = sample[0] if sample else None

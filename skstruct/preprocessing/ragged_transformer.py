@@ -18,7 +18,7 @@ from ..data.packing import as_list, is_empty_list
 
 
 def output_names(transformer, edges: bool = False):
-    """Names of a fitted transformer's output columns, if it knows them."""
+    """Names of a fitted transformer's output columns, if it has them."""
     method = "get_edge_feature_names_out" if edges else "get_feature_names_out"
     try:
         return getattr(transformer, method)()

@@ -30,7 +30,7 @@ from ..shards.packing import pieces_of, relocated
 from .columns import frame_columns, is_frame
 from .ragged_transformer import RaggedTransformer, check_integers, check_sequence, sequences_of
 
-# What the parts of a corpus have of named features: counts that add up.
+# Counts of named features in the parts of a corpus, which add up.
 
 
 class NameCounts:
@@ -64,7 +64,7 @@ def _is_number(value):
 
 
 class TokenReader:
-    """Reads sequences of tokens; knows where it is, for messages."""
+    """Reader of sequences of tokens, which tracks its position for messages."""
 
     def __init__(self, separator: str, vector_lengths: dict, fitted: bool):
         self.separator = separator
@@ -316,7 +316,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         return reader.read(self._sequences(X, True), lengths), lengths, vector_lengths
 
     def _count_part(self, X):
-        """What a part of the training sequences has: see :func:`fit_vectorizer`."""
+        """Count the names in a part of the training sequences: see :func:`fit_vectorizer`."""
         tokens, _, vector_lengths = self._training_tokens(X)
         if self.hashing:  # nothing is learned but that all can be read
             for token in tokens:

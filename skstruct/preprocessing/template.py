@@ -50,7 +50,7 @@ class Coder:
         self.position = np.arange(self.n_tokens) - self.start
         self.length = np.repeat(lengths, lengths)
         self.sources, self.shifted = {}, {}
-        #: What macros gave, in order, and how far beyond which end they looked: see `order_codes`.
+        #: Results of macros, in order, and how far beyond which end they looked: see `order_codes`.
         self.results, self.steps = {}, {}
 
     def _code(self, string):
@@ -148,7 +148,7 @@ def own_token(macro):
 
 
 def mark(macro, sign: str, step: int, outside: str) -> str:
-    """What a macro gives `step` tokens before the first or after the last one."""
+    """Return the string of a macro `step` tokens before the first or after the last one."""
     if outside == "mark":
         return f"_B{sign}{step}"
     return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
@@ -183,11 +183,11 @@ def _result(macro, string):
     return string.lower() if macro.lower else string
 
 
-# What the parts of a corpus have of each template: counts that add up.
+# Counts of each template in the parts of a corpus, which add up.
 
 
 class TemplateCounts:
-    """How often each combination of strings occurs, by what stands around the macros."""
+    """Counts of each combination of strings, by the text around the macros."""
 
     def __init__(self, templates: tuple, tokens, source: Coder) -> None:
         self.templates, self.tokens = templates, tokens.none()
@@ -293,9 +293,9 @@ def _decode(keys, tables, base):
 
 
 class _Features(NamedTuple):
-    """What was learned for templates of one text (templates without identifiers share it)."""
+    """Learned features of templates of one text (templates without identifiers share it)."""
 
-    texts: tuple  # what stands around the macros
+    texts: tuple  # text around the macros
     tables: list  # per combination step that was compacted, the sorted keys; else None
     keys: np.ndarray  # sorted keys of the known features
     first: int  # column of the first
@@ -497,7 +497,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return self._expand(source, tokens.offsets)
 
     def _read_training(self, X):
-        """Templates of nodes and of edges, and the tokens, after a look at all parameters."""
+        """Check all parameters; return templates of nodes and of edges, and the tokens."""
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
         check_integers(self, min_count=1)
@@ -509,7 +509,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return (node_templates, edge_templates), tokens, Coder(tokens, {}, True, self.outside)
 
     def _count_part(self, X):
-        """What a part of the training sequences has: see :func:`fit_vectorizer`."""
+        """Count the strings in a part of the training sequences: see :func:`fit_vectorizer`."""
         return TemplateCounts(*self._read_training(X))
 
     def _fit_counts(self, counts):
@@ -651,7 +651,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
 
 def _is_file_name(text):
-    """Whether a text cannot be meant as templates: one line that refers to no token."""
+    """Return whether a text cannot be meant as templates: one line that refers to no token."""
     if "\n" in text or "%" in text or text.lstrip().startswith("#"):
         return False
     return not re.fullmatch(r"[UuBb*][\w:-]*", text.strip()) or os.path.isfile(text)

@@ -27,11 +27,11 @@ from ..data.packing import as_list, is_empty_list, read_sequences
 from ..data.ragged import RaggedArray, object_array
 from .ragged_transformer import RaggedTransformer, joined_names, output_names
 
-# What members of a union put out, packed, and set side by side.
+# Outputs of the members of a union, packed and concatenated.
 
 
 class Block(NamedTuple):
-    """What one member put out, packed."""
+    """Packed output of one member."""
 
     name: str
     features: np.ndarray | sparse.csr_matrix
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What fit found out of one member: shapes and kinds of its output, without rows."""
+    """Shapes and kinds of one member's output as fit found them, without rows."""
 
     features: np.ndarray | sparse.csr_matrix
     edge_features: np.ndarray | sparse.csr_matrix | None

@@ -1,4 +1,4 @@
-"""What a score map is: scores of rows, and products with their Jacobian."""
+"""Interface of score maps: scores of rows, and products with their Jacobian."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Linearisation:
         self.scores = np.array(score_map.scores(params, rows)) if scores is None else scores
 
     def jvp(self, tangent: np.ndarray) -> np.ndarray:
-        """How the scores change along a direction of the parameters.
+        """Return the change of the scores along a direction of the parameters.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class ScoreMap(BaseEstimator, ABC):
 
     @abstractmethod
     def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
-        """How the scores change along a direction of the parameters.
+        """Return the change of the scores along a direction of the parameters.
 
         Parameters
         ----------
@@ -370,7 +370,7 @@ class ScoreMap(BaseEstimator, ABC):
         return Linearisation(self, params, rows)
 
 
-# What is asked of a score map before training.
+# Checks of a score map before training.
 
 # Products in float32 agree by this; a wrong sign or a forgotten term does not.
 _AGREES = 1e-3
@@ -386,7 +386,7 @@ def guarded(array: Any) -> Any:
 
 
 def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
-    """Refuse a map that is not what it says: products with one Jacobian, rows for themselves."""
+    """Refuse a map that breaks its contract: products with one Jacobian, rows for themselves."""
     name, rng = type(score_map).__name__, np.random.default_rng(0)
     there = score_map.linearise(guarded(params), rows)
     _check_scores_again(score_map, params, rows, there.scores)

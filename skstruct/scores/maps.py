@@ -45,7 +45,7 @@ class HiddenLayerMap(ScoreMap):
 
     @abstractmethod
     def _lift(self, rows: Any) -> Any:
-        """What the units of each place see: (n_rows * places, lifted)."""
+        """Return the inputs of the units of each place: (n_rows * places, lifted)."""
 
     def initialise(
         self,
@@ -161,7 +161,7 @@ class HiddenLinearisation(Linearisation):
         return type(self)(self.score_map, self.params, *parts)
 
     def _inputs(self):
-        # Of a batch, which asks twice, the lifted rows are kept; of all rows they are made anew.
+        # Of a batch, which asks twice, the lifted rows are kept; of all rows they are recomputed.
         if self._lifted is None:
             self._lifted = self.score_map._lift(self.rows)
         return self._lifted

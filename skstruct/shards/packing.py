@@ -227,7 +227,7 @@ def pack_shards(
         check_is_fitted(vectorizer)
     folder = Path(folder).absolute()
     if folder.is_symlink():
-        folder = folder.resolve()  # what it points to has a name that can be given
+        folder = folder.resolve()  # the target of a link has a name that can be given
     if os.path.ismount(folder):
         raise FileExistsError(f"{folder} is a mount point: shards need a folder in it")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -247,14 +247,14 @@ def pack_shards(
 
 
 class _Columns(BaseEstimator):
-    """What `read_X` takes for an estimator: it has the numbers and names of columns."""
+    """Estimator for `read_X`: it has the numbers and names of columns."""
 
 
 _Columns.__name__ = "pack_shards"
 
 
 class _Packer:
-    """Writes shards beside where they shall be."""
+    """Writer of shards, at first in a folder next to their own."""
 
     def __init__(self, graph, vectorizer, folder):
         self.graph, self.vectorizer, self.folder = graph, vectorizer, folder

@@ -27,7 +27,7 @@ _PARTS = ("data", "indices", "indptr")
 
 
 def _is_field(value):
-    """Whether this is a field of packed samples, not a tuple of them."""
+    """Return whether a value is a field of packed samples, not a tuple of them."""
     return not hasattr(value, "_fields")
 
 
@@ -83,7 +83,7 @@ def _field(name, typical, left, widths, where):
 
 
 def _matrix(name, left, width, where):
-    """A CSR matrix, which kernels read without a look at bounds."""
+    """A CSR matrix, which kernels read without bounds checks."""
     try:
         parts = [left.pop(f"{name}.{part}") for part in _PARTS]
     except KeyError as error:
@@ -136,7 +136,7 @@ def write_names(folder: Path, file: str, names: FeatureNames) -> dict:
     return entry | {"file": file, "count": len(names), "digest": names._key().hex()}
 
 
-# What kernels read without a look at bounds, looked at when a shard is opened.
+# Checks, when a shard is opened, of arrays that kernels read without bounds checks.
 
 
 def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None:
@@ -182,7 +182,7 @@ def _beyond(numbers, ends):
 
 # Structures in manifests: by name, with parameters in JSON; no class names are imported.
 
-# What matters when a problem is built of packed samples, not when these are packed.
+# Parameters that matter when a problem is built, not when its samples are packed.
 _AFTER_PACKING = {"boundary", "forbidden", "interactions", "inference", "max_table"}
 _PLAIN = ("find_classes", "encode", "read_training", "score")
 
@@ -237,7 +237,7 @@ def _known(name):
 
 
 def describe(graph: Graph) -> dict:
-    """What a manifest says of a structure."""
+    """Return the entry of a structure in a manifest."""
     name = type(graph).__name__
     if _known(name) is not type(graph):
         return {"name": f"{type(graph).__module__}.{type(graph).__qualname__}"}
@@ -387,7 +387,7 @@ class Shards:
         self._take(manifest.load(self.folder), graph)
 
     def _take(self, content, graph):
-        """Set what the manifest says."""
+        """Set the attributes from the manifest."""
         self._manifest = content
         where = self.folder / manifest.NAME
         try:
@@ -474,7 +474,7 @@ class Shards:
         return readable(columns, columns.dtype)
 
     def label_weights(self) -> np.ndarray:
-        """How often each label occurs, by the weights of the samples; reads labels, no features.
+        """Return the weighted number of nodes of each label; reads labels, no features.
 
         Returns
         -------
@@ -660,7 +660,7 @@ def _known_manifest(folder, fingerprint):
 
 
 def _reopened(folder, fingerprint, graph):
-    """What a pickle stands for."""
+    """Return the shards that a pickle refers to."""
     shards = Shards.__new__(Shards)
     shards.folder = folder
     shards._take(_known_manifest(folder, fingerprint), graph)

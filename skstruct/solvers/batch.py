@@ -40,13 +40,13 @@ _LEAST, _MOST = 8, 256
 
 
 def block_size(problem) -> int:
-    """How many samples threads work on together: by the data alone."""
+    """Return the number of samples that threads process together, from the data alone."""
     mean = max(int(problem.part_ptr[-1]) // max(problem.part_ptr.size - 1, 1), 1)
     return min(max(_PARTS_A_BLOCK // mean, _LEAST), _MOST)
 
 
 class Worker:
-    """What one thread has of its own."""
+    """Loss, problem and scratch of one thread."""
 
     def __init__(self, loss, problem):
         self.loss, self.problem = loss, problem
@@ -114,9 +114,9 @@ class BatchGradient:
 
 
 def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:
-    """Add what samples contribute to a gradient; each thread has one of its own meanwhile."""
+    """Add the samples' contributions to a gradient; each thread first sums into one of its own."""
     shapes = tuple(table.shape for table in gradient.tables)
-    # How many blocks depends on the data, not on the threads.
+    # The number of blocks depends on the data, not on the threads.
     size = sum(rows * columns for rows, columns in shapes)
     worthwhile = max(2, _WEIGHTS_A_PART * int(problem.part_ptr[-1]) // max(size, 1))
     n_blocks = min(_MOST_BLOCKS, useful_threads(problem), worthwhile)

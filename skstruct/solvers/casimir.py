@@ -88,7 +88,7 @@ class Catalyst:
         return self.lam / (self.lam + self.kappa) if self.lam + self.kappa > 0 else 1.0
 
     def first(self, k):
-        """Where the inner solver starts."""
+        """Return the weights from which the inner solver starts."""
         if self.options.warm_start == "previous" or self.options.variant == "svrg":
             return self.previous
         if self.options.warm_start == "extrapolation" and k > 1:
@@ -147,7 +147,7 @@ SNAPSHOT, STEP = 0, 1
 
 
 class Snapshot(NamedTuple):
-    """What SVRG keeps of its reference point."""
+    """Residuals and totals at the reference point of SVRG."""
 
     # (n_parts,): Residual of every sample there.
     residuals: np.ndarray
@@ -159,7 +159,7 @@ class Snapshot(NamedTuple):
 
 
 class SVRGOptions(NamedTuple):
-    """What a pass is to do."""
+    """Options of a pass."""
 
     # ``SNAPSHOT``: store the residuals at `w` and put their mean gradient into ``d``, which is 0
     # before. ``STEP``: SVRG steps with ``d`` fixed.
@@ -175,7 +175,7 @@ class SVRGOptions(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """What threads tell each other of a block of a snapshot."""
+    """Data that threads exchange about a block of a snapshot."""
 
     # (1,): How many of the block's samples have been taken.
     counters: np.ndarray
@@ -248,7 +248,7 @@ def svrg_pass(
         elif came == LEAD:
             _settle(sample_weight, memory, order[first : first + size], visits)
             open_gate(team)
-        # Who has no share adds nothing.
+        # Threads without a share add nothing.
         for k in range(first, first + size if w.share[0] < w.share[1] else first):
             i = order[k]
             start, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
@@ -264,13 +264,13 @@ def svrg_pass(
 class CasimirOptions(NamedTuple):
     """Choices of one run."""
 
-    # How the smoothing changes; "svrg" is not accelerated.
+    # Schedule of the smoothing; "svrg" is not accelerated.
     variant: str = "constant"
     # nu of the first iteration; 0 where nothing is smoothed.
     strength: float = 0.0
     # Proximal term; None for Proposition 29 with measured smoothness.
     kappa: float | None = None
-    # Where the inner solver starts.
+    # Starting point of the inner solver.
     warm_start: str = "prox-center"
     # Learning rate; None for the inverse of the measured smoothness.
     rate: float | None = None
@@ -477,7 +477,7 @@ class HingeCasimir(_SVRG):
             catalyst.advance(k - 1, self.current, self.steepness(), least)
         self.loss.strength[0] = catalyst.nu
         first = catalyst.first(k)
-        if self.cone.coefficients.size:  # what is extrapolated may lie outside
+        if self.cone.coefficients.size:  # an extrapolated point may lie outside
             first = first.copy()
             settle(self.cone, first)
         self._smoothed = self.snapshot(first, pieces)

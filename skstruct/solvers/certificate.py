@@ -38,7 +38,7 @@ def known_record(objective: float, dual: float) -> dict[str, float]:
 
 
 class Certificate(NamedTuple):
-    """What is known of one point."""
+    """Objective, duality gap and norm of the gradient at one point."""
 
     # P(w).
     objective: float
@@ -48,7 +48,7 @@ class Certificate(NamedTuple):
     relative: float
     # ``|P'(w)|``, of smooth losses.
     gradient_norm: float | None = None
-    # What `relative` is.
+    # Description of `relative`.
     measure: str = "relative duality gap"
 
     @property
@@ -79,7 +79,7 @@ _OVERFLOW = "the gradient overflows: scale the features (sklearn.preprocessing),
 
 
 def stationarity(objective: float, squared_gradient: float, lam: float) -> Certificate:
-    """How steep a smooth objective that is not convex is at some weights.
+    """Return the certificate of a smooth nonconvex objective: the norm of its gradient.
 
     What `tol` is compared with, ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w), bounds what can be
     gained only as far as P curves upwards by at least lam.

@@ -63,12 +63,12 @@ class Ridge(DualMixture):
     """``lam/2 |w|^2``, over all weights or those of a cone, and the best lower bound met."""
 
     def first_weight(self, spread: float, loss: float) -> float:
-        """How much the centre weighs at first, so that both blocks have about as far to go."""
+        """Return the initial weight of the centre, so that both blocks have about as far to go."""
         return self._lam * spread / loss if loss > 0.0 < spread else self._lam
 
     def next_weight(self, weight: float, total: float) -> float:
         """Return the weight of the next block."""
-        # Between keeping what the last block ended with and beginning anew.
+        # Between keeping the last weight of the previous block and starting over.
         return 0.1 * (weight + self._lam * total)
 
     def bound(self, term: float, direction: Weights) -> float:
@@ -161,7 +161,7 @@ _ADVICE = "are the features scaled?"
 _GROWTH, _CUT = 1.1, 0.5
 # Halved so often, a step compares rounding errors.
 _MOST_CUTS = 60
-# What rounding may take from the test, as a share of the terms that it subtracts.
+# Effect of rounding on the test, as a share of the terms that it subtracts.
 _ROUNDING = 1e-12
 # Near 0: the projections of no potentials.
 _FLAT = 1e-6
@@ -252,7 +252,7 @@ class Extragradient(Method):
         self.regulariser.settle(w)
 
     def _visit(self, part, w):
-        """What one thread does with a range of samples."""
+        """Return the function that one thread applies to a range of samples."""
         scratch = make_scratch(part)
         own = private_loss(self.loss), part, w, self.sample_weight
         augmented = np.empty_like(scratch.theta)
@@ -415,7 +415,7 @@ class Extragradient(Method):
             self._restart(average, self._objective - bound)
 
     def _restart(self, average, gap):
-        """Begin anew at the averages where the gap of the block has fallen enough."""
+        """Restart at the averages if the gap of the block has fallen enough."""
         if self._last_gap is None:
             self._last_gap = gap
         if gap <= _RESTART_AT * self._last_gap:

@@ -16,12 +16,12 @@ from .run import Method
 from .sag.proximal import ProximalSAG, reducible
 from .sag.solver import SAG, StoredMixtures
 
-# Before, SAG's steps grow and its memory fills: nothing is to be learnt of its rate.
+# Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
 _FIRST = 15
-# What L-BFGS may need from a point that SAG left, in iterations: so many, and more for each factor
+# Iterations that L-BFGS may need from a point that SAG left: so many, and more for each factor
 # of e that is missing. On text with C from 1 to 500 it needs half to twice as many.
 _ITERATIONS, _MORE = 15.0, 5.0
-# Work on its vectors beside a gradient: passes for each weight a part.
+# Work on its vectors in addition to a gradient: passes for each weight a part.
 _VECTORS = 0.4
 # Without a tolerance: where float64 ends.
 _LEAST_TOL = 1e-12
@@ -32,14 +32,14 @@ _MANY = 1 << 15
 
 
 def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
-    """What begins: with an L1 penalty proximal SAG.
+    """Return the method to begin with: with an L1 penalty, proximal SAG.
 
-    Without, OEG, where sparse features have many weights, nothing is known to start from, and
-    memory has room for its two numbers a part; else SAG.
+    Without one, OEG, if sparse features have many weights, there are no weights to start from, and
+    memory has room for its two numbers per part; else SAG.
     """
     problem, shapes, *_ = task
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
-    # Who chooses how SAG samples or searches has SAG.
+    # Options of SAG's sampling or line search choose SAG.
     is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
     method = None
     if l1 > 0.0:
@@ -66,7 +66,7 @@ def late(tol: float, early: StoredMixtures) -> Method | None:
 
 
 def is_slow(gaps, tol: float, cost: float) -> bool:
-    """Whether an early method, as its gap falls, is slower than L-BFGS.
+    """Return whether an early method, as its gap falls, is slower than L-BFGS.
 
     `cost` is that of an iteration of L-BFGS, in passes.
     """

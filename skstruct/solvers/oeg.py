@@ -32,14 +32,14 @@ N_ORACLE, N_KNOWN, RATES, SCORE, N_TOTALS = range(5)
 _MOST_TESTS = 20
 _FIRST_RATE, _LEAST_RATE = 0.9, 1e-4
 _GROWTH = 1.5
-# How much surer of the truth a first visit begins after one that lowered the dual.
+# Increase in confidence in the truth at a first visit after one that lowered the dual.
 _SURER = 1.0
 # By how much of it one test lowers a rate, at least and at most.
 _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 
 
 class OEGState(NamedTuple):
-    """What OEG remembers between epochs."""
+    """State of OEG between epochs."""
 
     # (n_parts,): Potentials of every sample.
     phi: np.ndarray
@@ -138,9 +138,9 @@ def _take(problem, i, term, rate, weight, options, state, buffers, w):
 
 @inner_kernel(inline=True)
 def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers, labels):
-    """How far the stored mixture is from that of the weights, before the step of the last try.
+    """Return the divergence of the stored mixture from the weights', before the last trial step.
 
-    Where the mixture is close to one labelling its slope tells too little.
+    Where the mixture is close to one labelling, the estimate from the slope is unreliable.
     """
     estimate = 0.5 * max(linear, 0.0) / rate
     if weight * estimate >= options.little:
@@ -298,7 +298,7 @@ class OEG(StoredMixtures):
         for first, last in progress.pieces.visits(order.size):
             self._steps(order[first:last])
         dual = self._dual_objective()
-        # What the last visits let expect.
+        # The gap that the last visits suggest.
         gap = float(self.state.divergences @ self.sample_weight) / self.n
         self.estimate = gap / max(dual + gap, TINY) if gap < np.inf else np.inf
         self.gaps.append(self.estimate)

@@ -15,7 +15,7 @@ _LARGEST_SCORE = 1e300
 
 
 def decodes_exactly(problem, w):
-    """Whether the max oracle of a problem finds a best labelling at these weights."""
+    """Return whether the max oracle of a problem finds a best labelling at these weights."""
     exact_at = getattr(problem, "exact_at", None)
     is_exact = getattr(problem, "inference", "exact") == "exact"
     return is_exact and (exact_at is None or exact_at(w))
@@ -39,7 +39,7 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
 
 @inner_kernel
 def _overflows(problem, i, theta):
-    """Whether a potential is NaN or beyond all scores; -inf is a label that is not allowed.
+    """Return whether a potential is NaN or too large; -inf is a label that is not allowed.
 
     Decoders compare: a label whose score is NaN would only drop out of sight.
     """

@@ -38,7 +38,7 @@ class Block(NamedTuple):
     taken: np.ndarray
     # (2, n_parts): Theirs, and those of the block before, which slower threads may still be adding.
     residuals: np.ndarray
-    # How many there are.
+    # Number of these samples.
     size: int
 
 
@@ -77,7 +77,7 @@ def loss_gradient(
         if came == LEAD:
             block.taken[0] = 0
             open_gate(team)
-        # Who has no share adds nothing.
+        # Threads without a share add nothing.
         for i in range(first, last if share.shape[0] == 0 or share[0] < share[1] else first):
             r = residuals[problem.part_ptr[i] - base : problem.part_ptr[i + 1] - base]
             accumulate(problem, i, r, (sample_weight[i], 0.0), gradient)
@@ -151,13 +151,13 @@ class Best:
 
 
 class Uncertified(NamedTuple):
-    """What is known of weights without a dual bound."""
+    """Objective and stopping measure of weights without a dual bound."""
 
     # Fields of the history, the objective among them.
     record: dict[str, float]
     # The smallest objective seen.
     best: float
-    # What `tol` bounds, and what that is.
+    # The quantity that `tol` bounds, and its description.
     relative: float
     measure: str
 

@@ -57,7 +57,7 @@ class MappedProblem(NamedTuple):
 
 
 class MapWeights(NamedTuple):
-    """What is trained."""
+    """Trained parameters of the map, the ends and the edges."""
 
     # (n_params,): Parameters of the map.
     params: np.ndarray
@@ -75,7 +75,7 @@ class MapWeights(NamedTuple):
 class Batch(NamedTuple):
     """Some samples."""
 
-    # Which.
+    # Their positions.
     samples: np.ndarray
     # Their rows, sample by sample.
     rows: np.ndarray
@@ -144,7 +144,7 @@ class _Joined:
 
 
 class _Worker:
-    """What one thread has of its own."""
+    """Loss, problem, scratch and gradient of one thread."""
 
     def __init__(self, loss, problem, shapes):
         self.loss, self.problem = loss, problem
@@ -163,7 +163,7 @@ class MappedLosses:
         (height, self.n_columns), self.pair_shape = mapped.shapes
         self.ends_shape = height - self.n_rows, self.n_columns
         self._n_ends = math.prod(self.ends_shape)
-        #: How many weights are of ends and pairs.
+        #: Number of weights of ends and pairs.
         self.n_tail = self._n_ends + math.prod(self.pair_shape)
         self.table = zero_weights(mapped.shapes)
         #: Losses of the samples at the last call.
@@ -305,7 +305,7 @@ _MOST_CAREFUL = 2.0**52
 
 
 class Point(NamedTuple):
-    """Weights, and what the smoothed losses say of them."""
+    """Weights, and the smoothed losses and gradient there."""
 
     # The weights.
     vector: np.ndarray
@@ -331,7 +331,7 @@ class CasimirSteps:
         self._caution, self._least_caution = 1.0, 0.0
 
     def point(self, vector, linearised, rng, pieces) -> Point | None:
-        """What the smoothed losses say of weights; None if they overflow or a callback stops."""
+        """Evaluate the smoothed losses at weights; None if they overflow or a callback stops."""
         batches = self.losses.draw_batches(rng, self.batch_size)
         found = self.losses.at_all(linearised.all().scores, vector, batches, pieces)
         if found is None:
@@ -397,7 +397,7 @@ class CasimirSteps:
         return self.losses.at_all(scores, w, batches, pieces)
 
     def _difference(self, at, snapshot, b, w):
-        """How the gradient of a batch has changed since the snapshot; None if scores overflow."""
+        """Return the change of a batch's gradient since the snapshot; None if scores overflow."""
         batch = snapshot.batches[b]
         linearised = at.linearised.of(batch)
         found = self.losses.at_batch(batch, self._scores(linearised, w - at.vector), w)
@@ -567,7 +567,7 @@ class ProxLinear(MappedMethod):
         for _ in range(_MOST_TRIES):
             if self._try(rng, pieces) or pieces.stopped:
                 return
-        # What the best labellings give is no gradient where they are too few for the smoothing.
+        # The best labellings yield no gradient if they are too few for the smoothing.
         self.eta = eta
         if 0.5 * self.nu <= np.finfo(float).eps * max(self.exact, np.finfo(float).tiny):
             self.stalled = True  # smoothing is within rounding: less of it changes nothing
@@ -669,7 +669,7 @@ class MappedSubgradient(MappedMethod):
         self.trail, self._now = [], np.nan
 
     def begin(self, progress):
-        """What the start is worth: no fit ends worse."""
+        """Measure the starting weights: no fit ends worse."""
         self._measure()
 
     def _measure(self):
@@ -730,7 +730,7 @@ class MappedSubgradient(MappedMethod):
         self.certificate = improvement(objective, self.trail)
 
     def reached(self, tol):
-        """Whether nothing has improved; with a tolerance of 0 all passes are run."""
+        """Return whether nothing has improved; with a tolerance of 0, run all passes."""
         return tol > 0.0 and super().reached(tol)
 
     def entry(self):

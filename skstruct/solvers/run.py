@@ -14,10 +14,10 @@ from ..core.parallel import Pieces
 from ..core.weights import Weights
 from .certificate import UNMEASURED, Certificate
 
-# What a run of a solver reports: one record an epoch, a way to stop it, the final weights.
+# Report of a solver's run: one record an epoch, a way to stop it, the final weights.
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
-#: What to do, for most solvers, where the tolerance was not reached.
+#: Advice of most solvers where the tolerance was not reached.
 REMEDY = "increase max_iter or tol"
 
 
@@ -43,13 +43,13 @@ class Result(NamedTuple):
     stopped: bool
     # Attributes for the estimator: ``objective_``, exact, and its certificates.
     published: dict
-    # What `tol` bounds.
+    # Description of the quantity that `tol` bounds.
     measure: str
     # Its value at the end.
     distance: float
     # One entry an epoch.
     history: dict
-    # What to do where the tolerance was not reached.
+    # Advice where the tolerance was not reached.
     remedy: str = REMEDY
 
 
@@ -69,11 +69,11 @@ class Progress:
         self._stopped = False
         #: Oracle calls and forward passes of methods that others have gone on for.
         self.work_before = 0.0, 0.0
-        #: How to cut the passes.
+        #: The pieces into which passes are cut.
         self.pieces = Pieces(None if self._after_piece is None else self._piece_done)
 
     def start(self) -> None:
-        """Start the clock, or let it go on."""
+        """Start the clock, or resume it."""
         self._since = time.perf_counter()
 
     def resume(self, k: int, records: dict) -> None:
@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """What the clock shows."""
+        """Elapsed time of the run."""
         return self._before + (0.0 if self._since is None else time.perf_counter() - self._since)
 
     @contextmanager
@@ -105,7 +105,7 @@ class Progress:
             return self._after_piece(share)
 
     def record(self, n_oracle: float, n_forward: float, objective: float, weights, **more) -> bool:
-        """Add one entry and tell the caller of the solver."""
+        """Add one entry and notify the caller of the solver."""
         values = self._work(n_oracle, n_forward) | {"objective": objective} | more
         for field, value in values.items():
             self._records[field].append(float(value))
@@ -115,7 +115,7 @@ class Progress:
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback has asked for the end of the run."""
+        """True if a callback has requested the end of the run."""
         return self._stopped or self.pieces.stopped
 
     def _work(self, n_oracle, n_forward):
@@ -136,7 +136,7 @@ class Progress:
 class Method(ABC):
     """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them."""
 
-    #: Fields of the history, beside those of every solver.
+    #: Fields of the history, in addition to those of every solver.
     fields = ("dual_gap", "dual_objective")
     #: Called with the method before each pass: another one, which goes on from there, or None.
     successor: Callable[[Method], Method | None] | None = None
@@ -171,7 +171,7 @@ class Method(ABC):
         """Measure the present weights: sets ``certificate``."""
 
     def reached(self, tol: float) -> bool:
-        """Whether the present weights are known to be good enough."""
+        """Return whether the present weights are certified to the tolerance."""
         return self.certificate is not None and self.certificate.relative <= tol
 
     @abstractmethod
@@ -179,23 +179,23 @@ class Method(ABC):
         """Oracle calls and forward passes so far, certificates included."""
 
     def entry(self) -> dict[str, float]:
-        """The fields of the history for a pass; the clock stands still meanwhile."""
+        """Return the fields of the history for a pass, with the clock paused."""
         return (UNMEASURED if self.certificate is None else self.certificate).record
 
     @abstractmethod
     def weights(self) -> Weights:
-        """The present weights, in arrays that nobody else holds."""
+        """Return the present weights, in arrays of their own."""
 
     def solution(self) -> Weights:
-        """What the run returns: the weights that ``certificate`` is about."""
+        """Return the weights that ``certificate`` is about, the result of the run."""
         return self.weights()
 
     def published(self) -> dict[str, float]:
-        """Attributes for the estimator, beside those of the certificate."""
+        """Return attributes for the estimator, in addition to those of the certificate."""
         return {}
 
     def remedy(self) -> str:
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         return REMEDY
 
 
@@ -207,7 +207,7 @@ def _set_target_gap(problem, certificate) -> None:
         told(getattr(certificate, "dual_gap", 0.1 * certificate.objective) if known else 0.0)
 
 
-# What overflows is refused by the next certificate.
+# The next certificate refuses an overflow.
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def run(
     method: Method,

@@ -28,7 +28,7 @@ _ADVICE = "are the features scaled, is the learning rate too large?"
 
 @kernel
 def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, order, buffers, labels):
-    """Stochastic subgradient steps, with the weighted average of the iterates beside them.
+    """Stochastic subgradient steps, and the weighted average of the iterates.
 
     With weights c_t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
     misses the earlier ones.
@@ -65,7 +65,7 @@ def _mean(w, average, shapes, cone):
     w.scale[:] = average[1] / average[2], -1.0 / average[2]
     mean = plain_weights(w, shapes)
     w.scale[:] = scale
-    settle(cone, mean)  # what rounding has moved out
+    settle(cone, mean)  # rounding may have moved it out
     return mean
 
 
@@ -155,7 +155,7 @@ _FIRST_RATE, _FACTOR, _MOST_TRIES = 0.1, 2.0, 40
 
 
 class StreamState(NamedTuple):
-    """Where a stream has come to."""
+    """State of a stream."""
 
     # The weights after the last step.
     iterate: Weights

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator, on sequences."""
+"""Checks that an estimator follows scikit-learn's conventions, on sequences."""
 
 from __future__ import annotations
 

@@ -435,7 +435,7 @@ def _check_registered(problem):
 
 
 def _lacks_for_top_k(problem):
-    """What :func:`top_k_by_max_marginals` asks of the problem, if that is registered."""
+    """Yield what :func:`top_k_by_max_marginals` requires and the problem lacks, if registered."""
     kind, registry = type(problem), oracles.top_k_oracle.registry
     if next((registry[c] for c in kind.__mro__ if c in registry), None) is top_k_by_max_marginals:
         for verb in (oracles.max_marginals, oracles.count_states):
@@ -454,7 +454,7 @@ def _call(verb, problem, i, theta, *rest, name=None):
 
 
 def _row_of(labels, labellings, name):
-    """Which labelling it is that the verb `name` wrote."""
+    """Return the index of the labelling that the verb `name` wrote."""
     rows = np.flatnonzero((labellings == labels).all(axis=1))
     assert rows.size == 1, f"{name} writes the labels {labels.tolist()}, which are none"
     return rows[0]

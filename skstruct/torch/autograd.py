@@ -97,7 +97,7 @@ REDUCTIONS = "sum", "mean", "token_mean", "none"
 class Batch(NamedTuple):
     """All that a pass over a batch needs but the scores."""
 
-    # Where the samples lie.
+    # Layout of the samples.
     layout: Layout
     # The problem.
     task: Task
@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     loss: NamedTuple
     # Shape of the table of pairs as kernels know it.
     pair_shape: tuple
-    # What is made of the losses of samples.
+    # Reduction of the losses of samples.
     reduction: str
 
     def weights(self, scores, pair, start, stop) -> Weights:
@@ -129,7 +129,7 @@ class Batch(NamedTuple):
         return Weights(node, table)
 
     def shares(self) -> np.ndarray:
-        """What the loss of each sample counts."""
+        """Return the weight of the loss of each sample."""
         n = self.layout.n_samples
         by = {"mean": n, "token_mean": int(self.layout.offsets[-1])}
         return np.full(n, 1.0 / by.get(self.reduction, 1))
@@ -153,7 +153,7 @@ def _like(array, tensor):
 
 
 def _gradients(batch, w, shares, tensors, wanted):
-    """Values, and the gradient for each tensor that wants one."""
+    """Values, and the gradient for each tensor that requires one."""
     values, found = gradient_of(batch.loss, batch.task, w, shares)
     batch.check(values)
     offsets = batch.layout.offsets

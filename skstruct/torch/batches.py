@@ -14,7 +14,7 @@ _LARGEST_SCORE = 1e300  # as in skstruct.solvers.passes
 
 
 class Layout(NamedTuple):
-    """Where the samples of a batch lie."""
+    """Layout of the samples of a batch."""
 
     # (n_samples + 1,): Where the rows of each sample begin when they are packed.
     offsets: np.ndarray
@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     # (n_rows,): Of a padded batch: position of each packed row, when its first two axes are one;
     # None where packed and padded rows are the same.
     rows: np.ndarray | None
-    # Which axis of a padded batch is that of samples.
+    # Whether the first axis of a padded batch is that of samples.
     batch_first: bool
 
     @property

@@ -126,7 +126,7 @@ class CRF(torch.nn.Module):
             torch.nn.init.uniform_(parameter, -0.1, 0.1)
 
     def extra_repr(self) -> str:
-        """What ``repr`` shows between the brackets.
+        """Return the text that ``repr`` shows between the brackets.
 
         Returns
         -------

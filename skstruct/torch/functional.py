@@ -47,7 +47,7 @@ def _not_traced(function):
 
 
 class _Request:
-    """What all functions of this file have in common: arguments, checked and packed."""
+    """Arguments that all functions of this file share, checked and packed."""
 
     def __init__(self, scores, pair, lengths, mask, graph, structure, start, stop, batch_first):
         check_scores(scores, "scores", (2, 3))
@@ -74,7 +74,7 @@ class _Request:
         self.tensors = scores, pair, start, stop
 
     def task(self, labels=None, cost="hamming", n_best=1):
-        """The problem, after a look at the labels and the table of pairs."""
+        """Return the problem, after a check of the labels and the table of pairs."""
         offsets = self.layout.offsets
         if labels is not None and isinstance(self.graph, PairwiseGraph):
             labels = read_labels(labels, self.layout, self.n_labels)

@@ -35,7 +35,7 @@ _MOST_FLOATS = 1 << 25
 
 
 class Room(NamedTuple):
-    """What one thread writes to."""
+    """Output arrays of one thread."""
 
     # The problem's.
     work: tuple
@@ -85,7 +85,7 @@ class Task(NamedTuple):
 
     # The problem.
     problem: NamedTuple
-    # What rooms are kept by, if they are.
+    # Key by which rooms are kept; None if they are not.
     key: tuple | None
     # Makes a new one.
     make_room: Any
@@ -109,7 +109,7 @@ def resolve(graph: Any) -> Graph:
 
 
 def is_plain_chain(graph: Graph) -> bool:
-    """Whether a problem needs no more than lengths."""
+    """Return whether the problem of a structure needs no more than lengths."""
     return type(graph) is Chain and not graph.edge_features
 
 
@@ -117,7 +117,7 @@ _masks = []  # the last few: (forbidden, number of labels, mask)
 
 
 def _mask(forbidden, n_labels) -> TransitionMask:
-    """The mask of forbidden steps; those of tuples, which nobody changes, are remembered."""
+    """Return the mask of forbidden steps; those of tuples, which are immutable, are cached."""
     for known, size, mask in list(_masks):
         if known is forbidden and size == n_labels:
             return mask
@@ -199,7 +199,7 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
 
 
 def _allowed_ends(mask, offsets, n_labels):
-    """Which labels each node may have; no rows if all."""
+    """Return a mask of the labels that each node may have; no rows if all are allowed."""
     if not mask.bounds_ends:
         return np.empty((0, n_labels), dtype=np.uint8)
     allowed = np.ones((offsets[-1], n_labels), dtype=np.uint8)
@@ -247,7 +247,7 @@ def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) 
 
 
 def _classes(graph, n_columns, samples):
-    """Labels as a structure knows them: numbers from 0."""
+    """Return labels as numbers from 0, the form of structures."""
     if isinstance(graph, ItemGraph):
         return np.array([0, 1])
     if not graph.has_label_sets:
@@ -259,7 +259,7 @@ def _classes(graph, n_columns, samples):
 
 
 def _dummies(graph, structure, offsets):
-    """Samples of X with one feature that is 0, around what `structure` says of each."""
+    """Samples of X with one feature that is 0, with the parts of each from `structure`."""
     counts = np.diff(offsets).tolist()
     if graph.is_table:
         if any(count != 1 for count in counts):

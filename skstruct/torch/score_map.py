@@ -122,12 +122,12 @@ class ModuleMap(ScoreMap):
         return out
 
     def _blocks(self, n_rows):
-        """Runs of rows that go through the module at once: what it remembers of a pass is large."""
+        """Runs of rows that go through the module at once: a pass stores much."""
         size = _BLOCK if self.rowwise else max(n_rows, 1)
         return [slice(at, at + size) for at in range(0, n_rows, size)] or [slice(0, 0)]
 
     def scores(self, params: np.ndarray, rows: Any) -> np.ndarray:
-        """What the module returns."""
+        """Return the output of the module."""
         params = self._tensor(params)
         with torch.no_grad():
             found = [

@@ -1,7 +1,7 @@
 """A folder for compiled kernels: never stale, never another user's, never in the way of an import.
 
 An entry is one file, written aside and renamed, so that processes may compile at once. It begins
-with a checksum: a damaged entry is deleted and compiled anew. Entries are pickles, which run code
+with a checksum: a damaged entry is deleted and compiled again. Entries are pickles, which run code
 when they are read, so a folder or file that another user could have written is not touched.
 """
 
@@ -38,7 +38,7 @@ def _user():
 
 
 def _is_safe(status, owners):
-    """Whether only `owners` can have written what has this status."""
+    """Return whether only `owners` can have written a file of this status."""
     if _user() is None:
         return True
     return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -97,7 +97,7 @@ def _places(package, chosen):
 
 
 def _prune(root, keep):
-    """Delete the folders beside `keep` that no process has used for a while.
+    """Delete the folders next to `keep` that no process has used for a while.
 
     One that is in use all the same loses nothing but time: what is missing is compiled again.
     """
@@ -183,14 +183,14 @@ class Store:
         return None
 
     def write(self, name, content):
-        """Keep an entry; if that fails (a full disk), it is compiled anew in the next process."""
+        """Keep an entry; if that fails (a full disk), the next process compiles it again."""
         if self.writable is None:
             return
         path = self.writable / name
         aside = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.tmp")
         try:
             _make(self.writable)  # another process may have pruned it
-            # Whatever the user's umask allows, nobody else may write here.
+            # Whatever the user's umask allows, no other user may write here.
             number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             with open(number, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)

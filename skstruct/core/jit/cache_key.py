@@ -1,4 +1,4 @@
-"""What compiled code depends on: hashes of the source files that its kernels come from.
+"""Fingerprint of compiled code: hashes of the source files that its kernels come from.
 
 Numba looks only at the file of the function that it loads, not at the files of the kernels
 inlined into it. So all kernels of this package share one fingerprint, and whatever a kernel of
@@ -34,7 +34,7 @@ _IMPORT = re.compile(
 
 
 def imports(text, package):
-    r"""What a source text imports, anywhere in it."""
+    r"""Return the modules and names that a source text imports, anywhere in it."""
     found = set()
     # A bracket in a comment would end a list of names.
     text = re.sub(r"#.*", "", text).replace("\\\n", " ").replace(";", "\n")
@@ -122,7 +122,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def is_foreign(module):
-    """Whether a module lies outside this package."""
+    """Return whether a module lies outside this package."""
     return not module or module.partition(".")[0] != _NAME
 
 
@@ -248,7 +248,7 @@ def _code(code, seen):
 
 
 def _value(value, seen):
-    """What tells a value from others, the same in every process."""
+    """Return a description that identifies a value, the same in every process."""
     kind = _name(type(value))
     function = getattr(value, "py_func", None)
     if isinstance(function, FunctionType):
@@ -313,7 +313,7 @@ def _function(function, seen):
 
 
 def frozen_values(functions):
-    """What numba freezes into kernels and those that they call, beside their sources."""
+    """Return the values that numba freezes into kernels and their callees, as text."""
     seen = []
     try:
         return repr([_function(function, seen) for function in functions])

@@ -1,4 +1,4 @@
-"""How numba compiles our kernels: fewer passes, and no machine code for what only kernels call.
+"""Compilation of kernels: fewer passes, and no machine code for what only kernels call.
 
 Numba does not promise to keep what this uses; without it kernels compile as any other function.
 """
@@ -61,7 +61,7 @@ class _CheapLibrary(JITCodeLibrary):
 
 
 class _WithoutEnvironments:
-    """A code generator for what is never run: there is nowhere to keep its environment."""
+    """Code generator for code that never runs, so that no environment is stored."""
 
     def __init__(self, codegen):
         self._codegen = codegen
@@ -171,7 +171,7 @@ def outer_options():
 
 
 def _overridden(library):
-    """What a library of ours takes the place of."""
+    """Return the names that a library class of this module overrides."""
     return [name for name in vars(library) if not name.startswith("__")]
 
 

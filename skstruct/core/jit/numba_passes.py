@@ -19,7 +19,7 @@ class _Block(ir.Block):
 
 
 class _Worker(InlineWorker):
-    """What pastes kernels, whose own passes are fewer."""
+    """Inliner of kernels, which runs fewer passes on them."""
 
     def run_untyped_passes(self, func, enable_ssa=False):
         define = self._compiler_pipeline
@@ -46,7 +46,7 @@ class _Worker(InlineWorker):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Paste(InlineInlinables):
-    """Paste kernels without copies of what nobody else has."""
+    """Paste kernels without copying objects that are not shared."""
 
     _name = "skstruct_paste"
 
@@ -60,14 +60,14 @@ _PLAIN = types.Number, types.Boolean, types.Array, types.SliceType
 
 
 def _is_plain(kind):
-    """Whether an operator's result depends on this type alone, and not on what is compiled."""
+    """Return whether an operator's result depends on this type alone, not on what is compiled."""
     if isinstance(kind, types.BaseTuple):
         return all(map(_is_plain, kind))
     return isinstance(kind, _PLAIN)
 
 
 def _remembering(resolve):
-    """`resolve` with a memory: numba tries all overloads of an operator anew wherever it stands."""
+    """`resolve` with a memory: numba tries all overloads of an operator at each use."""
     known = {}
 
     def resolve_function_type(func, args, kws):
@@ -98,5 +98,5 @@ class _Type(NopythonTypeInference):
             del context.resolve_function_type
 
 
-#: What of ours takes the place of which of numba's passes.
+#: Replacements of numba's passes.
 faster = {InlineInlinables: _Paste, NopythonTypeInference: _Type}

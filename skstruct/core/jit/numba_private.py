@@ -1,4 +1,4 @@
-"""What numba does not promise to keep, each use with a plain fallback.
+"""Internals of numba, which may change, each with a plain fallback.
 
 How kernels are compiled is in :mod:`skstruct.core.jit.compilers`, how they take NamedTuples in
 :mod:`skstruct.core.jit.references`; no other file uses such things.
@@ -41,10 +41,10 @@ _logger = logging.getLogger("skstruct")
 #: numba's switch for debugging: kernels run as plain Python.
 JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
-#: What compiled code depends on beside its sources.
+#: Versions that compiled code depends on, in addition to its sources.
 VERSIONS = numba.__version__, llvmlite.__version__
 
-#: What :mod:`skstruct.core.jit.self_check` gives up if it does not work with this numba.
+#: Techniques that :mod:`skstruct.core.jit.self_check` disables if this numba breaks them.
 TRICKS = {"references": True, "passes": True}
 
 # A user who sees nothing for ten seconds believes that a program hangs.
@@ -54,7 +54,7 @@ _COMPILING = (
 )
 _has_said, _n_announcing = False, 0
 
-# What numba says of a function without reference counts that returns another array.
+# Numba's message about a function without reference counts that returns another array.
 _NEW_ARRAY = "Only accept returning of array passed into the function as argument"
 
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
@@ -126,7 +126,7 @@ def _no_collections():
         yield
     finally:
         if was_enabled:
-            # What a compile leaves counts as old: searching it now takes a twentieth of the time.
+            # Objects of a compile count as old: searching it now takes a twentieth of the time.
             if gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
@@ -134,7 +134,7 @@ def _no_collections():
 
 
 class _Compiling(threading.local):
-    """What a thread has spent on compiling."""
+    """Time that a thread has spent compiling."""
 
     seconds, depth = 0.0, 0
 
@@ -186,7 +186,7 @@ def hold_interrupts(dispatcher):
 
 
 def _say_once(name):
-    """Say why the first fit takes so long: once in a process, and not if somebody else does."""
+    """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
     global _has_said
     if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
         _has_said = True
@@ -195,7 +195,7 @@ def _say_once(name):
 
 
 def _notice():
-    """Tell of the first compile of this process that nobody else announces."""
+    """Announce the first compile of this process, unless that is done elsewhere."""
     return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
 
 
@@ -236,7 +236,7 @@ def _compiles(announce):
 
 
 def _in_script(path):
-    """What the script that runs calls so."""
+    """Return the object at this dotted path in the script that runs."""
     return attrgetter(path)(sys.modules["__main__"])
 
 
@@ -257,10 +257,10 @@ def _dumps(obj):
 
 
 class DiskCache:
-    """What a dispatcher asks of its cache, on a :class:`~skstruct.core.jit.cache.Store`.
+    """Cache of a dispatcher, on a :class:`~skstruct.core.jit.cache.Store`.
 
-    Numba's own names its files by counting, in an index that two processes can write at once, and
-    ends the process when a file is damaged.
+    Numba's own cache numbers its files in an index that two processes can write at once, and ends
+    the process when a file is damaged.
     """
 
     def __init__(self, function, store):
@@ -311,7 +311,7 @@ class DiskCache:
                 self._store.release(name)
 
     def flush(self):
-        """Forget all specialisations: numba's ``recompile`` asks for it."""
+        """Discard all specialisations: numba's ``recompile`` calls it."""
         if self._store.writable is not None:
             for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
                 self._store.discard(path.name, "recompile")

@@ -16,7 +16,7 @@ from .numba_private import TRICKS
 
 
 class Reference(types.Type):
-    """A NamedTuple that somebody else keeps, and nobody changes."""
+    """NamedTuple that its owner keeps alive and that nothing changes."""
 
     def __init__(self, target):
         self.target = target
@@ -24,7 +24,7 @@ class Reference(types.Type):
 
     @property
     def key(self):
-        """What makes it another type: the class and the types of the fields."""
+        """Key that distinguishes types: the class and the types of the fields."""
         return self.target
 
     @property
@@ -54,7 +54,7 @@ class _ReferenceFields(AttributeTemplate):
 
 
 def _load(builder, pointer, known=()):
-    """What lies at `pointer`, each scalar as something that does not change while kernels run.
+    """Load the value at `pointer`, each scalar as one that does not change while kernels run.
 
     `known` has values of parts that need no load.
     """
@@ -74,7 +74,7 @@ def _load(builder, pointer, known=()):
 
 
 def _array_parts(context, kind):
-    """What is known of an array without a look at it: kernels neither count nor free it."""
+    """Return the constant fields of an array: kernels neither count references nor free it."""
     model = context.data_model_manager[kind]
     parts = {
         name: (model.get_field_position(name), model.get_member_fe_type(name))
@@ -101,14 +101,14 @@ def _lower_field(context, builder, reference, pointer, name):
 
 
 def _is_plain(kind):
-    """Whether nothing is to be done for a value of this type when the kernel ends."""
+    """Return whether a value of this type needs no cleanup when the kernel ends."""
     if isinstance(kind, types.BaseTuple):
         return all(map(_is_plain, kind))
     return isinstance(kind, types.Array | types.Number | types.Boolean)
 
 
 def _taker(c, kind):
-    """A function that writes a Python object as a value of `kind`, and says whether that failed.
+    """Return a function that writes a Python object as a `kind`, and returns whether it failed.
 
     One for each type: pasted for each field, this is half the code of a small kernel.
     """

@@ -57,7 +57,7 @@ def _is_right(probe):
 
 
 def check(store) -> None:
-    """Give up the tricks with which the probe fails, and say so."""
+    """Disable the techniques with which the probe fails, and report it."""
     if store.read(_ENTRY) == _PASSED:
         return
     given_up = []

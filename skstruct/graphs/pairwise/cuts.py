@@ -85,7 +85,7 @@ class FlowScratch(NamedTuple):
     tables: TableScratch
     # The tables of a sample in full.
     scores: np.ndarray
-    # Where states and tables begin; 2 for each edge.
+    # Offsets of states and tables; 2 for each edge.
     state_ptr: np.ndarray
     score_ptr: np.ndarray
     columns: np.ndarray
@@ -158,7 +158,7 @@ def _counted(problem, theta, begin, j, k, count):
 
 @inner_kernel
 def _count_run(own, e, stop, labels):
-    """Where the edges from e on have another table; labels 1 at first and second ends, and both."""
+    """Return the end of the run of edges with one table; counts of label 1: first, second, both."""
     table, ends = own.table[e], own.ends
     first = second = both = 0
     while e < stop and own.table[e] == table:
@@ -605,7 +605,7 @@ def _push(k, to_source, limit, network):
 
 @inner_kernel
 def _price(k, is_double, to_source, limit, n_nodes, problem):
-    """What the best score loses where a node of the flow is forced; the flow is repaired after."""
+    """Return the decrease of the best score if a node of the flow is forced; repair the flow."""
     network, forest, changed = problem.work.network, problem.work.forest, problem.work.changed
     if abs(network.excess[k]) == math.inf:
         return 0.0 if (network.excess[k] > 0.0) == to_source else math.inf
@@ -627,7 +627,7 @@ def _price(k, is_double, to_source, limit, n_nodes, problem):
 @max_marginals.register(CutProblem)
 @kernel
 def _(problem, i, theta, out):
-    """Where edges do not attract and the roof dual leaves states open, bounds on them."""
+    """Write max-marginals; bounds where edges repel and the roof dual leaves states open."""
     n, work = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.work
     n_half, bound, _, n_nodes = solve(problem, i, theta)
     for q in range(2 * n):

@@ -22,19 +22,19 @@ from .junction import JunctionProblem
 from .lp import LPProblem
 from .verbs import Network, PairwiseGraph
 
-# Which pairs of labels share a weight.
+# Sharing of weights between pairs of labels.
 
 INTERACTIONS = "full", "symmetric", "potts"
 
 
 def check_interactions(interactions: str) -> None:
-    """Refuse names that are none."""
+    """Refuse unknown names of interactions."""
     if interactions not in INTERACTIONS:
         raise ValueError(f"interactions must be one of {INTERACTIONS}, got {interactions!r}")
 
 
 def attraction(interactions: str) -> np.ndarray:
-    """How much a table of two labels favours equal ones, as a linear form of its entries."""
+    """Return the attraction (preference for equal labels) as a linear form of a table's entries."""
     columns = pair_columns(interactions, 2)
     coefficients = np.zeros(columns.max() + 1)
     for column, sign in zip(columns.flat, (1.0, -1.0, -1.0, 1.0), strict=True):
@@ -56,7 +56,7 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Which way of inference a graph is decoded by: each class has `make`, which builds the problem or
+# Ways of inference for a graph: each class has `make`, which builds the problem or
 # says why not.
 
 _WAYS = {
@@ -385,7 +385,7 @@ class Pairwise(PairwiseGraph):
         return samples, y
 
     def _check_counts(self, estimator, samples, reset):
-        """What edge features scale must stay attractive."""
+        """Refuse negative edge features where tables must stay attractive."""
         super()._check_counts(estimator, samples, reset)
         rows = samples.edge_features
         if not self.attractive or rows is None:
@@ -435,8 +435,8 @@ class Pairwise(PairwiseGraph):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels, and the pairs of labels that share a weight.
 
-        Interactions that have become more general begin as what they were; those that have become
-        less general begin anew.
+        Interactions that have become more general keep their weights; those that have become less
+        general start from 0.
         """
         node, pairs = super().kept_columns(previous, classes, previous_classes)
         now, before = self.interactions, previous.interactions
@@ -455,7 +455,7 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """What the types of edges are called in tables and pictures.
+        """Return the names of the types of edges in tables and pictures.
 
         Returns
         -------
@@ -477,7 +477,7 @@ class Pairwise(PairwiseGraph):
         return [f"type {t}" for t in range(self._n_types())]
 
     def edge_feature_names(self) -> list[str] | None:
-        """What edge features are called that the structure has made.
+        """Return the names of the edge features that the structure has made.
 
         Returns
         -------
@@ -513,7 +513,7 @@ class Pairwise(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class says how it is decoded."""
+        """Build the problem; its class defines how it is decoded."""
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)

@@ -230,7 +230,7 @@ def _read_image(item, i):
 
 
 def _flat_images(items, name, shapes):
-    """What `items` say of the pixels of each image, row by row."""
+    """Return the values of `items` at the pixels of each image, row by row."""
     flat = []
     for i, item in enumerate(items):
         values, size = rows_of_image(item, f"{name}: sample {i}")

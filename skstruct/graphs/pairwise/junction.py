@@ -126,7 +126,7 @@ def _load(problem, i, theta, temperature):
 
 @inner_kernel
 def _buckets_of(problem, i):
-    """Where the buckets of sample i begin and end."""
+    """Return the first bucket of sample i, and the end of its buckets."""
     plans = problem.own.inference
     p = plans.plan[i]
     return plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
@@ -134,7 +134,7 @@ def _buckets_of(problem, i):
 
 @inner_kernel
 def _tell(problem, i, is_sum, size):
-    """Messages down: what `target` asks for goes to the first `size` beliefs."""
+    """Send messages down; write the beliefs that `target` requests to the first `size` entries."""
     plans, work = problem.own.inference, problem.work
     begin, end = _buckets_of(problem, i)
     beliefs, down = work.beliefs, work.down[: plans.n_messages[plans.plan[i]]]
@@ -305,7 +305,7 @@ def _graph_of(samples, i):
 
 
 def _distinct(samples):
-    """Which of the different graphs each sample is, and a sample of each."""
+    """Return the index of each sample's graph among the distinct ones, and a sample of each."""
     known, where = {}, []
     plan = np.empty(len(samples.lengths), dtype=np.int64)
     for i in range(len(plan)):

@@ -29,7 +29,7 @@ from .verbs import NetworkProblem, add_pair, expand_tables, pair_score, shape_of
 VISITS, SWEEPS, SOFT_SWEEPS = range(3)
 # A gap below this share of the scores is rounding.
 _ROUNDING = 1e-10
-# What a visit may leave of the training gap; in training it never is 0.
+# Share of the training gap that a visit may leave; in training it is never 0.
 _SHARE, _TRAINING = 0.1, 1e-300
 # Most double sweeps, and most rounds of smoothed sweeps: of a single call, and of a training visit,
 # whose next one goes on where it stopped.
@@ -40,7 +40,7 @@ _SMALL = 1e-3
 
 
 class Messages(NamedTuple):
-    """The edges of each node, and what the samples remember of their last visits."""
+    """The edges of each node, and what is stored of the last visits to samples."""
 
     # As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
     # all samples; edges within the sample.
@@ -303,7 +303,7 @@ def _(problem, i, theta, labels):
 
 
 def _messages(samples, n_labels):
-    """Edges of nodes, and messages that say nothing yet."""
+    """Return the edges of nodes, and messages initialised to 0."""
     ends = np.stack(samples.global_ends(), axis=1).reshape(-1)
     counts = np.bincount(ends, minlength=int(samples.offsets[-1]))
     half = np.argsort(ends, kind="stable")

@@ -313,7 +313,7 @@ class Network(NamedTuple):
     table: np.ndarray
     # (n_labels, n_labels): Entry of a table that a pair of labels has; -1 if it scores 0.
     column: np.ndarray
-    # What the oracles know beside.
+    # Additional data of the oracles.
     inference: tuple
 
 

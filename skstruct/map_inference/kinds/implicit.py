@@ -66,7 +66,7 @@ def sort_down(keys, order, spare_keys, spare_order, n):
 
 @inner_kernel
 def _all_off(p, r, delta):
-    """How many variables, where their messages begin, what messages score if none is on."""
+    """Return the number of variables, the start of their messages, and their score with all off."""
     m, total = p.message_ptr[p.slot_ptr[r]], 0.0
     n = p.scope_ptr[r + 1] - p.scope_ptr[r]
     for j in range(n):
@@ -252,7 +252,7 @@ def normalise_pairs(p, r, value, gamma, down):
 
 @inner_kernel
 def _literals(p, r, delta, hat):
-    """What each literal gains by holding; literals, and the score of messages if none holds."""
+    """Write each literal's gain from holding; return their number, and the score with none."""
     m, total = p.message_ptr[p.slot_ptr[r]], 0.0
     begin = p.scope_ptr[r]
     n = p.scope_ptr[r + 1] - begin
@@ -283,7 +283,7 @@ def _write(p, r, j, true, false, down):
 
 @inner_kernel
 def _lowest_of_ties(p, r, hat, n, top):
-    """Which literal alone holds in the lowest configuration of score `top`.
+    """Return the literal that alone holds in the lowest configuration of score `top`.
 
     One that is negated switches its variable off, which is lower than all that follow; any other
     one is higher than these.

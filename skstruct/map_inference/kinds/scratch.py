@@ -9,7 +9,7 @@ from ...core.jit.dispatch import inner_kernel
 from ...inference.numerics import fast_exp
 from ..regions import CARDINALITY
 
-#: What -inf is replaced by where it is subtracted.
+#: Stands for -inf where that would be subtracted.
 LOWEST = -1e300
 
 

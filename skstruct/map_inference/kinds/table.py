@@ -23,7 +23,7 @@ from .scratch import (
 
 @inner_kernel
 def has_variables_only(p, r):
-    """Whether a region's children are its variables, in their order."""
+    """Return whether a region's children are its variables, in their order."""
     begin, first = p.scope_ptr[r], p.slot_ptr[r]
     arity = p.scope_ptr[r + 1] - begin
     if arity <= 2:
@@ -231,7 +231,7 @@ def _advance(p, r, scratch):
 
 @inner_kernel
 def _last_step(p, r, q):
-    """How a child's configuration moves along a row of a table of three and more variables."""
+    """Return a child's stride along a row of a table of three and more variables."""
     arity = p.scope_ptr[r + 1] - p.scope_ptr[r]
     return p.steps[p.step_ptr[r] + (q + 1) * arity - 1]
 
@@ -376,7 +376,7 @@ def onto_children(p, r, values, down, use_max, scratch):
 
 @inner_kernel(inline=True)
 def _is_two_by_two(p, r):
-    """Whether a region is a pair of binary variables that nothing contains."""
+    """Return whether a region is a pair of binary variables that no other region contains."""
     return (
         p.size[r] == 4
         and p.scope_ptr[r + 1] - p.scope_ptr[r] == 2
@@ -550,7 +550,7 @@ def _hand_out(p, r, mu, down, scratch):
 
 @inner_kernel
 def _pair_max_marginals(p, r, delta, down, scratch):
-    """Row by row: the table itself is written nowhere."""
+    """Write max-marginals row by row, without storing the table."""
     a, b = p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r] + 1]
     n = p.n_states[p.scope[p.scope_ptr[r] + 1]]
     row, out, best = scratch.hat[:n], down[b : b + n], -math.inf
@@ -615,7 +615,7 @@ _MANY = 4
 
 @inner_kernel(inline=True)
 def is_table(p, r):
-    """Whether a region is to be taken for a table: one, or small, or with messages on its pairs."""
+    """Return whether to treat a region as a table: one, small, or with messages on its pairs."""
     if p.kind[r] != POTTS:
         return p.kind[r] <= TABLE
     return p.size[r] <= 4 or p.parent_ptr[r + 1] > p.parent_ptr[r]

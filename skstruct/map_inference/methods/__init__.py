@@ -3,7 +3,7 @@
 import inspect
 from importlib import import_module
 
-#: Where each method stands; loaded when it is asked for.
+#: Module of each method, loaded at the first request.
 METHODS = {
     "auto": "auto:solve_auto",
     "subgradient": "methods.first_order:solve_subgradient",

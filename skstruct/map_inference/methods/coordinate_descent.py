@@ -22,14 +22,14 @@ _LOWEST = -1e300
 
 @inner_kernel
 def _is_plain_pair(p, q):
-    """Whether a region is a pairwise factor that is in no other."""
+    """Return whether a region is a pairwise factor that is in no other."""
     arity = p.scope_ptr[q + 1] - p.scope_ptr[q]
     return p.kind[q] <= POTTS and arity == 2 and p.parent_ptr[q + 1] == p.parent_ptr[q]
 
 
 @inner_kernel
 def _pair_max(p, s, delta):
-    """Max-marginals of a plain pair without what it tells slot `s`, written there."""
+    """Max-marginals of a plain pair without its message to slot `s`, written there."""
     q = p.owner[s]
     first, begin = p.slot_ptr[q], p.score_ptr[q]
     other = 2 * first + 1 - s
@@ -46,7 +46,7 @@ def _pair_max(p, s, delta):
 
 @inner_kernel
 def _pair_soft_max(p, s, delta, gamma, sums):
-    """Soft-max-marginals of a plain table without what it tells slot `s`, written there."""
+    """Soft-max-marginals of a plain table without its message to slot `s`, written there."""
     q = p.owner[s]
     first = p.slot_ptr[q]
     other = 2 * first + 1 - s
@@ -90,7 +90,7 @@ def _clip(values, start, n, forbidden):
 
 @inner_kernel
 def _begin_star(p, r, is_wide, delta, total, forbidden):
-    """Scores of region `r` with what large parents tell it."""
+    """Write the scores of region `r` with the messages from large parents."""
     own_scores(p, r, delta, total)
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         s = p.parent[at]
@@ -102,7 +102,7 @@ def _begin_star(p, r, is_wide, delta, total, forbidden):
 
 @inner_kernel
 def _take(p, s, delta, total, forbidden):
-    """Add the marginals that stand in slot `s` to `total`."""
+    """Add the marginals in slot `s` to `total`."""
     first, n = p.message_ptr[s], p.message_ptr[s + 1] - p.message_ptr[s]
     _clip(delta, first, n, forbidden)
     for x in range(n):

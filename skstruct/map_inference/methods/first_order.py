@@ -147,7 +147,7 @@ class GradientDescent(Method):
         if self.searches:
             self.constant *= _FIRST_GUESS
         self.marginals, self.gradient = np.zeros((2, self.room.n_messages))
-        # Where the gradient is taken; without momentum the messages themselves.
+        # Point at which the gradient is taken; without momentum the messages themselves.
         self.point = self.delta.copy() if accelerated else self.delta
         self.momentum = 1.0
         self.value = self.norm = self.disagreement = math.nan

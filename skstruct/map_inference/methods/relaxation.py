@@ -1,4 +1,4 @@
-"""What all relaxations share: bounds and labels of messages, smoothed duals, and the loop."""
+"""Base of all relaxations: bounds and labels of messages, smoothed duals, and the loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = np.zeros(0)
 
 @inner_kernel
 def spread(p, r, mu, up):
-    """Write the marginals of region `r` beside the messages that it gets."""
+    """Write the marginals of region `r` in addition to the messages that it gets."""
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         first = p.message_ptr[p.parent[at]]
         for x in range(p.size[r]):
@@ -66,7 +66,7 @@ def max_pass(p, start, stop, delta, mu, down, up, totals, scratch):
 
 @inner_kernel
 def own_scores(p, r, delta, out):
-    """Scores of a variable or pair less what it tells its own children."""
+    """Write the scores of a variable or pair minus the messages to its own children."""
     first = p.score_ptr[r]
     if p.kind[r] == VARIABLE:
         for x in range(p.size[r]):
@@ -242,13 +242,13 @@ _ALWAYS, _THEN_EVERY, _NEXT_IMPROVEMENT = 20, 5, 1.3
 
 
 class Report(NamedTuple):
-    """What a method knows of its own objective."""
+    """Report of a method on its own objective."""
 
     # Its value.
     objective: float
-    # Norm of what the marginals of regions and children disagree by; NaN where there are none.
+    # Norm of the disagreement of regions' and children's marginals; NaN without marginals.
     infeasibility: float = math.nan
-    # How far `objective` is from its optimum, at most; NaN where that is not known.
+    # Bound on the distance of `objective` from its optimum; NaN where that is not known.
     dual_gap: float = math.nan
     # Why the method ends by itself, or empty.
     done: str = ""
@@ -297,7 +297,7 @@ class Method(ABC):
         return float(totals[0])
 
     def report(self, maxima):
-        """What is known after a bound was evaluated, a :class:`Report`; `maxima` without offset."""
+        """Return a :class:`Report` after a bound was evaluated; `maxima` is without offset."""
         return Report(self.regions.offset + maxima)
 
     def labellings(self):

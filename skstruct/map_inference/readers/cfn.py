@@ -37,7 +37,7 @@ class Numeric(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What stands between brackets or braces."""
+    """Items between brackets or braces, and their position in the text."""
 
     at: int
     items: list

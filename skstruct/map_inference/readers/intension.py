@@ -72,7 +72,7 @@ class Piece(NamedTuple):
 
 
 def fits(values: np.ndarray, kinds: str) -> np.ndarray:
-    """Where rows of numbers are what the letters of `kinds` ask for."""
+    """Return a mask of the numbers that are of the kinds named by the letters of `kinds`."""
     whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
     by_kind = {"i": whole, "v": whole, "c": values >= 0, "C": values > -np.inf}
     fitting = np.ones(values.shape, dtype=bool)
@@ -121,7 +121,7 @@ def pieces(
 
 
 def _has_small_table(keyword, shape, found):
-    """Whether the table, and what is needed to fill it, is small."""
+    """Return whether the table, and the work of filling it, is small."""
     size, n = math.prod(shape), len(shape)
     if keyword in ARITHMETIC:
         return size <= _MOST_CELLS_OF_PAIRS
@@ -152,7 +152,7 @@ def _too_many(keyword, shape, found):
 
 
 def _n_rows(found):
-    """How many rows of numbers the parameters have."""
+    """Return the number of rows of numbers that the parameters have."""
     return sum(len(values) for values in found.values() if isinstance(values, np.ndarray))
 
 
@@ -221,7 +221,7 @@ def _check_sum(bounds, shape):
 
 
 def _is_symmetric(keyword, found):
-    """Whether the costs of binary variables depend on the number of ones only."""
+    """Return whether the costs of binary variables depend on the number of ones only."""
     if keyword in ("knapsack", "clique"):
         same = "weights" if keyword == "knapsack" else "values"
         return all(np.array_equal(row, found[same][0]) for row in found[same])
@@ -229,7 +229,7 @@ def _is_symmetric(keyword, found):
 
 
 def _is_sum_of_pairs(keyword, found, top):
-    """Whether the function is the sum of itself for each pair of its variables."""
+    """Return whether the function is the sum of itself for each pair of its variables."""
     if keyword in ("alldiff", "clique") or found.get("metric") in ("dec", "decbi"):
         return keyword in ("alldiff", "clique", "salldiff")
     return keyword in _DIFFERENT and found["cost"] >= top

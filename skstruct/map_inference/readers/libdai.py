@@ -100,7 +100,7 @@ def read_libdai(path: Any) -> FactorGraph:
 
 
 def _walk(numbers):
-    """Where each factor begins, its arity, where its entries begin and how many they are."""
+    """Return the start of each factor, its arity, the start of its entries and their number."""
     n_factors = numbers.integer(0, 0, np.inf, "the number of factors")
     numbers.need(1, 2 * n_factors, f"{n_factors} factors")
     starts, arity, entries_at, n_entries = np.empty((4, n_factors), dtype=np.int64)

@@ -156,7 +156,7 @@ class Numbers:
 
 
 def _n_words(text):
-    """How many words a text has, counted without making them."""
+    """Count the words of a text without making them."""
     letters = np.frombuffer(text, dtype=np.uint8)
     # what bytes.split takes for white space
     is_space = (letters == 32) | ((letters >= 9) & (letters <= 13))
@@ -166,13 +166,13 @@ def _n_words(text):
 
 # Factors that lie one after the other in a file, gathered by shape into batches of tables.
 
-# What a few bytes may ask for, by a number of states or a default cost, and each further byte.
+# Limits for a few bytes, which may give a number of states or a default cost, and per byte.
 _STATES, _CELLS, _PER_BYTE = 2**22, 2**24, 64
 MOST_AXES = 31  # of numpy's arrays, with one for the factors of a batch
 
 
 def most_states(n_bytes: int) -> int:
-    """How many states the variables of a text of `n_bytes` may have in all."""
+    """Return the limit on the states of all variables of a text of `n_bytes`."""
     return _STATES + _PER_BYTE * n_bytes
 
 
@@ -190,7 +190,7 @@ def check_cells(numbers: Numbers, at: np.ndarray, arity: np.ndarray, cells: np.n
 
 
 def most_cells(n_bytes: int) -> int:
-    """How many cells the tables of a text of `n_bytes` may have in all."""
+    """Return the limit on the cells of all tables of a text of `n_bytes`."""
     return _CELLS + _PER_BYTE * n_bytes
 
 

@@ -105,7 +105,7 @@ def read_uai(
 
 
 def holds_logarithms(name: str) -> bool:
-    """Whether a file of this name has logarithms of potentials in its tables."""
+    """Return whether a file of this name has logarithms of potentials in its tables."""
     return name.removesuffix(".gz").removesuffix(".xz").endswith(".LG")
 
 
@@ -132,7 +132,7 @@ def _preamble(numbers):
 
 
 def _cells(numbers, n_states, arity, scope, starts, at):
-    """Where the cells of each factor's table begin."""
+    """Return the start of the cells of each factor's table."""
     sizes = table_sizes(n_states, arity, scope)
     check_cells(numbers, starts, arity, sizes)
     # A table's size stands before it; the last that begins within the file tells what is wrong.

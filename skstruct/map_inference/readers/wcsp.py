@@ -100,9 +100,9 @@ def read_wcsp(path: Any) -> FactorGraph:
 
 
 class _Functions(NamedTuple):
-    """Where each function begins, how many variables it has, and what its costs are.
+    """Start, number of variables and costs of each function.
 
-    The table of a function in extension is that of its `owner`, itself or one before it, with
+    A function in extension has the table of its `owner`, itself or one before it, with
     `n_tuples` from `tuples` on; `calls` are the parameters of those in intension.
     """
 

@@ -52,7 +52,7 @@ from .propagation import (
 # Depth-first search from a node, a bounded piece at a time.
 
 _MOST_LABELS = 10  # that are tried one by one; more are halved
-# What `dive` returns.
+# Results of `dive`.
 DONE, PAUSED, NO_ROOM = range(3)
 
 
@@ -259,7 +259,7 @@ class Component:
             labels[i] = domain[place]
 
     def set_gap(self, gap):
-        """What the search may leave open; with a unit, all that is below it."""
+        """Set the gap that the search may leave open; with a unit, all that is below it."""
         real = self.state.real
         real[GAP], real[STEP] = gap, max(_STEP * gap, _LEAST_STEP * real[UPPER])
         if gap < self.unit * (1 - _ROUNDING):
@@ -268,7 +268,7 @@ class Component:
             self.unit = 0.0
 
     def _forget(self):
-        """What was moved at the root is never put back."""
+        """Clear the trail: what was moved at the root is never restored."""
         self.state.count[TRAIL] = 0
         self.state.count[STAMP] += 1
 
@@ -436,7 +436,7 @@ class _Search:
         self.gather()
 
     def set_gaps(self):
-        """What each component may leave open."""
+        """Set the gap that each component may leave open."""
         score = self.best.score
         gap = _GAP * self.best.tol * max(1.0, abs(score) if score > -np.inf else 0.0)
         for part in self.components:

@@ -148,7 +148,7 @@ class Costs:
         return tuple(sorted({j for key in self.of[i] for j in self.scopes[key]} - {i}))
 
     def _price(self, i, growth, most_variables):
-        """How many cells an elimination makes; None where it costs too much, or must not be."""
+        """Return the cells that an elimination makes; None if it costs too much or is forbidden."""
         others = self._neighbours(i)
         if len(others) > most_variables or i in self.pinned:
             return None

@@ -43,7 +43,7 @@ class Network(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a search stands."""
+    """State of a search."""
 
     # Unary costs, then the shifts: a function costs its table minus its slots' shifts.
     cost: np.ndarray
@@ -54,7 +54,7 @@ class State(NamedTuple):
     position: np.ndarray
     size: np.ndarray
     size_stamp: np.ndarray
-    # What to put back.
+    # Values to restore.
     trail_at: np.ndarray
     trail_cost: np.ndarray
     trail_variable: np.ndarray
@@ -622,7 +622,7 @@ def _star_totals(w, s, i, width, begin, end):
 
 @inner_kernel
 def _is_free(w, s, i, value, width):
-    """Whether a label of variable i costs nothing with all that is around it."""
+    """Return whether a label of variable i costs nothing, all functions around it included."""
     first = w.state_ptr[i]
     if value < 0 or s.position[first + value] >= s.size[i]:
         return False
@@ -708,7 +708,7 @@ def _gather(w, s, i, width):
 
 @inner_kernel
 def _hand_on(w, s, i, forward):
-    """Share a variable's costs between the functions that lie ahead."""
+    """Distribute a variable's costs over the functions ahead."""
     ahead, behind = 0, 0
     for at in range(w.slots_ptr[i], w.slots_ptr[i + 1]):
         slot = w.slots[at]

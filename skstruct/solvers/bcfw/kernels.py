@@ -51,7 +51,7 @@ class BCFWState(NamedTuple):
     # pairwise steps.
     inner: np.ndarray
     # (n_samples, n_cached): Shares of some passes ago, to extrapolate from; of shape (0, n_cached)
-    # if nobody does.
+    # without extrapolation.
     past: np.ndarray
     # (n_weights,): Where a run ended with a mean of iterates: that.
     recent: np.ndarray
@@ -129,13 +129,13 @@ def slot_of(problem, i, state, labels):
 
 @inner_kernel(inline=True)
 def _pair(a, b):
-    """Where the inner product of two slots is kept."""
+    """Return the index of the inner product of two slots."""
     return a * (a + 1) // 2 + b if a > b else b * (b + 1) // 2 + a
 
 
 @inner_kernel
 def _note_products(problem, i, state, slot, near, labels, buffers):
-    """Inner products of what is to enter `slot` with the cached labellings.
+    """Store the inner products of the labelling for `slot` with the cached ones.
 
     Only its difference from the labelling in `near`, which few nodes make, goes through `gram`.
     """
@@ -159,7 +159,7 @@ def _note_products(problem, i, state, slot, near, labels, buffers):
 
 @inner_kernel
 def _all_products(problem, i, state, buffers):
-    """Inner products of all cached labellings, anew."""
+    """Recompute the inner products of all cached labellings."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     direction, answer, true = buffers[2], buffers[3], problem.labels[first:stop]
     for c in range(state.shares.shape[1]):
@@ -361,7 +361,7 @@ def bcfw_epoch(
 
 @kernel
 def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
-    """What a dual point implies for the present problem, from samples `start` to `stop`.
+    """Compute what a dual point implies for the present problem, for samples `start` to `stop`.
 
     ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses and inner products of
     the cached labellings. Of the dual point's own loss it counts what these explain: no more than

@@ -71,7 +71,7 @@ def new_points(problem, n_cached, trial):
 
 @inner_kernel
 def _is_slot(points, i, c, mu, size):
-    """Whether slot c holds the point `mu`."""
+    """Return whether slot c holds the point `mu`."""
     q, first = 0, points.ptr[i]
     for k in range(first, first + points.sizes[i, c]):
         while q < size and mu[q] == 0.0:
@@ -163,7 +163,7 @@ def _take_unexplained(problem, i, points, residual, rest, direction):
 def _relaxed_block(
     problem, i, theta, losses, points, residual, options, point, scale, values, buffers
 ):
-    """Steps on cached points; the part of ``m_i`` that is none is one more to leave.
+    """Steps on cached points; the rest of ``m_i`` is one more point to move away from.
 
     `point` has score and task loss of the point in the third buffer, to which the first step goes;
     -inf if it is cached.
@@ -234,7 +234,7 @@ def _plant(problem, i, points, residual, mu):
 
 @inner_kernel
 def _ask(problem, i, theta, base, points, buffers, labels):
-    """Bound, value and task loss of what the oracle says, and its slot: -1 for none."""
+    """Return bound, value and task loss of the oracle's point, and its slot: -1 for none."""
     augment_copy(problem, i, theta, buffers[3])
     bound, value = relaxed_oracle(problem, i, buffers[3], labels, buffers[2])
     loss, slot = 0.0, -1

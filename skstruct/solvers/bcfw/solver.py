@@ -247,7 +247,7 @@ def _room(problem, n_cached):
 
 
 class BCFWChoices(NamedTuple):
-    """How samples are visited."""
+    """Options of the visits to samples."""
 
     # "permutation", "uniform" or "gap".
     sampling: str
@@ -311,7 +311,7 @@ class BCFW(Method):
     def _begin_at(self, state):
         """Take a dual point, that of the truth for None; its weights are 0 until they are rebuilt.
 
-        It gets room for what the steps of this run keep beside it.
+        It gets room for what the steps of this run keep in addition.
         """
         if state is None:
             state = _new_state(self.problem, self.n_cached)

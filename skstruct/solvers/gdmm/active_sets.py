@@ -34,7 +34,7 @@ class TournamentTrees(NamedTuple):
     tops: np.ndarray
     # (1, n_inner_top): Its inner nodes.
     over: np.ndarray
-    # Where their levels begin.
+    # Offsets of their levels.
     over_bounds: np.ndarray
     # Scratch.
     stack: np.ndarray
@@ -278,7 +278,7 @@ def _copy(source, target):
 
 @inner_kernel
 def fits(sets, which, more):
-    """Whether a list can take `more` entries without a larger arena."""
+    """Return whether a list can take `more` entries without a larger arena."""
     wanted = sets.size[which] + more
     return wanted <= sets.room[which] or sets.used[0] + 4 * wanted + 8 <= sets.key.shape[0]
 

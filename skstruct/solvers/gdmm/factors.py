@@ -358,7 +358,7 @@ def _write_back(sets, which, value, labels, n, size):
 
 @inner_kernel
 def _crossing(scores, keys, size, n_labels):
-    """How many entries of an edge share a label with one of them, at most."""
+    """Return a bound on the number of entries of an edge that share a label with one of them."""
     first, second = scores[0], scores[1]
     most = 0.0
     for e in range(size):
@@ -509,7 +509,7 @@ def _most_violating(graph, options, state, w, i, uniform):
 
 @inner_kernel
 def _room_for(graph, state, factor, n_nodes):
-    """Whether a visit cannot outgrow the arenas."""
+    """Return whether a visit is certain to fit into the arenas."""
     if factor < n_nodes:
         more = 1
         for p in range(graph.port_ptr[factor], graph.port_ptr[factor + 1]):

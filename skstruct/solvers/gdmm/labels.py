@@ -48,7 +48,7 @@ _AT_REST, _NO_PRICE = 1e-6, 1e-3
 
 @inner_kernel(inline=True)
 def _interaction(state, e):
-    """What an edge adds when both ends are on rather than each alone."""
+    """Return the score that an edge adds with both ends on, rather than each alone."""
     pair = state.pair
     return pair[e, 3] + pair[e, 0] - pair[e, 1] - pair[e, 2]
 
@@ -95,7 +95,7 @@ def _move_node(graph, state, w, i, j, change):
 
 @inner_kernel(inline=True)
 def _loss_gain(graph, i, j):
-    """What the task loss gains where label j is on rather than off."""
+    """Return the change of the task loss by switching label j on."""
     y = graph.labels[i, j]
     gain = graph.cost[y, 1] - graph.cost[y, 0]
     return gain * graph.factor[i, j] if graph.factor.shape[0] > 0 else gain
@@ -103,7 +103,7 @@ def _loss_gain(graph, i, j):
 
 @inner_kernel
 def _gain(graph, state, i, j, n_support):
-    """What raising p_j by 1 gains through scores, loss and edges at rest."""
+    """Return the gain in scores, loss and edges at rest per unit of p_j."""
     gain = state.scores[j] + _loss_gain(graph, i, j)
     if graph.full == 1:
         for k in range(graph.labels.shape[1]):
@@ -460,7 +460,7 @@ def label_losses(graph, state, out):
         out[i] = total
 
 
-# What GDMM on label sets works on: the samples and the dual point.
+# Data of GDMM on label sets: the samples and the dual point.
 
 
 class LabelGraph(NamedTuple):

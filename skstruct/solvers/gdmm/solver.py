@@ -19,12 +19,12 @@ SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
 def n_parts(n_labels: int, search: str) -> int:
-    """How many parts the labels are split into when the user leaves it open."""
+    """Return the default number of parts that the labels are split into."""
     return 1 if search == "exact" else max(1, int(np.sqrt(n_labels) / 4.0))
 
 
 class Certifying(Method):
-    """What all runs of GDMM know of their weights: certificates, or that all has settled."""
+    """Base of all runs of GDMM: stopped by certificates, or when the iterates have settled."""
 
     #: Passes between certificates; 0 for one at the end only.
     gap_every = 10
@@ -52,7 +52,7 @@ class Certifying(Method):
         return self._settled(tol) if self.gap_every == 0 else self._is_time(k)
 
     def reached(self, tol):
-        """Whether a certificate says so, or all has settled."""
+        """Return whether a certificate meets the tolerance, or the iterates have settled."""
         return self._settled(tol) or super().reached(tol)
 
     def certified(self, objective, bound, magnitude):
@@ -68,7 +68,7 @@ class Certifying(Method):
         return super().entry() | {"infeasibility": self.infeasibility} | sizes
 
     def published(self):
-        """How far nodes and edges disagree."""
+        """Return the published attributes, with the infeasibility between nodes and edges."""
         return super().published() | {"infeasibility_": self.infeasibility}
 
 

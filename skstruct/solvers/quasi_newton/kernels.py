@@ -1,4 +1,4 @@
-"""What L-BFGS and OWL-QN do with vectors of the weights' size, in one sweep over a run of each.
+"""Operations of L-BFGS and OWL-QN on vectors of the weights' size, in one sweep over a run of each.
 
 A point is a pair of vectors: the weights ``w`` and the gradient ``d`` of the mean loss. With lam1 >
 0 the gradient ``lam w + d`` of the smooth part is replaced by the pseudo-gradient, the element of
@@ -75,7 +75,7 @@ def mix(mixed, d, share, first, last, out):
 
 @kernel
 def soft_sums(x, y, origin, share, lam1, first, last, out):
-    """What a dual bound is made of, along a line of dual points."""
+    """Write the sums that make up a dual bound, along a line of dual points."""
     value, slope, curve, largest = 0.0, 0.0, 0.0, 0.0
     x, y = x[first:last], y[first:last]
     for j in range(last - first):

@@ -117,7 +117,7 @@ class SparseOrthantWise(Method):
         self._look(progress.pieces)
 
     def _look(self, pieces):
-        """Measure the iterate on all rows, and let rows in."""
+        """Measure the iterate on all rows, and include further rows."""
         whole = self._whole._here
         if self._inner is not None:
             whole.w[:], whole.known = self._flat(), False
@@ -133,13 +133,13 @@ class SparseOrthantWise(Method):
         self._take(np.flatnonzero(kept), Weights(w.node[kept], w.pair.copy()))
 
     def _take(self, rows, start):
-        """Go on with more rows: the pairs know nothing of the new ones."""
+        """Continue with more rows: the pairs have no entries for the new ones."""
         before, known = self._inner, self._rows
         reduced = reduce_problem(self.problem, rows, self.shapes[0][0])
         shapes = start.node.shape, self.shapes[1]
         task = reduced, shapes, self.sample_weight, self.lam, self.n_jobs
         if before is None:
-            # On short vectors many pairs cost little beside a pass, and save passes.
+            # On short vectors many pairs cost little compared with a pass, and save passes.
             room = _ROOM * int(self.problem.part_ptr[-1]) / (start.node.size + start.pair.size)
             self._options["memory"] = int(np.clip(room, *_MEMORY))
         self._inner, self._rows = OrthantWise(*task, start=start, **self._options), rows
@@ -161,7 +161,7 @@ class SparseOrthantWise(Method):
             self.stalled = self._inner.stalled
 
     def due(self, k, tol):
-        """Where the gap among the rows that are there is small enough."""
+        """Return whether the gap over the rows that are included is small enough."""
         return self.stalled or self._inner is None or self._inner.certificate.relative <= tol
 
     def certify(self):
@@ -198,5 +198,5 @@ class SparseOrthantWise(Method):
         return found
 
     def remedy(self):
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         return self._inner.remedy()

@@ -24,7 +24,7 @@ _PIECE = 1 << 16
 
 
 def _is_gram(rows, gram, live):
-    """Whether products of rows are those of a matrix, but for rounding, and all curve upwards."""
+    """Return whether `gram` has the products of the rows, up to rounding, and all curve upwards."""
     if not len(rows):
         return True
     again = np.zeros((len(rows), len(rows)))
@@ -55,7 +55,7 @@ class Pairs:
         self._products = np.zeros(2 * memory)
         self._slots: list[int] = []  # from old to new
         self._next = 0
-        # How many pairs each slot has had, by which stored ones are known.
+        # Number of pairs that each slot has held, which identifies stored ones.
         self._count = [0] * memory
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Pairs:
         self._count = list(other._count)
 
     def forget(self) -> None:
-        """Start anew."""
+        """Discard all pairs."""
         self._slots = []
 
     def add(self, sweeps, here, before, lam: float, lam1: float, lengths: float) -> None:
@@ -96,7 +96,7 @@ class Pairs:
             self._next = (slot + 1) % memory
 
     def state(self) -> tuple[dict, dict]:
-        """What :meth:`take_state` takes."""
+        """Return the state that :meth:`take_state` takes."""
         numbers = {"slots": self._slots, "next": self._next, "count": self._count}
         numbers |= {"gram": self._gram.tolist(), "products": self._products.tolist()}
         return numbers, {self._name(k): self.rows[[k, self.memory + k]] for k in self._slots}
@@ -453,7 +453,7 @@ class QuasiNewton(Method):
         return view_flat(self._here.w, self.shapes).copy()
 
     def remedy(self):
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         return _RESOLVED if self.stalled else REMEDY
 
 

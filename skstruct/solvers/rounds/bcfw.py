@@ -40,7 +40,7 @@ class _OnShard(BCFW):
 
     @property
     def dual(self):
-        """What a file has."""
+        """Dual point, as files store it."""
         return self.state, self._points
 
     def ascend(self, w, first, last, seed):
@@ -61,7 +61,7 @@ class _OnShard(BCFW):
 
 
 class LocalBCFW(Local):
-    """What it does in a shard."""
+    """Visits of BCFW to the samples of a shard."""
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
@@ -149,7 +149,7 @@ class BCFWBlocks(Blocks):
         super().epoch(k, rng, progress)
 
     def is_good(self, new, loss, common, sigma):
-        """Whether the dual has not fallen."""
+        """Return whether the dual objective has not decreased."""
         dual, terms = self.dual_of(loss, new)
         before, _ = self.dual_of(self.loss, self.w)
         return dual >= before - ROUNDING * terms

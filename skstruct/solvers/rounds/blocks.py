@@ -14,7 +14,7 @@ its bound a bound. With sigma the number of shards in the round nothing can go w
 is tried first; a round that did not ascend is thrown away, and repeated with the safe one.
 
 Shards of a round do not hear of one another, and a shard that is visited for long forgets the
-others: rounds of a few, drawn anew, that visit a share of each, need far fewer passes than rounds
+others: rounds of a few, drawn afresh, that visit a share of each, need far fewer passes than rounds
 of all shards that visit them whole.
 """
 
@@ -46,15 +46,15 @@ _LEAST, _MOST = -3, 3
 
 
 class Turn(NamedTuple):
-    """What a shard is to do, beside the weights."""
+    """Task of a shard, in addition to the weights."""
 
     # The accepted rounds before.
     number: int
     # File of its dual point; None for that of the truth.
     before: Path | None
-    # Where the new one goes.
+    # File for the new one.
     after: Path | None
-    # How much the shards have in common.
+    # Assumed bound on how much the shards have in common.
     sigma: float
     # Passes over the shard.
     n_passes: float
@@ -67,7 +67,7 @@ class Turn(NamedTuple):
 
 
 class Local(ABC):
-    """What a method does in a shard; it goes with each task, and is small."""
+    """Part of a method that runs in a shard; it is sent with each task, and is small."""
 
     @abstractmethod
     def compile(self, shard) -> None:
@@ -79,7 +79,7 @@ class Local(ABC):
 
     @abstractmethod
     def implied(self, shard, turn: Turn) -> tuple:
-        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if it is none."""
+        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if invalid."""
 
     def point(self, shard, k: int, turn: Turn) -> tuple:
         """A dual point for the bound, where it is not the present one."""
@@ -146,7 +146,7 @@ def passes_of_round(n_bytes: float, n_visited: float) -> float:
 
 
 def shards_of_round(n_shards: int) -> int:
-    """How many shards ascend at once: few, since the passes that are needed grow with them."""
+    """Return the number of shards that ascend at once: few, since more need more passes."""
     return min(n_shards, max(2, math.isqrt(n_shards)))
 
 
@@ -154,7 +154,7 @@ class Blocks(Method):
     """Rounds of a method whose dual has a block for each sample."""
 
     fields = (*Method.fields, "sigma", "rounds", "bytes")
-    #: Names of what a state has, beside the weights.
+    #: Names of the fields of a state, in addition to the weights.
     numbers = ("n_attempts", "n_bytes", "n_oracle", "sigma", "seed")
     arrays = ("losses", "current", "n_turns")
 
@@ -261,7 +261,7 @@ class Blocks(Method):
         return float(self.losses.sum()) / self.n
 
     def epoch(self, k, rng, progress):
-        """A pass: all shards in groups that are drawn anew; several where a round has several."""
+        """Make a pass: all shards in groups drawn at random; several if a round has several."""
         n, size = self.source.n_shards, self.group
         rng = np.random.default_rng([self.seed, k])
         rounds = []
@@ -274,7 +274,7 @@ class Blocks(Method):
 
     @abstractmethod
     def is_good(self, new, loss, common, sigma):
-        """Whether a round may be kept: its weights, mean loss, and what shards had in common."""
+        """Return whether to keep a round: its weights, mean loss, and what shards had in common."""
 
     @abstractmethod
     def note(self, members, measured, is_kept):
@@ -311,12 +311,12 @@ class Blocks(Method):
         """Measure the present weights; changes nothing that later rounds depend on."""
 
     def _is_time(self, k):
-        """Whether certificates every so many passes have one after epoch k."""
+        """Return whether a certificate every so many passes is due after epoch k."""
         size = max(self.n_passes, 1)
         return k * size // self.gap_every > (k - 1) * size // self.gap_every
 
     def state(self):
-        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers |= {"certified": self.certificate is not None}
         if self.n_attempts:
@@ -324,7 +324,7 @@ class Blocks(Method):
         return numbers, self._arrays(), {}
 
     def _arrays(self):
-        """What is saved, by name."""
+        """Return the arrays to save, by name."""
         own = {name: getattr(self, name) for name in self.arrays}
         return {"node": self.w.node, "pair": self.w.pair} | own
 
@@ -385,11 +385,11 @@ class Blocks(Method):
             require(close(found, known, float(most)), f"{name} is not that of the dual points")
 
     def work(self):
-        """Oracle calls and visits that stand for them."""
+        """Return the numbers of oracle calls and of visits that replace them."""
         return self.n_oracle, 0.0
 
     def entry(self):
-        """What is known, and what has been sent."""
+        """Return the entry of the history, with what has been sent."""
         sent = {"sigma": self.sigma, "rounds": float(self.n_attempts), "bytes": self.n_bytes}
         return super().entry() | sent
 

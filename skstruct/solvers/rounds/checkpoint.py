@@ -1,4 +1,4 @@
-"""States of a training in a folder: what a driver that was killed goes on from.
+"""States of a training in a folder: from which a driver resumes after it was killed.
 
 A state is a dict of numbers and lists, and arrays. Each array is a file of its own, each state a
 JSON file that names them with sizes and checksums; it is written beside and renamed when all
@@ -46,7 +46,7 @@ from .soundness import require, require_below
 
 # Dual points in files: what a round leaves for the next one, on a disk that all workers see.
 
-# How often to try, and how long to wait, where a task that nobody waits for any more still writes.
+# Number of tries, and the pause between them, while an abandoned task still writes.
 _TRIES, _PAUSE = 20, 0.1
 
 
@@ -145,7 +145,7 @@ class DualFiles:
 _VERSION = 3
 _KEPT = 2
 _STATE = "round-{:08d}.json"
-# What reading a state raises that has been changed.
+# Exceptions of reading a state that has been changed.
 _DAMAGES = (OSError, ValueError, RecursionError, MemoryError)
 _FIELDS = {"version": int, "round": int} | dict.fromkeys(
     ("fingerprint", "numbers", "arrays", "constant"), dict
@@ -168,7 +168,7 @@ def _locked(folder):
 
 
 def _read_state(path):
-    """What the file of a state says; raises one of the damages if it is not what was written."""
+    """Read the file of a state; raise one of the damages if it is not what was written."""
     state = json.loads(path.read_text())
     require(isinstance(state, dict) and state == sealed(state), "the checksum is wrong")
     require(all(type(state.get(n)) is kind for n, kind in _FIELDS.items()), "a field is missing")
@@ -184,7 +184,7 @@ def _read_state(path):
 
 
 def _is_earlier(path):
-    """Whether an earlier version has written a state."""
+    """Return whether an earlier version has written a state."""
     with contextlib.suppress(*_DAMAGES):
         state = json.loads(path.read_text())
         return isinstance(state, dict) and state.get("version") in range(1, _VERSION)
@@ -232,7 +232,7 @@ class Keeper:
     SHARE = 0.1
 
     def __init__(self, folder, fingerprint: dict):
-        #: Where states go; dual points may be there, too, whose names begin with ``a-``.
+        #: Folder of the states; it may also have dual points, whose names begin with ``a-``.
         self.folder, self.fingerprint = Path(folder).absolute(), fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         #: The last round whose state is saved.
@@ -260,7 +260,7 @@ class Keeper:
     def _refuse_other(self):
         names = [path.name for path in self.folder.iterdir()]
         states = self._states()
-        # What a state has left that was never completed is no other's.
+        # Files of a state that was never completed belong to no other.
         if not states and not all(n.endswith(".part") or n.startswith("a-") for n in names):
             raise ValueError(f"checkpoint: {self.folder} has files, and none of them is a state")
         for path in states:
@@ -354,7 +354,7 @@ class Keeper:
                 path.unlink(missing_ok=True)
 
     def restore(self, method, progress) -> int:
-        """Put a method and the records where the last state says."""
+        """Restore a method and the records to the last state."""
         records = {name: values.tolist() for name, values in progress.history().items()}
         known = {"method": method.state()[0], "records": records}
 

@@ -107,20 +107,20 @@ def as_weights(node, pair) -> Weights:
     return Weights(readable(node, np.float64), readable(pair, np.float64))
 
 
-# What is open in this process and not in use: shard and bytes by token of its source and number.
+# Shards open in this process and not in use: shard and bytes by token of its source and number.
 _LOCK, _OPENED = Lock(), {}
 
 
 @contextmanager
 def leased(source, k: int):
-    """Shard k of a source, opened once while there is room; nobody else has it meanwhile."""
+    """Lend shard k of a source exclusively; it is opened once while there is room."""
     key = source.token, k
     with _LOCK:
         shard, _ = _OPENED.pop(key, (None, 0))
     if shard is None:
         shard = source.open(k)
     yield shard
-    # Not after an error: nobody knows what it has left.
+    # Not after an error, whose effect on the shard is unknown.
     size = sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
     with _LOCK:
         room = LIMIT - size - sum(n_bytes for _, n_bytes in _OPENED.values())
@@ -141,12 +141,12 @@ def close_shards(source) -> None:
 
 
 def kind_of(source, k: int) -> type:
-    """The task: the class of a shard's problem, which says how its samples are decoded."""
+    """The task: the class of a shard's problem, which defines how its samples are decoded."""
     with leased(source, k) as shard:
         return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
 
 
-# How often in a row workers may die before one more result has come.
+# Most losses of workers in a row, without a result in between.
 MAX_WORKER_FAILURES = 3
 # Where a backend gives results at the end only: so many for each worker are waited for at once.
 _AT_ONCE = 4
@@ -165,7 +165,7 @@ _WORKER_FAILURES = {
 }
 # Names of joblib's own backends.
 _HERE = {"SequentialBackend", "ThreadingBackend", "LokyBackend", "MultiprocessingBackend"}
-# Names of what they raise when nobody is left to send tasks to.
+# Names of what they raise when no worker is left to send tasks to.
 _GONE = {"CommClosedError", "FutureCancelledError", "CancelledError", "RaySystemError"}
 
 
@@ -191,7 +191,7 @@ class EngineGone(RuntimeError):
 
 
 def _is_one_of(error, names):
-    """Whether an error, or what it was raised from, has such a name."""
+    """Return whether an error, or one of its causes, has one of the names."""
     while error is not None:
         if any(kind.__name__ in names for kind in type(error).__mro__):
             return True
@@ -207,9 +207,9 @@ class Engine:
 
     def __init__(self, n_jobs: int | None):
         self.n_jobs = n_jobs
-        #: How many times workers were lost.
+        #: Number of times that workers were lost.
         self.n_losses = 0
-        # What keeps the workers of backends that would start new ones for each call.
+        # Context that keeps the workers of backends which would start new ones for each call.
         self._kept = None
         # A folder for results, and what removes it.
         self._folder = None
@@ -231,12 +231,12 @@ class Engine:
 
     @property
     def n_workers(self) -> int:
-        """How many tasks run at once."""
+        """Number of tasks that run at once."""
         return max(effective_n_jobs(self.n_jobs), 1)
 
     @property
     def is_local(self) -> bool:
-        """Whether all workers are on this machine."""
+        """True if all workers are on this machine."""
         return type(get_active_backend()[0]).__name__ in _HERE
 
     def map(self, function: Callable, n_tasks: int, arguments: Callable) -> Iterator:

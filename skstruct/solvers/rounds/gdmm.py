@@ -25,7 +25,7 @@ from .soundness import require, require_active_sets
 
 
 class LocalGDMM(Local):
-    """What it does in a shard."""
+    """Passes of GDMM over the samples of a shard."""
 
     def __init__(self, options: GDMMOptions, decoding):
         self.options, self._decoding = options, decoding
@@ -124,9 +124,9 @@ class GDMMBlocks(Certifying, Blocks):
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
 
     def is_good(self, new, loss, common, sigma):
-        """Whether what the shards have in common was less than what they reckoned with.
+        """Return whether the shards had no more in common than their passes assumed.
 
-        Then the augmented Lagrangian has risen by what they gained.
+        Then the augmented Lagrangian has increased by their gains.
         """
         return common <= sigma
 

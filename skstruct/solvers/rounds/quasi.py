@@ -17,7 +17,7 @@ from ..quasi_newton.solver import QuasiNewton
 from .engine import as_weights, gather, leased, scatter_add
 from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
-# What a run is, beside its vectors and pairs.
+# State of a run, in addition to its vectors and pairs.
 _NUMBERS = ("_term", "dual", "n_calls", "first_step", "stalled")
 _OF_POINTS = ("value", "slope", "squared", "magnitude", "gap", "known")
 
@@ -77,7 +77,7 @@ class Mapped:
         return None if pieces.stopped else sums / self.n
 
     def state(self):
-        """What :meth:`take_state` takes, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         here = self._here
         pairs, constant = self._pairs.state()
         numbers = {name: getattr(self, name) for name in _NUMBERS}

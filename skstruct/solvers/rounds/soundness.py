@@ -16,7 +16,7 @@ from ...core.oracles import add_indicator, loss_is_linear
 from ..bcfw.kernels import expected_losses
 from ..gdmm.active_sets import layout
 
-# What rounding may have done to shares, marginals and losses, over any number of steps.
+# Effect that rounding may have had on shares, marginals and losses, over any number of steps.
 TOLERANCE = 1e-9
 
 
@@ -33,7 +33,7 @@ def require_below(bound: float, objective: float) -> None:
 
 
 def close(found: Any, known: Any, size: float = 1.0, tolerance: float = TOLERANCE) -> bool:
-    """Whether numbers are finite, and differ by no more than rounding of terms of a size."""
+    """Return whether numbers are finite, and equal up to the rounding of terms of a size."""
     found, known = np.asarray(found, dtype=float), np.asarray(known, dtype=float)
     size = max(size, float(np.abs(known).max(initial=0.0)))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -72,7 +72,7 @@ def _add_labellings(problem, labels, share, out):
 
 
 def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> float:
-    """How far points are from multiples of the local polytope, which all dual points lie in.
+    """Return how far points are from multiples of the local polytope, which has all dual points.
 
     Marginals of nodes and of edges are not negative, add up, and agree. Where several edges share a
     table, their sum is compared; where pairs of labels share an entry, edges are not. On trees with
@@ -135,7 +135,7 @@ def _shares(shares):
 
 
 def _cached_labellings(problem, ends, n_labels, state):
-    """What the cached labellings explain of a dual point, and the share that they do not."""
+    """Return the part of a dual point that cached labellings explain, and the remaining share."""
     shares, rest = _shares(state.shares)
     require(((state.labels >= 0) & (state.labels < n_labels)).all(), "a label is out of range")
     explained = np.zeros_like(state.residuals)
@@ -207,7 +207,7 @@ def require_dual_point(shard, state, points, known: tuple) -> np.ndarray:
 
 
 def _keys(sets, n_keys, what):
-    """Where the entries of active sets lie, whose they are, and their keys."""
+    """Return the places of the entries of active sets, their owners, and their keys."""
     require((sets.size >= 0).all() and (sets.size <= n_keys).all(), f"{what} have other sizes")
     *places, length = layout(sets.size)
     for found, known in zip((sets.start, sets.room, sets.used), places, strict=True):

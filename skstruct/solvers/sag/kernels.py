@@ -34,7 +34,7 @@ _MOST_DECAY = 8.0
 
 
 class SAGState(NamedTuple):
-    """What SAG remembers between epochs."""
+    """State of SAG between epochs."""
 
     # (n_parts,): Stored residual of every sample, 0 at first.
     residuals: np.ndarray

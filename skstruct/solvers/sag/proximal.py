@@ -55,7 +55,7 @@ def reducible(problem) -> str | None:
 
 
 def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
-    """Which rows of the node table may matter."""
+    """Return a mask of the rows of the node table that may matter."""
     kept = node.any(axis=1)
     # Not the sizes of all at once: that is a table more.
     kept |= direction.max(axis=1, initial=0.0) > stays
@@ -197,7 +197,7 @@ class ProximalSAG(SAG):
         self.clock = self.clock._replace(node=np.zeros((node.shape[0], 2)))
 
     def _expand(self):
-        """All rows again, and what the memory says of the optimum."""
+        """Restore all rows, and update the bound on the optimum from the memory."""
         if self._rows is None:
             return
         table = np.zeros((self.shapes[0][0], self.w.node.shape[1]))
@@ -252,7 +252,7 @@ class ProximalSAG(SAG):
         return 0.5 * self.lam * self._sums[L2] + self.l1 * self._sums[L1]
 
     def _estimate(self):
-        """Relative gaps after an epoch, as its visits let expect."""
+        """Estimate the relative gaps after an epoch from its visits."""
         totals = self.state.totals
         sums = self._norms()
         if totals[N_STORED] < self.n:
@@ -274,7 +274,7 @@ class ProximalSAG(SAG):
         self.dual = max(self._best_multiple(self._mean_term()), self.dual)
 
     def _certificate(self, loss, magnitude):
-        """What the mixtures at the present weights, just measured, and the memory's say."""
+        """Return the certificate by the mixtures just measured at the weights and by the memory."""
         sums = self._norms()
         objective = self._penalty() + loss
         along = float(sums[ALONG])

@@ -83,12 +83,12 @@ _MANY = 1 << 18
 _FEWEST_PASSES = 4
 # Relative gap: rounding to single precision does not show before.
 CLOSE = 1e-4
-# How much larger than their sum v and b d may become.
+# Largest size of v and b d, relative to their sum.
 GROWTH = 8.0
 
 
 def takes_single(precision, shapes, max_iter):
-    """Whether a run is to begin in single precision."""
+    """Return whether a run begins in single precision."""
     if precision == "auto":
         return math.prod(shapes[0]) >= _MANY and max_iter >= _FEWEST_PASSES
     return precision == "single"
@@ -189,7 +189,7 @@ class CertificateSchedule:
         return self._epoch >= self._next and self._optimism * estimate <= tol
 
     def measured(self, relative):
-        """What the last estimate has turned out to be."""
+        """Compare the last estimate with the measured gap, to correct later ones."""
         if 0.0 < self._estimate < np.inf:
             self._optimism = min(max(relative / self._estimate, self._least), 10.0)
         self._next = self._epoch + max(2, (self._epoch - 1) // 8)
@@ -209,7 +209,7 @@ class StoredMixtures(Method):
         self.gaps = []
 
     def due(self, k, tol):
-        """Where the estimate promises the tolerance."""
+        """Return whether the estimate promises the tolerance."""
         return self.certificate_schedule.due(self.estimate, tol)
 
     def entry(self):
@@ -255,7 +255,7 @@ class SAG(StoredMixtures):
         self._flags = int(skipping and not uniform), int(uniform), int(saga)
         # The best bound, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
-        #: The direction to go on with after a certificate; empty where it is summed anew.
+        #: The direction to go on with after a certificate; empty if it is summed again.
         self._direction = None
         # A pass may be cut at multiples of this.
         size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
@@ -288,14 +288,14 @@ class SAG(StoredMixtures):
             self._measure(FILL)
             self._offer_memory()
         if self._single:
-            # What rounding makes of the weights is what the method goes on from.
+            # The method continues from the rounded weights.
             self._double, self.w = self.w, in_single(self.w)
 
     def _end_single(self):
         """Back to double precision.
 
         The direction is a running sum, which gathers rounding errors for good: it has given no
-        bounds, and is summed anew.
+        bounds, and is summed again.
         """
         if self.w.single.size:
             self.w, self._double = in_double(self.w, self._double), None
@@ -368,7 +368,7 @@ class SAG(StoredMixtures):
         return dual
 
     def _estimate(self):
-        """Relative gaps after an epoch, as its visits let expect: with all bounds, and without.
+        """Estimate the relative gaps after an epoch from its visits: with all bounds, and without.
 
         ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
         memory knows all but the divergences, which are taken from the visits.
@@ -397,7 +397,7 @@ class SAG(StoredMixtures):
     def certify(self):
         """Certify the present weights, by a pass of its own."""
         self._end_single()
-        # With b = 0 the pass changes only d: half a table is all there is to put back.
+        # With b = 0 the pass changes only d: only half a table must be restored.
         fold(self.w)
         self._direction = []
         if not self._single:
@@ -439,7 +439,7 @@ class SAG(StoredMixtures):
         return plain_weights(self.w, self.shapes)
 
     def remedy(self):
-        """What to do where the tolerance was not reached."""
+        """Return the advice for a run that has not reached the tolerance."""
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
         steepness = 20.0 * self.state.lipschitz.mean() / (self.lam + self.l1)
         if self.successor is None and steepness > self.n**2:

@@ -102,7 +102,7 @@ class Tree(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        return no_networks(*self._no_features(estimator))
+        return no_networks(*self._no_features(estimator))._replace(types=None)
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples; their edges must be trees."""
@@ -115,7 +115,8 @@ class Tree(PairwiseGraph):
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, edges, rows)
+        # All edges are of one type: packed samples do not say it, nor do shards.
+        samples = pack(features, offsets, edges, rows)._replace(types=None)
         self._check_cycles(samples)
         self._check_counts(estimator, samples, reset)
         return samples
@@ -157,7 +158,10 @@ class Tree(PairwiseGraph):
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns("full", len(classes)))
-        return TreeProblem.make(self, samples, fields, network, tables, n_best)
+        problem = TreeProblem.make(self, samples, fields, network, tables, n_best)
+        if isinstance(problem, str):
+            raise ValueError(f"X: {problem}")
+        return problem
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""

@@ -14,7 +14,7 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes
-from ..inference.tree import root_forests
+from ..inference.tree import find_trees
 from .pairwise.forest import ForestProblem, forest_of
 from .pairwise.graph import (
     Networks,
@@ -130,7 +130,7 @@ class Tree(PairwiseGraph):
 
     def _check_cycles(self, samples):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
-        _, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        *_, cyclic = find_trees(samples.edges, samples.edge_ptr, samples.offsets)
         if cyclic >= 0:
             raise ValueError(f"X: the edges of sample {cyclic} have a cycle")
         n_roots = samples.lengths - samples.n_edges

@@ -14,7 +14,7 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes
-from ..inference.tree import root_forests
+from ..inference.tree import find_trees
 from .pairwise.forest import ForestProblem, forest_of
 from .pairwise.graph import (
     Networks,
@@ -115,6 +115,7 @@ class Tree(PairwiseGraph):
         lengths = np.diff(offsets)
         edges = [_read_structure(item[1], lengths[i], i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
+        # All edges are of one type: packed samples do not say it, nor do shards.
         samples = pack(features, offsets, edges, rows)._replace(types=None)
         self._check_cycles(samples)
         self._check_counts(estimator, samples, reset)
@@ -129,7 +130,7 @@ class Tree(PairwiseGraph):
 
     def _check_cycles(self, samples):
         """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
-        _, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
+        *_, cyclic = find_trees(samples.edges, samples.edge_ptr, samples.offsets)
         if cyclic >= 0:
             raise ValueError(f"X: the edges of sample {cyclic} have a cycle")
         n_roots = samples.lengths - samples.n_edges
@@ -157,7 +158,10 @@ class Tree(PairwiseGraph):
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns("full", len(classes)))
-        return TreeProblem.make(self, samples, fields, network, tables, n_best)
+        problem = TreeProblem.make(self, samples, fields, network, tables, n_best)
+        if isinstance(problem, str):
+            raise ValueError(f"X: {problem}")
+        return problem
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""

@@ -49,7 +49,7 @@ class Side(NamedTuple):
 
 
 @inner_kernel
-def _shores(n, m, null, work):
+def _sides(n, m, null, work):
     """Sources and targets; the smaller side needs links where vertices may not stay alone."""
     least = 0 if null else 1
     rows = Side(n, m, least if n <= m else 0, work.source_price[:n], work.source_degree[:n])
@@ -81,7 +81,7 @@ def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, 
         wrong += 0 if scores[q] < math.inf else 1
     if wrong:
         return math.nan
-    rows, columns = _shores(n, m, null, work)
+    rows, columns = _sides(n, m, null, work)
     near = rows if columns.least == 0 else columns
     far = columns if columns.least == 0 else rows
     _start(scores, near, far)
@@ -227,7 +227,7 @@ def fertile_max_marginals(
         best[q] = value
     if not value > -math.inf:
         return value
-    rows, columns = _shores(n, m, null, work)
+    rows, columns = _sides(n, m, null, work)
     near = rows if n <= m else columns
     far = columns if n <= m else rows
     _exchanges(scores, near, far, max_degree, fixed, links, detour)

@@ -144,7 +144,7 @@ class TopList(NamedTuple):
 
 
 def top_list(n_best):
-    """Room for a list of offers."""
+    """Room for a list of `n_best`."""
     return TopList(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
 
 

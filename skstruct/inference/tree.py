@@ -286,6 +286,29 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
 # Root the trees of graphs without cycles, or tell which graph has one.
 
 
+def find_trees(
+    ends: np.ndarray, edge_ptr: np.ndarray, node_ptr: np.ndarray
+) -> tuple[int, np.ndarray, int]:
+    """How many components graphs have, which one each node is of, the first graph with a cycle.
+
+    The graph is -1 if none has one.
+    """
+    n = int(node_ptr[-1])
+    first, second = _ends_over_all(ends, edge_ptr, node_ptr)
+    links = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
+    n_trees, tree = connected_components(links, directed=False)
+    has_cycle = np.bincount(tree[first], minlength=n_trees) >= np.bincount(tree, minlength=n_trees)
+    if not has_cycle.any():
+        return n_trees, tree, -1
+    node = np.argmax(has_cycle[tree])
+    return n_trees, tree, int(np.searchsorted(node_ptr, node, "right")) - 1
+
+
+def _ends_over_all(ends, edge_ptr, node_ptr):
+    """First and second ends, counted over all graphs."""
+    return (ends + np.repeat(node_ptr[:-1], np.diff(edge_ptr))[:, None]).T
+
+
 def root_forests(
     ends: np.ndarray, edge_ptr: np.ndarray, node_ptr: np.ndarray
 ) -> tuple[Forest, int]:
@@ -296,16 +319,15 @@ def root_forests(
     breadth-first search over all graphs, from a node that is linked to the root of each tree.
     """
     n, n_edges = int(node_ptr[-1]), np.diff(edge_ptr)
-    first, second = (ends + np.repeat(node_ptr[:-1], n_edges)[:, None]).T
-    links = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
-    n_trees, tree = connected_components(links, directed=False)
+    n_trees, tree, cyclic = find_trees(ends, edge_ptr, node_ptr)
     edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)
-    surplus = np.bincount(tree[first], minlength=n_trees) >= np.bincount(tree, minlength=n_trees)
-    if surplus.any():
-        cyclic = int(np.searchsorted(node_ptr, np.argmax(surplus[tree]), "right")) - 1
+    if cyclic >= 0:
         return Forest(edge, edge, edge, flip), cyclic
-    by_rank = np.argsort(np.isin(np.arange(n), second), kind="stable")
-    root = by_rank[np.unique(tree[by_rank], return_index=True)[1]]
+    first, second = _ends_over_all(ends, edge_ptr, node_ptr)
+    is_end, root = np.zeros(n, dtype=bool), np.zeros(n_trees, dtype=np.int64)
+    is_end[second] = True
+    for nodes in (np.flatnonzero(is_end), np.flatnonzero(~is_end)):
+        root[tree[nodes[::-1]]] = nodes[::-1]  # the last one stays
     rows, columns = np.append(first, np.full(n_trees, n)), np.append(second, root)
     whole = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n + 1, n + 1))
     found, before = breadth_first_order(whole, n, directed=False)

@@ -188,3 +188,22 @@ def test_bad_samples():
         [(x, [-1, 0, 0]), (np.eye(3)[:, :2], [-1, 0, 0])], y * 2
     )
     assert [len(row) for row in crf.predict([(x, [-1, 0, 0]), (x[:0], [])])] == [3, 0]
+
+
+@pytest.mark.parametrize("form", ["parents", "edges"])
+def test_packed_trees_have_no_types(form):
+    """Nor have shards of trees that were packed before: they must stay readable."""
+    X, _ = _random_trees(np.random.default_rng(0), form=form)
+    holder = BCFWSSVM(Tree())
+    samples = Tree().read_X(holder, [x[:2] for x in X], reset=True)
+    assert samples.types is None
+    assert Tree().no_samples(holder).types is None
+
+
+def test_cycles_in_packed_samples():
+    """Such as those of a damaged file."""
+    graph, holder = Tree(), BCFWSSVM(Tree())
+    samples = graph.read_X(holder, [(np.ones((3, 2)), [[0, 1], [1, 2]])], reset=True)
+    edges, ends = np.array([[0, 1], [1, 2], [2, 0]], dtype=np.int32), np.array([0, 3])
+    with pytest.raises(ValueError, match="X: sample 0 has a cycle"):
+        graph.make_problem(samples._replace(edges=edges, edge_ptr=ends), np.array(["a", "b"]), True)

@@ -260,7 +260,7 @@ def test_numerics_log_sum_exp():
     assert (round(log_sum_exp(np.zeros(4), 0, 4), 6)) == 1.386294
 
 
-def test_numerics_offer_scratch():
+def test_numerics_top_list():
     assert (top_list(5).codes.shape) == (5, 3)
 
 

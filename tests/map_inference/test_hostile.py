@@ -21,6 +21,7 @@ def pair():
     ("method", "parameters", "error", "message"),
     [
         (["auto"], {}, ValueError, "method must be one of"),
+        (np.zeros(2), {}, ValueError, "method must be one of"),
         ("trws", {"order": np.inf}, ValueError, "order must be integers below"),
         ("trws", {"order": [0, 0]}, ValueError, "order must have each of the 2 variables once"),
         ("trws", {"patience": "a"}, TypeError, "patience must be an integer of at least 1"),

@@ -82,12 +82,9 @@ def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
 
 def network_of(graph: Any, samples: Any, column: np.ndarray) -> Network:
     """The edges of packed samples, for kernels."""
-    if graph.edge_features:
-        table = samples.numbers()
-    elif samples.types is None:
+    table = samples.numbers() if graph.edge_features else samples.types
+    if table is None:
         table = np.zeros(len(samples.edges), dtype=np.int32)
-    else:
-        table = samples.types
     return Network(samples.edges, samples.edge_ptr, table, column, inference=())
 
 

@@ -28,7 +28,7 @@ def find_method(name):
     """The function of a method and the names of its own parameters."""
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(m) for m in METHODS)
-        gone = ': "auto" has tighter bounds by exact strips' if name == "mini-buckets" else ""
+        gone = ': "auto" has tighter bounds by exact strips' if str(name) == "mini-buckets" else ""
         raise ValueError(f"method must be one of {known}; got {name!r}{gone}")
     module, function = METHODS[name].split(":")
     function = getattr(import_module(f"skstruct.map_inference.{module}"), function)

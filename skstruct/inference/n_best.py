@@ -22,7 +22,7 @@ class BestAssignmentsWork(NamedTuple):
     parent: np.ndarray
     row: np.ndarray
     # The best changes that have not been made.
-    offers: TopList
+    top: TopList
     # (n_sources * n_targets,): The scores, with what is excluded.
     held: np.ndarray
     # (n_targets,): Of the change that is being tried.
@@ -35,9 +35,9 @@ def best_assignments_work(n_sources, n_targets, n_best):
     parent, row = np.empty((2, n_best), dtype=np.int64)
     prices = np.empty((n_best, n_sources)), np.empty((n_best, n_targets))
     held, price = np.empty(n_sources * n_targets), np.empty(n_targets)
-    solver, offers = assignment_work(n_sources, n_targets), top_list(n_best)
+    solver, top = assignment_work(n_sources, n_targets), top_list(n_best)
     match = np.empty(n_sources, dtype=np.int32)
-    return BestAssignmentsWork(solver, *prices, parent, row, offers, held, price, match)
+    return BestAssignmentsWork(solver, *prices, parent, row, top, held, price, match)
 
 
 @kernel
@@ -55,7 +55,7 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
     I. J. Cox 1997, Optimizing Murty's ranked assignment method, section III.
     """
     n, m, n_best = n_sources, n_targets, values.shape[0]
-    match, offers = work.match[:n], work.offers
+    match, offers = work.match[:n], work.top
     for r in range(n_best):
         values[r] = -math.inf
         offers.scores[r] = -math.inf

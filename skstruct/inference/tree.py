@@ -40,7 +40,7 @@ class TreeScratch(NamedTuple):
     # (2, n_labels): Sums over labels.
     rows: np.ndarray
     # Candidates for the n best.
-    offers: TopList
+    top: TopList
 
 
 def tree_scratch(n_nodes, n_labels, n_best=1):
@@ -252,7 +252,7 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
     n, n_labels = unary.shape
     size = values.shape[0]
     best = scratch.belief
-    scores, codes = scratch.offers.scores[:size], scratch.offers.codes[:size]
+    scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
     for q in range(size):
         values[q] = -math.inf
         scores[q] = -math.inf

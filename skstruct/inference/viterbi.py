@@ -155,7 +155,7 @@ class ViterbiScratch(NamedTuple):
     # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
     # Candidates for the n best.
-    offers: TopList
+    top: TopList
 
 
 def viterbi_scratch(n_nodes, n_labels, n_best=1):
@@ -264,7 +264,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     size = values.shape[0]
     shared = transitions.shape[0] == 1
     best = scratch.best
-    scores, codes = scratch.offers.scores[:size], scratch.offers.codes[:size]
+    scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
     _forward(unary, transitions, best)
     for q in range(size):
         values[q] = -math.inf

@@ -59,6 +59,7 @@ _MOVED = {
     "core.threads": "core.parallel",
     "crf": "estimators.crf",
     "crfsuite": "estimators.crfsuite",
+    "data.samples": "data.packing",
     "early_stopping": "estimators.early_stopping",
     "epochs": "estimators.base",
     "graphs.boxes.graph": "graphs.boxes",

@@ -52,10 +52,12 @@ def test_old_names_answer(old):
 
 
 def test_old_imports_of_users_still_work():
+    from skstruct.data.samples import packed
     from skstruct.graphs.general import grid_edges
     from skstruct.ssvm import BCFWSSVM
 
     assert BCFWSSVM is skstruct.BCFWSSVM
     assert grid_edges is skstruct.graphs.pairwise.grid_edges
+    assert packed is skstruct.data.packing.packed
     with pytest.raises(ImportError):
         from skstruct.ssvm import NoSuchSSVM  # noqa: F401

@@ -65,9 +65,12 @@ class StructuralSVM(StructuredEstimator):
         """Train in rounds, each with the labels that are best at the weights of the one before."""
         return concave_convex(self, *task, **common)
 
-    #: How it trains on shards; passes over a shard in a round, None for what its messages cost;
-    #: shards that are trained on at once, None for a number that grows with the root of theirs.
-    _blocks = _passes_of_round = _shards_at_once = None
+    #: The method that trains on shards, if there is one.
+    _blocks = None
+    #: Passes over a shard in a round; None for what its messages cost.
+    _passes_of_round = None
+    #: Shards that are trained on at once; None for a number that grows with the root of theirs.
+    _shards_at_once = None
 
     def _train_rounds(self, source, engine, shapes, *, start, lam, **common):
         # Graphs have their cone with their problem, which workers make.

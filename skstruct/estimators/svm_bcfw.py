@@ -234,7 +234,8 @@ class BCFWSSVM(StructuralSVM):
         self._is_latent = data.completion is not None
         return super()._make_problem(data)
 
-    _multiplies_rows, _blocks = True, BCFWBlocks
+    _multiplies_rows = True
+    _blocks = BCFWBlocks
     _on_shards: ClassVar[dict] = {"warm_start": False, "averaging": False}
 
     def _refuse_shards(self):

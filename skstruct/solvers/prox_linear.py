@@ -693,7 +693,8 @@ class MappedSubgradient(MappedMethod):
         return np.concatenate([here.vjp(rows), tail]) * batch.scale
 
     def _linearised(self, batch):
-        ptr = ends_of(np.diff(self.mapped.row_ptr)[batch.samples])
+        ptr = self.mapped.row_ptr
+        ptr = ends_of(ptr[batch.samples + 1] - ptr[batch.samples])
         part = self.mapped._replace(rows=self.mapped.rows[batch.rows], row_ptr=ptr)
         return Linearised(part, self.losses.split(self.vector).params).all()
 

@@ -332,15 +332,16 @@ def test_states_of_an_earlier_version_are_refused_and_stay(shards, tmp_path):
     assert json.loads(path.read_text()) == state
 
 
-def test_errors_of_a_method_are_no_damage_of_its_states(shards, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [TypeError, KeyError])
+def test_errors_of_a_method_are_no_damage_of_its_states(kind, shards, tmp_path, monkeypatch):
     SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
     before = sorted(tmp_path.iterdir())
 
     def fail(self, numbers, arrays, bound):
-        raise TypeError("a mistake")
+        raise kind("a mistake")
 
     monkeypatch.setattr(quasi.Mapped, "take_state", fail)
-    with pytest.raises(TypeError, match="a mistake"):
+    with pytest.raises(kind, match="a mistake"):
         SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 

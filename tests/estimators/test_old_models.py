@@ -59,5 +59,6 @@ def test_old_imports_of_users_still_work():
     assert BCFWSSVM is skstruct.BCFWSSVM
     assert packed is skstruct.data.packing.packed
     assert grid_edges is skstruct.graphs.pairwise.grid_edges
+    assert packed is skstruct.data.packing.packed
     with pytest.raises(ImportError):
         from skstruct.ssvm import NoSuchSSVM  # noqa: F401

@@ -153,6 +153,13 @@ _FIELDS = {"version": int, "round": int} | dict.fromkeys(
 _ENTRY = {"file": "", "bytes": 0, "checksum": "", "dtype": "", "shape": []}
 
 
+class _Arrays(dict):
+    """Arrays by name; one that is missing is a damage, which no other KeyError is."""
+
+    def __missing__(self, name):
+        raise ValueError(f"there is no array {name}")
+
+
 def _locked(folder):
     """A handle of a folder that no other fit has while this one does; None where locks are not."""
     if os.name == "nt":  # which opens no folders
@@ -289,7 +296,7 @@ class Keeper:
         for path in self._states():
             try:
                 state = _read_state(path)
-                arrays = {}
+                arrays = _Arrays()
                 for name, entry in (state["arrays"] | state["constant"]).items():
                     file = self.folder / entry["file"]
                     check_file(file, entry)
@@ -300,7 +307,7 @@ class Keeper:
             try:
                 if accept is not None:
                     accept(state["numbers"], arrays, state["round"])
-            except (ValueError, KeyError):  # an array may be missing
+            except ValueError:
                 damaged.append(path)
                 continue
             self.safe, self._constant = state["round"], state["constant"]

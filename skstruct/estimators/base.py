@@ -355,7 +355,7 @@ class StructuredEstimator(
         text = str(error)
         return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)
 
-    def _refuse_shards(self):
+    def _refuse_shards(self, shards):
         """Refuse shards altogether, before anything is read."""
 
     def _train_rounds(self, source, engine, shapes, **common):

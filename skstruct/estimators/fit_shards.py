@@ -67,7 +67,7 @@ class ShardSource:
 
 def _refuse(model, shards, given):
     """Refuse arguments and parameters that shards do not support."""
-    model._refuse_shards()
+    model._refuse_shards(shards)
     name = type(model).__name__
     for argument, value in given.items():
         if value is not None:

@@ -73,12 +73,6 @@ class StructuralSVM(StructuredEstimator):
     _shards_at_once = None
 
     def _train_rounds(self, source, engine, shapes, *, start, lam, **common):
-        # Graphs have their cone with their problem, which workers make.
-        if getattr(self.graph_, "attractive", False):
-            raise ValueError(
-                f"{type(self).__name__}.fit(Shards): interactions cannot be kept attractive in "
-                "rounds over shards; use attractive=False"
-            )
         return run_rounds(
             self._blocks,
             self._local(shapes[0][1]),
@@ -93,7 +87,7 @@ class StructuralSVM(StructuredEstimator):
     #: The values of parameters with which it does.
     _on_shards: ClassVar[dict] = {}
 
-    def _refuse_shards(self):
+    def _refuse_shards(self, shards):
         name = type(self).__name__
         if self._blocks is None:
             raise TypeError(
@@ -105,6 +99,12 @@ class StructuralSVM(StructuredEstimator):
                     f"{name}.fit(Shards): {parameter} must be {value!r}, got "
                     f"{getattr(self, parameter)!r}"
                 )
+        # Graphs have their cone with their problem, which workers make.
+        if getattr(shards.graph if self.graph == "auto" else self.graph, "attractive", False):
+            raise ValueError(
+                f"{name}.fit(Shards): interactions cannot be kept attractive in rounds over "
+                "shards; use attractive=False"
+            )
 
     def _first_state(self, weights):
         """Return what the first of several rounds starts from: by default weights."""

@@ -238,8 +238,8 @@ class BCFWSSVM(StructuralSVM):
     _blocks = BCFWBlocks
     _on_shards: ClassVar[dict] = {"warm_start": False, "averaging": False}
 
-    def _refuse_shards(self):
-        super()._refuse_shards()
+    def _refuse_shards(self, shards):
+        super()._refuse_shards(shards)
         if self.sampling == "gap":
             raise ValueError(
                 'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are not '

@@ -11,6 +11,8 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+from sklearn.pipeline import FeatureUnion
+
 DOC = Path(__file__).parent
 
 
@@ -47,7 +49,10 @@ def members(name):
             r"set_\w+_request|get_metadata_routing", member
         )
         hidden = hidden or member in fields or member not in ours
-        if not hidden and hasattr(inspect.getattr_static(cls, member), "__get__"):
+        found = inspect.getattr_static(cls, member)
+        # As in conf.py: properties of a union are scikit-learn's to document.
+        hidden = hidden or (isinstance(found, property) and found is vars(FeatureUnion).get(member))
+        if not hidden and hasattr(found, "__get__"):
             yield f"skstruct.{name}.{member}"
 
 

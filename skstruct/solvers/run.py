@@ -155,7 +155,8 @@ class Method(ABC):
     def begin(self, progress: Progress) -> None:  # noqa: B027 - most have nothing to do
         """Work of the method before its first pass, such as that of a warm start.
 
-        It may certify the start: weights that are good enough are not trained any more.
+        It may certify the start: weights that are good enough are not trained any more. A callback
+        may end its pass, and :meth:`certify` then measures the start itself.
         """
 
     @abstractmethod

@@ -9,7 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from skstruct import SAGCRF
+from skstruct.callbacks import TimeLimit
+from skstruct.estimators import base
+from skstruct.testing import random_sequences
 
 DOC = Path(__file__).parents[2] / "doc"
 GUIDE = DOC / "guide"
@@ -34,6 +40,23 @@ def test_code_of_own_losses_and_solvers_runs_as_plain_python():
         [sys.executable, "-c", run], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, **options
     )
     assert re.search(r"failed=0, attempted=[1-9]", done.stdout), done.stdout + done.stderr
+
+
+def test_the_solver_of_the_guide_measures_anew_what_a_callback_cut(monkeypatch):
+    """A part of the sum over samples is no objective, and must not be certified as one."""
+    examples = doctest.DocTestParser().get_examples(PLAIN.read_text(encoding="utf-8"))
+    classes = [e.source for e in examples if "GradientDescent" in e.source]
+    names = {"np": np, "SAGCRF": SAGCRF}
+    imports = [e.source for e in examples if e.source.startswith("from skstruct.")]
+    exec("".join(imports + classes), names)
+    monkeypatch.setattr(base, "_LONG_PASS", 0.0)  # callbacks hear of the pieces of any pass
+    X, y = random_sequences(np.random.default_rng(0), n_samples=400)
+    cut = names["GradientCRF"](max_iter=5).set_callbacks(TimeLimit(1e-9)).fit(X, y)
+    assert not cut.node_weights_.any()
+    n_nodes = sum(map(len, y))
+    at_zero = n_nodes * np.log(len(cut.classes_)) / len(X)
+    assert cut.objective_ == pytest.approx(at_zero, rel=1e-9)
+    assert cut.dual_objective_ <= SAGCRF(tol=1e-6).fit(X, y).objective_ <= cut.objective_
 
 
 COMPILED = [path for path in CHAPTERS if path != PLAIN]

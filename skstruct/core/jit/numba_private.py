@@ -126,7 +126,7 @@ def _no_collections():
         yield
     finally:
         if was_enabled:
-            # Objects of a compile count as old: searching it now takes a twentieth of the time.
+            # Objects of a compile count as old: to search them now takes a twentieth of the time.
             if gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()

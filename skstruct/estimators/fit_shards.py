@@ -10,11 +10,13 @@ from joblib import hash as hash_of
 
 from ..core.gram import Gram, not_stored
 from ..core.offsets import ends_of
+from ..data.matrices import csr_from_parts
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
+from ..solvers.engines.engine import Engine, EngineGone
 from ..solvers.rounds.checkpoint import Keeper
-from ..solvers.rounds.engine import Engine, EngineGone, ShardProblem, close_shards, kind_of
+from ..solvers.rounds.shard import ShardProblem, close_shards, kind_of
 from .early_stopping import EarlyStopping
 from .training_data import TrainingData, regulariser
 
@@ -23,26 +25,36 @@ _MAPPED = 1 << 22
 
 
 class ShardSource:
-    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.engine`."""
+    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.shard`."""
 
     def __init__(self, shards, model, keeps_grams: bool = False, class_factors=None):
         self.shards, self.keeps_grams, self.class_factors = shards, keeps_grams, class_factors
         self.token = uuid.uuid4().hex
         self.n_shards, self.n_features = shards.n_shards, shards.n_features_in_
-        self.n_samples, self.columns = len(shards), shards.columns
+        self.n_samples = len(shards)
+        # Lanes of structural SVMs take all weights, so that their shards have one numbering.
+        self.is_whole = getattr(model, "_blocks", None) is not None
         self.total = float(shards.weight_sums.sum())
-        # Rows of weights that shards use, all together.
-        self.n_columns = int(shards.n_columns.sum())
         self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
+        # About those of all shards in memory, dual points included.
+        k, counts = len(model.classes_), (shards.n_entries, shards.n_nodes, shards.n_samples)
+        entries, nodes, samples = (int(count.sum()) for count in counts)
+        self.n_bytes = 16 * entries + 8 * (k + 10) * nodes + 8 * (k * k + 250) * samples
         # Callbacks stay with the driver.
         self.model = copy.copy(model)
         vars(self.model).pop("_skl_callbacks", None)
         for name in ("_feature_names", "_edge_feature_names"):
             vars(self.model).pop(name, None)
 
+    def columns(self, k: int) -> np.ndarray | None:
+        """Rows of the weights that a shard uses, or None for all of them."""
+        return None if self.is_whole else self.shards.columns(k)
+
     def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""
         shard, model = self.shards.open(k, map_from=_MAPPED), self.model
+        if self.is_whole:
+            shard = _renumbered(shard, self.n_features)
         n = shard.sample_weight.size
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
@@ -61,8 +73,18 @@ class ShardSource:
         loss = model._loss_at(problem, data)
         ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
         return ShardProblem(
-            (problem, *more) if more else problem, loss, shapes, weight, ends, n_classes
+            (problem, *more) if more else problem, loss, shapes, weight, ends, n_classes, {}
         )
+
+
+def _renumbered(shard, n_features):
+    """Return a shard whose features have the numbers that they have in all shards."""
+    if shard.columns is None:
+        return shard
+    X = shard.samples.features
+    indices = shard.columns.astype(np.int32)[X.indices]
+    X = csr_from_parts((X.shape[0], n_features), X.data, indices, X.indptr)
+    return shard._replace(samples=shard.samples._replace(features=X))
 
 
 def _refuse(model, shards, given):
@@ -148,7 +170,7 @@ def _train(new, source, shapes, common):
         with Engine(new.n_jobs) as engine:
             result = new._train_rounds(source, engine, shapes, **common)
             if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                kinds = engine.map(kind_of, source.n_shards, lambda k: (source, k))
+                kinds = engine.map(kind_of, range(source.n_shards), lambda k: (source, k))
                 new._publish_inference(*kinds)
         return result
     except EngineGone as error:

@@ -32,8 +32,8 @@ from ..data.partial import split_partial
 from ..data.ragged import object_array
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
+from ..solvers.engines.engine import Engine
 from ..solvers.passes import decode, decode_top_k, decodes_exactly, why_relaxed
-from ..solvers.rounds.engine import Engine
 from .persistence import TABLES, check_parts, check_shapes
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
@@ -158,14 +158,14 @@ def _over_shards(model, shards, function, *args):
 
     with Engine(1 if is_one else model.n_jobs) as engine:
         # With one worker, threads share each shard, as they share the samples of a list.
-        inner = model.n_jobs if engine.n_workers == 1 else 1
+        inner = model.n_jobs if engine.is_alone else 1
 
         def arguments(k):
             part = _part(model, tables, shards.columns(k))
             part.n_jobs, part._shard_classes = inner, shards.classes
             return part, shards, k, int(first[k]), function, *args
 
-        return list(engine.map(_run, shards.n_shards, arguments))
+        return list(engine.map(_run, range(shards.n_shards), arguments))
 
 
 def _run(part, shards, k, first, function, *args):

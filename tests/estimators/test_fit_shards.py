@@ -7,23 +7,20 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from joblib import parallel_config
-from joblib.parallel import ThreadingBackend
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
-from skstruct.core.weights import Weights
 from skstruct.data.store import Damage, open_array, sealed, write_array
 from skstruct.datasets import Shards, pack_shards
-from skstruct.solvers.rounds import engine as engines
+from skstruct.solvers.engines.engine import Engine, EngineGone
 from skstruct.solvers.rounds import quasi
+from skstruct.solvers.rounds import shard as leases
 from skstruct.solvers.rounds.checkpoint import Keeper
-from skstruct.solvers.rounds.engine import Engine, EngineGone, gather, scatter_add
 from skstruct.solvers.rounds.quasi import shard_gradient
 from skstruct.testing import random_sequences
 
@@ -87,75 +84,6 @@ def test_dense_features_and_shards_of_one_sample(sequences, tmp_path):
     assert found.objective_ == pytest.approx(known.objective_, 1e-6)
 
 
-def test_what_comes_back_goes_where_it_came_from():
-    rng = np.random.default_rng(0)
-    w = Weights(rng.normal(size=(9, 2)), rng.normal(size=(1, 4)))
-    total = Weights(np.zeros((9, 2)), np.zeros((1, 4)))
-    columns = np.array([1, 2, 6])
-    node, pair = gather(w, columns, 7)
-    assert np.array_equal(node, w.node[[1, 2, 6, 7, 8]])
-    scatter_add(total, columns, 7, node, pair)
-    scatter_add(total, None, 7, w.node, w.pair)
-    expected = w.node.copy()
-    expected[[1, 2, 6, 7, 8]] *= 2.0
-    assert np.array_equal(total.node, expected)
-    assert np.array_equal(total.pair, 2.0 * w.pair)
-
-
-def test_tasks_of_a_worker_that_died_are_repeated(tmp_path):
-    flag = tmp_path / "flag"
-
-    def square(k):  # inside: workers need not import this module
-        if k == 2 and not flag.exists():
-            flag.touch()
-            os.kill(os.getpid(), _DEADLY)
-        return k * k
-
-    engine = Engine(2)
-    with parallel_config("loky"):
-        assert list(engine.map(square, 6, lambda k: (k,))) == [k * k for k in range(6)]
-    assert engine.n_losses == 1
-    assert flag.exists()
-
-
-def test_backends_without_generators_are_asked_for_some_tasks_at_once(monkeypatch):
-    expected = [divmod(k, 3) for k in range(20)]
-    assert list(Engine(2).map(divmod, 20, lambda k: (k, 3))) == expected
-    monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
-    sent = []
-    with Engine(2) as engine:
-        results = engine.map(divmod, 20, lambda k: sent.append(k) or (k, 3))
-        assert next(results) == expected[0]
-        assert sent == list(range(8))
-        assert list(results) == expected[1:]
-
-
-def test_workers_that_each_call_would_start_anew_stay_until_the_engine_is_closed(monkeypatch):
-    monkeypatch.setattr(ThreadingBackend, "supports_return_generator", False)
-    started = []
-    real = ThreadingBackend.configure
-    monkeypatch.setattr(
-        ThreadingBackend, "configure", lambda *a, **k: started.append(1) or real(*a, **k)
-    )
-    with Engine(2) as engine:
-        for _ in range(3):
-            assert list(engine.map(divmod, 20, lambda k: (k, 3)))[-1] == (6, 1)
-        with pytest.raises(ZeroDivisionError):
-            list(engine.map(divmod, 2, lambda k: (1, k)))
-        assert list(engine.map(divmod, 2, lambda k: (k, 1))) == [(0, 0), (1, 0)]
-    assert len(started) == 2
-    assert list(engine.map(divmod, 2, lambda k: (k, 1))) == [(0, 0), (1, 0)]
-    engine.close()
-
-
-def test_an_engine_gives_up(monkeypatch):
-    monkeypatch.setattr(engines, "MAX_WORKER_FAILURES", 1)
-    with parallel_config("loky"), pytest.raises(EngineGone, match=r"died 2 times .* task 0"):
-        list(Engine(2).map(os.abort, 2, lambda k: ()))
-    with pytest.raises(ZeroDivisionError):
-        list(Engine(2).map(divmod, 2, lambda k: (1, k)))
-
-
 class _Mortal:
     """A source that takes its worker with it, the first time that a part is opened there."""
 
@@ -201,12 +129,12 @@ def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
     monkeypatch.setattr(Shards, "open", count)
     known = SAGCRF(tol=1e-5).fit(shards)
     assert len(opened) == shards.n_shards
-    assert not engines._OPENED
+    assert not leases._OPENED
     opened.clear()
-    monkeypatch.setattr(engines, "LIMIT", 1)
+    monkeypatch.setattr(leases, "LIMIT", 1)
     assert _same(known, SAGCRF(tol=1e-5).fit(shards))
     assert len(opened) > 20
-    assert len(engines._OPENED) <= 1
+    assert len(leases._OPENED) <= 1
 
 
 def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
@@ -218,14 +146,14 @@ def test_a_round_sends_only_what_a_part_uses(samples, tmp_path):
     sizes = []
 
     class Watched(Engine):
-        def map(self, function, n_tasks, arguments):
-            def engine(k):
+        def map(self, function, keys, arguments):
+            def watched(k):
                 sent = arguments(k)
                 if function is shard_gradient:
-                    sizes.append(sent[2].shape[0])
+                    sizes.append(sent[2].node.shape[0])
                 return sent
 
-            return super().map(function, n_tasks, engine)
+            return super().map(function, keys, watched)
 
     class CRF(SAGCRF):
         def _train_rounds(self, source, engine, shapes, **common):
@@ -311,7 +239,7 @@ def test_a_full_disk_is_told_with_what_is_safe(shards, tmp_path, monkeypatch):
 def test_workers_that_all_die_are_told_with_what_is_safe(shards, tmp_path, monkeypatch):
     crf = _rounds_to(tmp_path / "c", SAGCRF(tol=1e-6), shards, 3, monkeypatch)
 
-    def none_left(self, function, n_tasks, arguments):
+    def none_left(self, function, keys, arguments):
         raise EngineGone("the workers cannot be reached any more")
         yield
 
@@ -376,36 +304,6 @@ def test_states_that_are_none_are_seen(shards, tmp_path, text):
     with pytest.warns(UserWarning, match="training begins anew"):
         crf.fit(shards, checkpoint=tmp_path)
     assert np.array_equal(known, crf.node_weights_)
-
-
-def _half_of_long_messages(k, flag):
-    """A result; the worker dies where it sends more than a pipe takes at once, and half is sent."""
-    from multiprocessing.connection import Connection
-
-    def send(self, data, write=os.write):
-        if len(data) > 4096:
-            open(flag, "w").close()
-            write(self._handle, data[: len(data) // 2])
-            os.kill(os.getpid(), _DEADLY)
-        sent(self, data, write)
-
-    sent, Connection._send = Connection._send, send
-    return np.full(100_000, k)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="no such pipes")
-def test_no_worker_can_be_killed_in_the_middle_of_a_message(tmp_path):
-    # loky waits for the other half as long as anybody has the pipe open.
-    flag = tmp_path / "killed"
-    with parallel_config("loky", n_jobs=2), Engine(None) as engine:
-        results = list(engine.map(_half_of_long_messages, 6, lambda k: (k, str(flag))))
-        folder = Path(engine._folder[1])
-        assert not any(path.name != "owner.json" for path in folder.iterdir())
-    assert not folder.exists()
-    assert engine.n_losses == 0
-    assert not flag.exists()
-    assert [int(result.sum()) for result in results] == [100_000 * k for k in range(6)]
 
 
 @pytest.mark.slow

@@ -33,11 +33,13 @@ from skstruct.datasets import pack_shards
 from skstruct.estimators.fit_shards import ShardSource
 from skstruct.estimators.training_data import read_training_data
 from skstruct.solvers.bcfw.solver import BCFWChoices
+from skstruct.solvers.engines.engine import Engine
+from skstruct.solvers.engines.messages import Tables
 from skstruct.solvers.primal import hinge_value
 from skstruct.solvers.rounds import bcfw, blocks, checkpoint
 from skstruct.solvers.rounds.bcfw import LocalBCFW
-from skstruct.solvers.rounds.blocks import Turn, ascend
-from skstruct.solvers.rounds.engine import Engine, gather
+from skstruct.solvers.rounds.blocks import Turn, ascend, measure
+from skstruct.solvers.rounds.shard import close_shards
 from skstruct.testing import random_sequences
 
 SVMS = BCFWSSVM, GDMMSSVM
@@ -76,6 +78,15 @@ def _files(shards):
     return sorted(path.name for path in shards.folder.iterdir())
 
 
+@pytest.fixture(params=["one group", "groups of one shard, two at once"])
+def grouped(request, monkeypatch):
+    """Shards that fit into a worker together, and shards that do not."""
+    if request.param != "one group":
+        monkeypatch.setattr(blocks, "OPEN", 1)
+        monkeypatch.setattr(blocks, "lanes_of", lambda n_groups: min(n_groups, 2))
+
+
+@pytest.mark.usefixtures("grouped")
 @pytest.mark.parametrize("kind", SVMS)
 def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, kind):
     X, y, weight = samples
@@ -106,6 +117,7 @@ def test_a_table(tmp_path):
     assert found.objective_ == pytest.approx(known.objective_, rel=2e-3)
 
 
+@pytest.mark.usefixtures("grouped")
 @pytest.mark.parametrize("kind", SVMS)
 def test_workers_change_no_bit(shards, kind):
     options = {"C": 0.3, "tol": 1e-9, "max_iter": 7, "random_state": 3}
@@ -127,8 +139,8 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
 ):
     """Tasks get copies, as in other processes."""
 
-    def elsewhere(self, function, n_tasks, arguments):
-        for k in range(n_tasks):
+    def elsewhere(self, function, keys, arguments):
+        for k in keys:
             yield function(*pickle.loads(pickle.dumps(arguments(k))))
 
     monkeypatch.setattr(Engine, "map", elsewhere)
@@ -152,15 +164,18 @@ def test_a_repeated_task_gives_the_same_bits_and_leaves_what_it_read(source, tmp
     shapes = source.open(0).shapes
     w = Weights(*(np.zeros(shape) for shape in shapes))
     first, second = tmp_path / "first", tmp_path / "second"
-    turn = Turn(0, None, first, 1.5, 1.0, 7, 0.1, source.n_samples)
-    node, pair, _, _ = ascend(local, source, 0, turn, *w.tables)
+    turn = Turn(0, 0, None, first, 1.5, 1.0, 3, 7, 0.1, source.n_samples)
+    change, *_ = ascend(local, source, [turn], Tables(*w.tables))
     assert not w.node.any()
-    assert node.any()
+    assert change.node.any()
     known = first.read_bytes()
     answers = []
-    for _ in range(2):
-        turn = Turn(1, first, second, 2.0, 1.0, 7, 0.1, source.n_samples)
-        answers.append((*ascend(local, source, 0, turn, node, pair)[:2], second.read_bytes()))
+    for is_here in (True, False):
+        turn = Turn(0, 1, first, second, 2.0, 1.0, 3, 7, 0.1, source.n_samples, (0.5, 0.25))
+        found, *_ = ascend(local, source, [turn], change)
+        answers.append((found.node, found.pair, second.read_bytes()))
+        if is_here:
+            close_shards(source)  # the second time the dual point is read
     assert first.read_bytes() == known
     for one, other in zip(*answers, strict=True):
         assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
@@ -171,20 +186,21 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
     """What rounds have added up is what the files imply, and the dual objective that of these."""
     kept = {}
 
-    def keep(self, members):
-        before(self, members)
+    def keep(self, groups):
+        before(self, groups)
         total = zero_weights(self.shapes)
         loss = 0.0
         for k in range(source.n_shards):
             part = source.open(k)
             lam = self.lam * self.n / part.sample_weight.size
-            method = bcfw._OnShard(part, lam, self.local.choices)
+            method = bcfw._OnShard(part, self.local.choices)
+            method.lam = lam
             if self.current[k]:
                 path = self.files.path(int(self.current[k]), k)
                 method.state, method._points = store.read_tree(path, method.dual)
             loss += float(method.state.losses @ part.sample_weight)
             method._rebuild(0, part.sample_weight.size)
-            total.node[...] += _spread(method.w.node, source.columns(k), source, self.shapes)
+            total.node[...] += method.w.node
             total.pair[...] += method.w.pair
         assert total.node == pytest.approx(self.w.node, abs=1e-12)
         assert total.pair == pytest.approx(self.w.pair, abs=1e-12)
@@ -197,17 +213,11 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
     monkeypatch.setattr(blocks.Blocks, "_round", keep)
     # Far too small at first: rounds are thrown away, and repeated with what is safe.
     monkeypatch.setattr(blocks, "COMMON", 0.0)
-    monkeypatch.setattr(BCFWSSVM, "_shards_at_once", 5)
+    monkeypatch.setattr(blocks, "OPEN", 1)
+    monkeypatch.setattr(BCFWSSVM, "_lanes", 5)
     svm = _quietly(BCFWSSVM(C=3.0, tol=1e-9, max_iter=6, random_state=0), shards)
     assert svm.n_rounds_ > 6
     assert kept["dual"] > 0.0
-
-
-def _spread(node, columns, source, shapes):
-    table = np.zeros(shapes[0])
-    table[columns] = node[: columns.size]
-    table[source.n_features :] = node[columns.size :]
-    return table
 
 
 def test_objective_is_that_of_the_problem_in_memory(samples, shards):
@@ -285,16 +295,17 @@ def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
 
 
 @pytest.mark.parametrize("kind", SVMS)
-def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind):
+def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind, grouped):
     monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
-    whole = _quietly(kind(max_iter=9, **options), shards)
-    for stop in (4, 9):
+    each = 3 if kind is BCFWSSVM else 1  # passes of a round
+    whole = _quietly(kind(max_iter=9 * each, **options), shards)
+    for stop in (4 * each, 9 * each):
         parts = _quietly(kind(max_iter=stop, **options), shards, checkpoint=tmp_path / "folder")
     assert np.array_equal(parts.node_weights_, whole.node_weights_)
     assert np.array_equal(parts.pair_weights_, whole.pair_weights_)
     assert parts.dual_objective_ == whole.dual_objective_
-    assert parts.n_iter_ == 9
+    assert parts.n_iter_ == whole.n_iter_
     duals = list((tmp_path / "folder").glob("*.dual"))
     assert shards.n_shards <= len(duals) <= 3 * shards.n_shards
 
@@ -305,8 +316,8 @@ def test_the_state_before_is_gone_on_from_if_dual_points_are_damaged(
 ):
     monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
-    whole = _quietly(BCFWSSVM(max_iter=5, **options), shards)
-    _quietly(BCFWSSVM(max_iter=3, **options), shards, checkpoint=tmp_path / "folder")
+    whole = _quietly(BCFWSSVM(max_iter=15, **options), shards)
+    _quietly(BCFWSSVM(max_iter=9, **options), shards, checkpoint=tmp_path / "folder")
     duals = sorted((tmp_path / "folder").glob("*.dual"))
     for path in duals if damage == "of both states" else duals[-1:]:
         content = bytearray(path.read_bytes())
@@ -317,7 +328,7 @@ def test_the_state_before_is_gone_on_from_if_dual_points_are_damaged(
     then = "training begins anew" if damage == "of both states" else "round 2 is gone on from"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        svm = BCFWSSVM(max_iter=5, **options).fit(shards, checkpoint=tmp_path / "folder")
+        svm = BCFWSSVM(max_iter=15, **options).fit(shards, checkpoint=tmp_path / "folder")
     assert any(f"missing or damaged; {then}" in str(warning.message) for warning in seen)
     assert _same(svm, whole)
 
@@ -386,7 +397,8 @@ class _StopInAPass:
 
 
 def test_a_pass_that_was_stopped_in_the_middle_is_done_anew(shards, tmp_path, monkeypatch):
-    options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "max_iter": 6}
+    monkeypatch.setattr(blocks, "OPEN", 1)
+    options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "max_iter": 18}
     whole = _quietly(BCFWSSVM(**options), shards)
     with monkeypatch.context() as patch:
         patch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
@@ -478,7 +490,11 @@ def test_overflow_names_the_shard(tmp_path):
 
 
 def test_gathered_weights_are_not_written_to(source):
-    """With all features a part gets the driver's own tables."""
+    """Threads get the driver's own tables."""
     w = zero_weights(source.open(0).shapes)
-    assert gather(w, None, 0)[0] is w.node
+    for table in w.tables:
+        table.flags.writeable = False
+    local = LocalBCFW(BCFWChoices("permutation", 20, 30, False))
+    turn = Turn(0, 0, None, None, 1.0, 1.0, 1, 7, 0.1, source.n_samples)
+    assert measure(local, source, [turn], Tables(*w.tables))[0][0][0] > 0.0
     assert Engine(None).is_local

@@ -8,12 +8,13 @@ import pytest
 
 from skstruct.core.weights import Weights, lazy_weights, zero_weights
 from skstruct.solvers.certificate import certify, certify_l1, certify_pair, stationarity
+from skstruct.solvers.engines.engine import Engine
+from skstruct.solvers.engines.messages import Tables, gather, scatter_add
 from skstruct.solvers.gdmm.active_sets import empty_sets, one_entry_each, packed
 from skstruct.solvers.gdmm.solver import n_parts
 from skstruct.solvers.quasi_newton.solver import Sweeps, backtrack, wolfe
-from skstruct.solvers.rounds.blocks import passes_of_round, shards_of_round
+from skstruct.solvers.rounds.blocks import lanes_of, passes_of_round
 from skstruct.solvers.rounds.checkpoint import Keeper
-from skstruct.solvers.rounds.engine import Engine, gather, scatter_add
 from skstruct.solvers.run import SampleOverflow
 from skstruct.solvers.sag.solver import norms_in_threads
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
@@ -95,8 +96,8 @@ def test_rounds_blocks_passes_of_round():
     assert (passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)) == (0.125, 2.0)
 
 
-def test_rounds_blocks_shards_of_round():
-    assert ([shards_of_round(n) for n in (1, 2, 8, 64)]) == [1, 2, 2, 8]
+def test_rounds_blocks_lanes_of():
+    assert ([lanes_of(n) for n in (1, 2, 8, 64)]) == [1, 1, 2, 8]
 
 
 def test_rounds_checkpoint_checkpoint(capsys):
@@ -109,17 +110,17 @@ def test_rounds_checkpoint_checkpoint(capsys):
 
 
 def test_rounds_engine_engine():
-    assert (list(Engine(None).map(pow, 3, lambda k: (2, k)))) == [1, 2, 4]
+    assert (list(Engine(None).map(pow, range(3), lambda k: (2, k)))) == [1, 2, 4]
 
 
 def test_rounds_part_gather():
     w = Weights(np.arange(4.0)[:, None], np.zeros((1, 1)))
-    assert repr(gather(w, np.array([1]), 3)[0].ravel()) == "array([1., 3.])"
+    assert repr(gather(w, np.array([1]), 3).node.ravel()) == "array([1., 3.])"
 
 
 def test_rounds_part_scatter_add():
     w = Weights(np.arange(4.0)[:, None], np.zeros((1, 1)))
-    scatter_add(w, np.array([1]), 3, np.ones((2, 1)), np.ones((1, 1)))
+    scatter_add(w, np.array([1]), 3, Tables(np.ones((2, 1)), np.ones((1, 1))))
     assert repr(w.node.ravel()) == "array([0., 2., 2., 4.])"
 
 

@@ -50,22 +50,22 @@ from .relaxed import new_points, relaxed_epoch
 # Anderson acceleration of coordinate descent). Here the step is the best one for the dual
 # objective, and what it would take from a labelling beyond its share stays.
 
-_AIM, _FOLLOW = range(2)
+AIM, FOLLOW = range(2)
 
 
 @kernel
-def _travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w, change):
+def travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w, change):
     """Aim at extrapolated shares, or follow a part of the way to them.
 
-    ``_AIM``: these take the place of the past ones, `w` takes what the weights would gain, and what
+    ``AIM``: these take the place of the past ones, `w` takes what the weights would gain, and what
     the sum of the weighted task losses would gain is added to `gain`, which is returned. `part` is
-    how far they lie, in ways from the past shares. ``_FOLLOW``: they become the past ones.
+    how far they lie, in ways from the past shares. ``FOLLOW``: they become the past ones.
     """
     for i in range(start, stop):
         shares, past = state.shares[i], state.past[i]
         first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
         target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part
-        if task == _AIM:
+        if task == AIM:
             target, step = change[: target.shape[0]], 1.0
             before = after = 0.0
             for c in range(shares.shape[0]):
@@ -90,13 +90,13 @@ def _travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w
                     moves = True
                     add_indicator(problem, i, state.labels[c, first:last], move, target)
                     gain += sample_weight[i] * move * state.costs[i, c]
-                    if task == _FOLLOW:
+                    if task == FOLLOW:
                         state.losses[i] += move * state.costs[i, c]
                         moved = shares[c] + move
                         shares[c] = 0.0 if moved < 0.0 else moved
-                if task == _FOLLOW:
+                if task == FOLLOW:
                     past[c] = shares[c]
-        if moves and task == _AIM:
+        if moves and task == AIM:
             scale = sample_weight[i] / (lam * sample_weight.shape[0])
             accumulate(problem, i, target, (-scale, 0.0), w)
     return gain
@@ -112,7 +112,7 @@ class Extrapolation:
 
     def compile(self, state, change):
         """Compile outside the clock."""
-        _travel(*self.task, state, _AIM, 0.0, 0.0, 0, 0, self._past, change)
+        travel(*self.task, state, AIM, 0.0, 0.0, 0, 0, self._past, change)
 
     def _mean_loss(self, state):
         return float(np.einsum("i,i->", state.losses, self.task[1])) / self.task[1].size
@@ -143,7 +143,7 @@ class Extrapolation:
             table[...] = 0.0
         gain = 0.0
         for first, last in Pieces().ranges(0, n):
-            gain = _travel(*self.task, state, _AIM, factor, gain, first, last, way, change)
+            gain = travel(*self.task, state, AIM, factor, gain, first, last, way, change)
         # Where shares ran out the way has changed; never farther than to the shares aimed at.
         norm = lam * squared_norm(way)
         step = (gain / n - lam * inner_product(w.tables, way.tables)) / max(norm, 1e-300)
@@ -152,7 +152,7 @@ class Extrapolation:
             past *= step
             now += past
         for first, last in Pieces().ranges(0, n):
-            _travel(*self.task, state, _FOLLOW, step, 0.0, first, last, way, change)
+            travel(*self.task, state, FOLLOW, step, 0.0, first, last, way, change)
         self._note(state, w)
 
 
@@ -184,7 +184,7 @@ _FRESH, _ENOUGH = 0.25, 0.01  # F and nu of Osokin et al. 2016, section 3.3
 PROMISING = 1.3
 # Passes between extrapolations, and the weight of each pass in the average that is certified: the
 # objective of the last iterate is far above that of its neighbours' mean.
-_EXTRAPOLATE, RECENT = 3, 0.25
+EXTRAPOLATE, RECENT = 3, 0.25
 # Of the terms of a dual objective: what rounding may have added to it.
 _ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
@@ -258,14 +258,18 @@ class BCFWChoices(NamedTuple):
     use_cache: bool
 
 
-def faded(mean, now: Weights, n: int, share: float = 1.0) -> Weights:
-    """The mean of the weights after n passes, or shares of one, changed in place.
+def share_of_new(n: int, share: float = 1.0) -> float:
+    """The weight of the n-th weights in a mean of one a pass, or a share of a pass.
 
     By their numbers at first; then the earlier ones fade.
     """
-    if n == 1:
+    return min(max(1.0 - (1.0 - RECENT) ** share, 2.0 / (n + 1.0)), 1.0)
+
+
+def faded(mean, now: Weights, new: float) -> Weights:
+    """The mean of weights with new ones, changed in place."""
+    if new == 1.0:
         return now.copy()
-    new = max(1.0 - (1.0 - RECENT) ** share, 2.0 / (n + 1.0))
     for old, table in zip(mean.tables, now.tables, strict=True):
         old *= 1.0 - new
         old += new * table
@@ -377,8 +381,8 @@ class BCFW(Method):
         self._pass(order, rng.random(self.n), progress.pieces)
         if self._extrapolation is not None:
             self._n_recent += 1
-            self._recent = faded(self._recent, self.w, self._n_recent)
-            if k % _EXTRAPOLATE == 0:
+            self._recent = faded(self._recent, self.w, share_of_new(self._n_recent))
+            if k % EXTRAPOLATE == 0:
                 self._extrapolation.step(self.state, self.w, self._scratch[0][1])
 
     def _pass(self, order, uniforms, pieces):

@@ -7,46 +7,71 @@ import math
 import numpy as np
 
 from ...core.parallel import Pieces
-from ...core.weights import Weights
+from ...core.tree import tree_leaves
+from ...core.weights import Weights, inner_product, squared_norm, zero_weights
 from ...data.store import read_tree
 from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
-from ..bcfw.solver import BCFW, PROMISING, BCFWChoices, faded
+from ..bcfw.solver import (
+    AIM,
+    BCFW,
+    EXTRAPOLATE,
+    FOLLOW,
+    PROMISING,
+    BCFWChoices,
+    faded,
+    share_of_new,
+    travel,
+)
 from ..certificate import certify_pair
+from ..engines.messages import Tables
 from ..primal import compile_hinge
 from .blocks import ROUNDING, Blocks, Local
 from .checkpoint import write_dual
+from .shard import leased
 from .soundness import close, like, require, require_dual_point
 
-_MEAN = "mean-node", "mean-pair"
+_MEAN, _PAST = ("mean-node", "mean-pair"), ("past-node", "past-pair")
+
+
+# Factor and step of no extrapolation.
+_NOWHERE = 0.0, 0.0
 
 
 class _OnShard(BCFW):
     """A run on a shard, which takes the place of neither weights nor dual point for long."""
 
-    def __init__(self, shard, lam, choices):
-        super().__init__(
-            shard.problem,
-            shard.shapes,
-            shard.sample_weight,
-            lam,
-            1,
-            choices=choices,
-        )
-        # A round is too short for it, and others' weights move, too.
-        self._extrapolation = None
-        self.state = self.state._replace(past=np.empty((0, self.n_cached)))
+    def __init__(self, shard, choices):
+        super().__init__(shard.problem, shard.shapes, shard.sample_weight, 1.0, 1, choices=choices)
         if not self.relaxed:
             self._points = ()
+        # The driver alone sees how far all have gone.
+        self.extrapolates, self._extrapolation = self._extrapolation is not None, None
+        np.maximum(self.state.shares[: len(self.state.past)], 0.0, out=self.state.past)
 
     @property
     def dual(self):
         """Dual point, as files store it."""
         return self.state, self._points
 
+    def travel(self, shard, ahead, way=None):
+        """Aim at extrapolated shares, and go a part of the way to them unless that is None.
+
+        Adds to the way of the weights; returns what the sum of the task losses gains by all of it.
+        """
+        factor, step = ahead
+        if not self.extrapolates or ahead == _NOWHERE:
+            return 0.0
+        way = zero_weights(shard.shapes) if way is None else way
+        task = self.problem, self.sample_weight, self.lam, self.state
+        ends, change = (0, self.n), self._scratch[0][1]
+        gain = travel(*task, AIM, factor, 0.0, *ends, way, change)
+        if step is not None:
+            travel(*task, FOLLOW, step, 0.0, *ends, way, change)
+        return gain
+
     def ascend(self, w, first, last, seed):
         """Visits `first` to `last` of those of all rounds."""
-        self.w, totals = w, self.state.totals
-        totals[:] = 0.0
+        self.w = w
         while first < last:
             k, at = divmod(first, self.n)
             take = min(last - first, self.n - at)
@@ -57,39 +82,76 @@ class _OnShard(BCFW):
                 order = rng.integers(self.n, size=self.n)
             self._pass(order[at : at + take], np.zeros(take), Pieces())
             first += take
-        return totals
 
 
 class LocalBCFW(Local):
     """Visits of BCFW to the samples of a shard."""
+
+    n_parts = 32
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
 
     def compile(self, shard):
         """Call every kernel on nothing."""
-        method = _OnShard(shard, 1.0, self.choices)
+        method = _OnShard(shard, self.choices)
         method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
+        if method.extrapolates:
+            task = shard.problem, shard.sample_weight, 1.0, method.state
+            travel(*task, AIM, 0.0, 0.0, 0, 0, method.w, method._scratch[0][1])
         compile_hinge(shard.problem, method.w)
 
-    def visit(self, shard, k, w, turn):
+    def _method(self, shard, turn):
+        """The run at the dual point before a turn, from the turn before or from a file."""
+        path, ahead, method = shard.memory.pop("dual", (None, _NOWHERE, None))
+        if method is None or path != turn.before or ahead not in (_NOWHERE, turn.ahead):
+            method, ahead = _OnShard(shard, self.choices), _NOWHERE
+            if turn.before is not None:
+                method.state, method._points = read_tree(turn.before, method.dual)
+        method.lam = turn.lam * turn.n_samples / (turn.sigma * method.n)
+        if ahead != turn.ahead:
+            method.travel(shard, turn.ahead)
+        return method
+
+    def _keep(self, shard, path, ahead, method):
+        """Keep a dual point here: that of a file, extrapolated or not."""
+        shard.memory["dual"] = path, ahead, method
+        shard.memory["n_bytes"] = sum(array.nbytes for array in tree_leaves(method.dual))
+
+    def visit(self, shard, w, turn, part):
         """Some visits; sum of losses, block gaps of the last pass, oracle calls, cached steps."""
-        weight = shard.sample_weight
-        n = weight.size
-        method = _OnShard(shard, turn.lam * turn.n_samples / (turn.sigma * n), self.choices)
-        if turn.before is not None:
-            method.state, method._points = read_tree(turn.before, method.dual)
-        visits = [math.ceil(r * turn.n_passes * n) for r in (turn.number, turn.number + 1)]
-        totals = method.ascend(w, *visits, (turn.seed, k))
-        write_dual(turn.after, method.dual)
-        losses = float(np.einsum("i,i->", method.state.losses, weight))
+        if part == 0:
+            method = self._method(shard, turn)
+            method.state.totals[:] = 0.0
+        else:
+            method = shard.memory.pop("visited")
+        ends = [turn.number + p / turn.n_parts for p in (part, part + 1)]
+        visits = [math.ceil(end * turn.n_passes * method.n) for end in ends]
+        totals, gap = method.state.totals, float(method.state.totals[GAP])
+        method.ascend(w, *visits, (turn.seed, turn.k))
+        totals[GAP] += gap  # every pass begins with none
+        if part + 1 < turn.n_parts:
+            shard.memory["visited"] = method
+            return ()
+        losses = float(np.einsum("i,i->", method.state.losses, shard.sample_weight))
         gap, n_oracle, n_cached = map(float, totals[[GAP, N_ORACLE, N_CACHED]])
-        return losses, gap * n / turn.n_samples, n_oracle, n_cached
+        write_dual(turn.after, method.dual)
+        self._keep(shard, turn.after, _NOWHERE, method)
+        return losses, gap * method.n / turn.n_samples, n_oracle, n_cached
+
+    def aim(self, shard, turn, factor, way):
+        """See where the dual point would go; adds to the way of the weights."""
+        method = self._method(shard, turn)
+        past = method.state.past.copy()
+        gain = method.travel(shard, (factor, None), way)
+        method.state.past[...] = past
+        self._keep(shard, turn.before, turn.ahead, method)
+        return gain
 
     def implied(self, shard, turn):
         """Task losses and weights of a dual point that is one of the shard."""
-        n = shard.sample_weight.size
-        method = _OnShard(shard, turn.lam * turn.n_samples / n, self.choices)
+        method = _OnShard(shard, self.choices)
+        method.lam, n = turn.lam * turn.n_samples / method.n, method.n
         known = method.dual
         state, points = read_tree(turn.before, known)
         follows = require_dual_point(shard, state, points, known)
@@ -101,7 +163,22 @@ class LocalBCFW(Local):
         require(close(state.costs, again.costs), "costs are wrong")
         # These only choose steps, and have the rounding of many differences.
         require(close(state.inner, again.inner, tolerance=1e-6), "inner is wrong")
+        way = zero_weights(shard.shapes)
+        method.state = state
+        method.travel(shard, turn.ahead, way)
+        for table, more in zip(method.w.tables, way.tables, strict=True):
+            table += turn.ahead[1] * more
         return float(np.einsum("i,i->", state.losses, shard.sample_weight)), method.w
+
+
+def extrapolate(local: LocalBCFW, source, turns, factor: float) -> tuple:
+    """The task: :meth:`LocalBCFW.aim` of some shards; the gains of their task losses, and the way."""
+    gains, way = [], None
+    for turn in turns:
+        with leased(source, turn.k) as shard:
+            way = zero_weights(shard.shapes) if way is None else way
+            gains.append(local.aim(shard, turn, factor, way))
+    return gains, Tables(*way.tables)
 
 
 class BCFWBlocks(Blocks):
@@ -113,18 +190,34 @@ class BCFWBlocks(Blocks):
     """
 
     numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
+    numbers = (*numbers, "past_loss")
+    arrays = (*Blocks.arrays, "ahead")
+    n_round = EXTRAPOLATE
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.gap, self.n_cached_steps = np.inf, 0.0
         self.mean, self.n_mean, self.use_mean = None, 0, False
         self.dual, self._objective = 0.0, np.inf
+        # The weights of some passes ago, and their mean task loss. Of each shard how far its dual
+        # point is to be extrapolated: factor and step of what its next turn begins with.
+        self.past, self.past_loss = None, 0.0
+        self.ahead = np.zeros((self.source.n_shards, 2))
+        if self.local.choices.pairwise:
+            self.past = self.w
 
     def _arrays(self):
-        mean = {} if self.mean is None else dict(zip(_MEAN, self.mean.tables, strict=True))
-        return super()._arrays() | mean
+        known = zip((_MEAN, _PAST), (self.mean, self.past), strict=True)
+        more = [zip(names, w.tables, strict=True) for names, w in known if w is not None]
+        return super()._arrays() | {name: table for pairs in more for name, table in pairs}
+
+    def _turn(self, k, sigma=1.0):
+        ahead, fades = tuple(self.ahead[k].tolist()), self._fades(self.n_mean)
+        return super()._turn(k, sigma)._replace(ahead=ahead, fades=fades)
 
     def _take(self, numbers, arrays):
+        factor, step = like(arrays["ahead"], self.ahead, "ahead").T
+        require(((factor >= 0) & (step >= 0) & (step <= 1)).all(), "ahead is no way of a shard")
         super()._take(numbers, arrays)
         # Rounding may differ on another machine, the bound may not.
         dual = self.dual_of(self.loss, self.w)[0]
@@ -134,6 +227,9 @@ class BCFWBlocks(Blocks):
             tables = zip(_MEAN, self.w.tables, strict=True)
             self.mean = Weights(*(like(arrays[name], known, name) for name, known in tables))
         require(self.n_mean or not self.use_mean, "use_mean is not what the training has")
+        if self.past is not None:
+            tables = zip(_PAST, self.w.tables, strict=True)
+            self.past = Weights(*(like(arrays[name], known, name) for name, known in tables))
 
     def note(self, members, measured, is_kept):
         """Count the work, and the block gaps."""
@@ -147,6 +243,36 @@ class BCFWBlocks(Blocks):
         """A pass, and the sum of the block gaps that it sees."""
         self.gap = 0.0
         super().epoch(k, rng, progress)
+        # Not where a callback has ended the pass: the shards of before have not moved yet.
+        is_time = k % max(1, round(EXTRAPOLATE / self.n_passes)) == 0 and not self.ahead.any()
+        if self.past is not None and is_time:
+            self._extrapolate()
+
+    def _extrapolate(self):
+        """Go as far again as the last passes went, where that is better; as in memory."""
+        way = Weights(self.w.node - self.past.node, self.w.pair - self.past.pair)
+        ahead = self.loss - self.past_loss - self.lam * inner_product(self.w.tables, way.tables)
+        factor = ahead / max(self.lam * squared_norm(way), 1e-300)
+        step = 0.0
+        if 0.0 < factor < np.inf:
+            gains, way = np.zeros(self.source.n_shards), zero_weights(self.shapes)
+            for shards, result in self._over_groups(extrapolate, self.groups, factor):
+                gains[shards], tables = result
+                way.node[...] += tables.node
+                way.pair[...] += tables.pair
+                self.n_bytes += float(tables.nbytes)
+            ahead = gains.sum() / self.n - self.lam * inner_product(self.w.tables, way.tables)
+            step = min(max(ahead / max(self.lam * squared_norm(way), 1e-300), 0.0), 1.0)
+            self.w = Weights(self.w.node + step * way.node, self.w.pair + step * way.pair)
+            self.losses = self.losses + step * gains
+        # With a step of 0 the shares of now become the past ones.
+        self.ahead[:] = factor if 0.0 < factor < np.inf else 1.0, step
+        self.past, self.past_loss = self.w, self.loss
+        self.dual, _ = self.dual_of(self.loss, self.w)
+
+    def _replace(self, members):
+        super()._replace(members)
+        self.ahead[members] = 0.0
 
     def is_good(self, new, loss, common, sigma):
         """Return whether the dual objective has not decreased."""
@@ -154,21 +280,35 @@ class BCFWBlocks(Blocks):
         before, _ = self.dual_of(self.loss, self.w)
         return dual >= before - ROUNDING * terms
 
-    def accepted(self, share):
+    def accepted(self, share, mean):
         """The dual, and the mean of the last weights, where steps are pairwise ones.
 
-        As in memory it fades by the pass; but more of them, since weights lean to the last shards.
+        As in memory it fades by the pass. Where no worker sees whole passes it is that of the ends
+        of rounds: of more of them, since weights lean to the last shards.
         """
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:
             return
         self.n_mean += 1
-        self.mean = faded(self.mean, self.w, self.n_mean, share)
+        if mean is None:
+            self.mean = faded(self.mean, self.w, share_of_new(self.n_mean, share))
+            return
+        left = math.prod(1.0 - new for new in self._fades(self.n_mean - 1))
+        before = zero_weights(self.shapes) if self.mean is None else self.mean
+        self.mean = Weights(left * before.node + mean.node, left * before.pair + mean.pair)
+
+    def _fades(self, n):
+        """Weights in the mean of the passes of the n-th round."""
+        if len(self.groups) > 1 or self.n_passes < 1 or not self.local.choices.pairwise:
+            return ()
+        n_passes = round(self.n_passes)
+        return tuple(share_of_new(n * n_passes + j + 1) for j in range(n_passes))
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""
         # Gaps of shards that others have moved away from promise too much, and too often.
-        promising = k % 2 == 0 and self.gap <= PROMISING * tol * self._objective
+        is_sure = self.n_lanes == 1 or k % 2 == 0
+        promising = is_sure and self.gap <= PROMISING * tol * self._objective
         return promising or self._is_time(k)
 
     def certify(self):

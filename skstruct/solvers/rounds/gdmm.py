@@ -20,7 +20,6 @@ from ..gdmm.solver import Certifying
 from ..primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import write_dual
-from .engine import scatter_add
 from .soundness import require, require_active_sets
 
 
@@ -50,12 +49,12 @@ class LocalGDMM(Local):
         run.consistent_point()
         compile_hinge(self.decoding(shard.problem, w), w)
 
-    def visit(self, shard, k, w, turn):
+    def visit(self, shard, w, turn, part):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
         method = self._run(shard, turn.lam * turn.n_samples, turn.sigma)
         sets = None if turn.before is None else read_tree(turn.before, method.sets)
         method.resume(w, sets)
-        rng = np.random.default_rng([turn.seed, k, turn.number])
+        rng = np.random.default_rng([turn.seed, turn.k, turn.number])
         totals = method.state.totals
         for _ in range(int(turn.n_passes)):
             totals[:] = 0.0
@@ -76,14 +75,16 @@ class LocalGDMM(Local):
         require_active_sets(method, sets)
         return 0.0, method.implied_weights(sets)
 
-    def point(self, shard, k, turn):
+    def point(self, shard, turn):
         """A consistent dual point near the present one."""
         method = self._run(shard, turn.lam * turn.n_samples)
         own = read_tree(turn.before, method.sets)
         method.resume(zero_weights(shard.shapes), own)
         losses, w = method.consistent_point()
         total = float(np.einsum("i,i->", losses, shard.sample_weight))
-        return total, w.node if method.constrained else None, w.pair.reshape(shard.shapes[1])
+        # Without constraints the node weights are those that it has already.
+        node = w.node if method.constrained else w.node[:0]
+        return total, Weights(node, w.pair.reshape(shard.shapes[1]))
 
 
 class GDMMBlocks(Certifying, Blocks):
@@ -132,25 +133,15 @@ class GDMMBlocks(Certifying, Blocks):
 
     def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""
-        total, kept = zero_weights(self.shapes), [0.0, False]
-        source = self.source
-
-        def take(k, loss=0.0, node=None, pair=None):
-            kept[0] += loss
-            kept[1] = kept[1] or node is not None
-            if pair is None:
-                return
-            if node is None:
-                total.pair[...] += pair
-            else:
-                scatter_add(total, source.columns(k), source.n_features, node, pair)
-
-        # Certificates are not counted, as in memory.
-        before = self.n_oracle
-        objective, magnitude = self.value(self.w, take)
+        before = self.n_oracle  # certificates are not counted, as in memory
+        objective, magnitude, points = self.value(self.w, has_point=True)
         self.n_oracle = before
-        w = Weights(total.node if kept[1] else self.w.node, total.pair)
-        bound, _ = self.dual_of(kept[0] / self.n, w)
+        loss, w = points[0]
+        for more, point in points[1:]:
+            loss += more
+            w = Weights(w.node + point.node, w.pair + point.pair)
+        w = w if w.node.size else Weights(self.w.node, w.pair)
+        bound, _ = self.dual_of(loss / self.n, w)
         self.certificate = self.certified(objective, bound, magnitude)
 
     def set_sizes(self):

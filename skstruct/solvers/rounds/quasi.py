@@ -11,10 +11,11 @@ from joblib import cpu_count
 from ...core.parallel import Pieces
 from ...core.weights import view_flat, zero_weights
 from ..batch import BatchGradient
+from ..engines.messages import Tables, gather, scatter_add
 from ..quasi_newton.kernels import N_MEASURED, measure
 from ..quasi_newton.orthant import OrthantWise
 from ..quasi_newton.solver import QuasiNewton
-from .engine import as_weights, gather, leased, scatter_add
+from .shard import leased
 from .soundness import TOLERANCE, close, like, numbers_like, require, require_below
 
 # State of a run, in addition to its vectors and pairs.
@@ -26,15 +27,15 @@ def _sum_of(array):
     return zlib.crc32(np.ascontiguousarray(array))
 
 
-def shard_gradient(source, k: int, node, pair):
+def shard_gradient(source, k: int, tables: Tables):
     """The task: sum of the losses of a shard, of their magnitudes, and the gradient."""
     with leased(source, k) as shard:
-        w, gradient = as_weights(node, pair), zero_weights(shard.shapes)
+        w, gradient = tables.weights(), zero_weights(shard.shapes)
         out = np.zeros((2, shard.sample_weight.size))
         task = shard.loss, shard.problem, shard.sample_weight
         BatchGradient(*task, n_jobs=1).add(w, gradient, out, Pieces())
         loss, magnitude = np.einsum("ki,i->k", out, shard.sample_weight)
-    return gradient.node, gradient.pair, float(loss), float(magnitude)
+    return Tables(*gradient.tables), float(loss), float(magnitude)
 
 
 def warm_up(source, k: int) -> None:
@@ -58,21 +59,21 @@ class Mapped:
 
     def _compile_gradient(self):
         n = min(self.engine.n_workers, self.source.n_shards)
-        for _ in self.engine.map(warm_up, n, lambda k: (self.source, k)):
+        for _ in self.engine.map(warm_up, range(n), lambda k: (self.source, k)):
             pass
 
     def _add_gradient(self, w, gradient, pieces):
         source, n_features = self.source, self.source.n_features
 
         def arguments(k):
-            return source, k, *gather(w, source.columns(k), n_features)
+            return source, k, gather(w, source.columns(k), n_features)
 
-        sums = np.zeros(2)
-        with closing(self.engine.map(shard_gradient, source.n_shards, arguments)) as results:
+        sums, shards = np.zeros(2), range(source.n_shards)
+        with closing(self.engine.map(shard_gradient, shards, arguments)) as results:
             for first, last in pieces.ranges(0, source.n_shards):
                 for k in range(first, last):
-                    node, pair, *means = next(results)
-                    scatter_add(gradient, source.columns(k), n_features, node, pair)
+                    tables, *means = next(results)
+                    scatter_add(gradient, source.columns(k), n_features, tables)
                     sums += means
         return None if pieces.stopped else sums / self.n
 

@@ -80,7 +80,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     compared with these anyway.
 
     `mass` says what the marginals of each sample add up to, `ends` is that of
-    :class:`skstruct.solvers.rounds.engine.ShardProblem`.
+    :class:`skstruct.solvers.rounds.shard.ShardProblem`.
     """
     worst = float(-points.min(initial=0.0))
     cost, n_nodes = getattr(problem, "cost", None), np.diff(problem.label_ptr)

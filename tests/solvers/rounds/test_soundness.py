@@ -7,7 +7,7 @@ import pytest
 
 from skstruct.core import kernel, oracles
 from skstruct.solvers.bcfw.solver import _new_state
-from skstruct.solvers.rounds.engine import ShardProblem
+from skstruct.solvers.rounds.shard import ShardProblem
 from skstruct.solvers.rounds.soundness import require_dual_point
 
 

@@ -1,0 +1,428 @@
+"""One engine over all kinds of workers: results in order, and what is lost is given again.
+
+Another solver uses it so: its task is a function of a module (workers import it), whose result
+depends on its arguments and on files alone; ``engine.map(task, n_tasks, arguments)`` then gives the
+same bits whichever worker runs it, and however often.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
+
+from .messages import Tables
+
+# A task is lost so often before its fit ends.
+MAX_WORKER_FAILURES = 3
+# Seconds that a cluster without workers is waited for.
+PATIENCE = 60.0
+# A worker that has had a task for so many seconds, and so many times as long as any such task took,
+# is overdue: somebody who is idle gets the task, too.
+_OVERDUE, _TIMES = 1.0, 2.0
+# Seconds that a task takes before one has ended: kernels compile.
+_UNKNOWN = 15.0
+# Seconds between two looks at what is overdue, and at who is there.
+_LOOK = 0.25
+# Results that are kept until those before them have come: so many for each worker.
+_AHEAD = 4
+
+
+class EngineGone(RuntimeError):
+    """No worker can be had any more, or each that takes a task is lost."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker, or what it had, is gone."""
+
+
+class Workers(ABC):
+    """A kind of workers: what an engine needs to know of it."""
+
+    #: True if all of them are on this machine.
+    is_local = True
+    #: True if one may be slow or frozen while others are idle.
+    may_lag = True
+    #: Messages that one is given at once, so that it need not wait for the next one, and bytes of
+    #: weights up to which a message has several tasks.
+    depth, n_bytes = 1, 0
+
+    @abstractmethod
+    def slots(self) -> Sequence:
+        """Names of the workers that are there now."""
+
+    @abstractmethod
+    def submit(self, slot: Any, function: Callable, arguments: tuple) -> Future:
+        """Let a worker call a function; a future that fails is of a worker that was lost."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Take back all tasks, and let go of the workers."""
+
+
+class Threads(Workers):
+    """Threads of this process, which share its memory; kernels release the GIL."""
+
+    may_lag = False
+
+    def __init__(self, n: int) -> None:
+        self._n, self._pool = n, ThreadPoolExecutor(n, "skstruct-engine")
+
+    def slots(self):
+        """Numbers of the threads."""
+        return range(self._n)
+
+    def submit(self, slot, function, arguments):
+        """Whichever thread is free calls it."""
+        return self._pool.submit(function, *arguments)
+
+    def close(self):
+        """Wait for the tasks that run."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Failure:
+    """An exception of a task, to be told from those of an engine."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        text = "".join(traceback.format_exception(self.error))
+        try:
+            error = pickle.loads(pickle.dumps(self.error))
+        except Exception:  # not every class of exceptions can be pickled
+            error = RuntimeError(f"{type(self.error).__name__}: {self.error}")
+        error.add_note(f"in a worker:\n{text}")
+        return Failure, (error,)
+
+
+def _attempt(function, *arguments):
+    """The task of tasks: a result, or the exception as a result."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return Failure(error)
+
+
+def _attempt_all(function, calls):
+    """Several tasks, as one; the first exception ends them."""
+    results = []
+    for arguments in calls:
+        results.append(_attempt(function, *arguments))
+        if isinstance(results[-1], Failure):
+            return results[-1]
+    return results
+
+
+def _active_client():
+    """The Dask client of this process, if there is one, and this is not a worker's task."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    with contextlib.suppress(ValueError, AttributeError):
+        distributed.get_worker()
+        return None
+    with contextlib.suppress(ValueError, AttributeError):
+        return distributed.default_client()
+    return None
+
+
+def _has_ray():
+    """Return whether Ray was initialised here, and this is not one of its tasks."""
+    ray = sys.modules.get("ray")
+    if ray is None or not getattr(ray, "is_initialized", bool)():
+        return False
+    return ray.get_runtime_context().get_task_id() is None
+
+
+def choose_workers(n_jobs: int | None) -> Workers | None:
+    """The workers that the user has, or None for this thread alone.
+
+    A backend of :class:`joblib.parallel_config` decides, by name; without one `n_jobs`, and where
+    nothing is said of that a Dask client or Ray, if they are active here.
+    """
+    backend, _ = get_active_backend(prefer="threads")
+    other, _ = get_active_backend(prefer="processes")
+    names = {kind.__name__ for kind in type(backend).__mro__}
+    is_named, n = type(backend) is type(other), max(effective_n_jobs(n_jobs), 1)
+    if n_jobs == 1:
+        return None
+    is_open = not is_named and n == 1
+    client = _active_client() if is_open else getattr(backend, "client", None)
+    if "DaskDistributedBackend" in names or (is_open and client is not None):
+        from .on_dask import DaskWorkers
+
+        return DaskWorkers(client)
+    if "RayBackend" in names or (is_open and _has_ray()):
+        from .on_ray import RayWorkers
+
+        return RayWorkers()
+    if n == 1:
+        return None
+    if not is_named or "ThreadingBackend" in names:
+        return Threads(n)
+    if names & {"LokyBackend", "MultiprocessingBackend"}:
+        from .processes import Processes
+
+        return Processes(n)
+    raise ValueError(
+        "shards are computed on by threads, processes, Dask and Ray: none of these is "
+        f"{type(backend).__name__}, the active backend of joblib"
+    )
+
+
+class Engine:
+    """Runs tasks on the workers that the user has; leave it by ``with``, or :meth:`close` it."""
+
+    def __init__(self, n_jobs: int | None = None, workers: Workers | None = None) -> None:
+        self._workers = choose_workers(n_jobs) if workers is None else workers
+        #: Tasks that were lost with their workers, or were given to a second one.
+        self.n_losses = self.n_repeats = 0
+        # The worker that had a key last; futures and workers of tasks that somebody else has done.
+        self._homes: dict = {}
+        self._late: dict = {}
+        # Longest time of a task of each function.
+        self._longest: dict = {}
+        self._slots, self._looked = (), -float("inf")
+
+    def __enter__(self):
+        return self
+
+    def close(self, *error) -> None:
+        """Let go of the workers."""
+        if self._workers is not None:
+            self._workers.close()
+
+    __exit__ = close
+
+    @property
+    def n_workers(self) -> int:
+        """Number of tasks that run at once."""
+        return 1 if self._workers is None else max(len(self._present()), 1)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if tasks run in the thread that asks for them."""
+        return self._workers is None
+
+    @property
+    def is_local(self) -> bool:
+        """True if all workers are on this machine."""
+        return self._workers is None or self._workers.is_local
+
+    def _present(self, *, look=False):
+        """The workers that are there, as of not long ago."""
+        now = time.monotonic()
+        if look or now - self._looked > 2 * _LOOK:
+            self._slots, self._looked = list(self._workers.slots()), now
+        return self._slots
+
+    def map(self, function: Callable, keys: Sequence, arguments: Callable) -> Iterator:
+        """Yield ``function(*arguments(key))`` of each key, computed somewhere, in their order.
+
+        Tasks of a key go to the worker that had it before, if that is there.
+        """
+        if self._workers is None:
+            for key in keys:
+                yield function(*arguments(key))
+            return
+        run = _Map(self, function, list(keys), arguments)
+        try:
+            yield from run.results()
+        finally:
+            run.abandon()
+
+
+class _Map:
+    """The tasks of one call of :meth:`Engine.map`, each of one key or of several in a row."""
+
+    def __init__(self, engine, function, keys, arguments):
+        self.engine, self.workers = engine, engine._workers
+        self.function, self.arguments = function, arguments
+        size = self._size(keys)
+        self.keys = [keys[first : first + size] for first in range(0, len(keys), size)]
+        self.waiting, self.done = list(range(len(self.keys))), {}
+        self.next, self.events = 0, SimpleQueue()
+        # Futures that run: task, worker, beginning.
+        self.running: dict = {}
+        self.losses, self.failed = Counter(), {}
+        # Workers with an overdue task, and since when there has been none at all.
+        self.stuck, self.lonely = set(), None
+
+    def _size(self, keys):
+        """Number of keys of a task."""
+        n_slots = max(len(self.engine._present()), 1)
+        if not self.workers.n_bytes or len(keys) <= n_slots:
+            return 1
+        tables = [value for value in self.arguments(keys[0]) if isinstance(value, Tables)]
+        n_bytes = sum(value.nbytes for value in tables)
+        return max(min(self.workers.n_bytes // max(n_bytes, 1), -(-len(keys) // n_slots)), 1)
+
+    def results(self):
+        """Results in order, as they come."""
+        while self.next < len(self.keys):
+            self._give()
+            if self.next not in self.done:
+                self._wait()
+            while self.next in self.done:
+                yield from self.done.pop(self.next)
+                self.next += 1
+
+    def _room(self):
+        """Tasks that each worker can take; those that are overdue elsewhere take none."""
+        held = Counter(slot for _, slot, _ in self.running.values())
+        slots = self.engine._present()
+        late = {slot for future, slot in self.engine._late.items() if not future.done()}
+        slots = [slot for slot in slots if slot not in late] or list(slots)
+        return {slot: self.workers.depth - held[slot] for slot in slots}
+
+    def _give(self):
+        """Give waiting tasks to workers with room."""
+        limit = self.next + _AHEAD * self.workers.depth * max(len(self.engine._slots), 1)
+        room = self._room()
+        for depth in range(self.workers.depth, 0, -1):
+            for slot in [slot for slot, left in room.items() if left >= depth]:
+                ready = [task for task in self.waiting if task < limit]
+                task = self._pick(slot, ready, room)
+                if task is not None:
+                    self.waiting.remove(task)
+                    self._submit(task, slot)
+                    room[slot] -= 1
+
+    def _pick(self, slot, ready, room):
+        """The task for a worker: one that it had, a new one, or one that another has too many of."""
+        homes = [self._home(task) for task in ready]
+        others = Counter(home for home in homes if home in room and home != slot)
+        spare = None
+        for task, home in zip(ready, homes, strict=True):
+            if slot in self.failed.get(task, ()) and len(room) > 1:
+                continue
+            if home == slot:
+                return task
+            # With the last task of another's it would hardly be faster.
+            if spare is None and others[home] != 1:
+                spare = task
+        return spare
+
+    def _home(self, task):
+        """The worker that should have a task, if it can do it."""
+        home = self.engine._homes.get(self.keys[task][0])
+        return None if home in self.stuck or home in self.failed.get(task, ()) else home
+
+    def _submit(self, task, slot):
+        keys = self.keys[task]
+        self.engine._homes |= dict.fromkeys(keys, slot)
+        calls = [self.arguments(key) for key in keys]
+        function, rest = (_attempt_all, [calls]) if len(keys) > 1 else (_attempt, calls[0])
+        try:
+            future = self.workers.submit(slot, function, (self.function, *rest))
+        except WorkerLost as error:
+            future = Future()
+            future.set_exception(error)
+        self.running[future] = task, slot, time.monotonic()
+        future.add_done_callback(self.events.put)
+
+    def _wait(self):
+        """Wait for a result, a loss, or the time to look at what is overdue."""
+        try:
+            future = self.events.get(timeout=_LOOK)
+        except Empty:
+            self._look()
+            return
+        self._take(future)
+        while not self.events.empty():
+            self._take(self.events.get())
+
+    def _take(self, future):
+        task, slot, began = self.running.pop(future, (None, None, 0.0))
+        if task is None or task in self.done or task < self.next:
+            return  # somebody else was faster
+        if future.cancelled() or future.exception() is not None:
+            self._lose(task, None if future.cancelled() else future.exception())
+            return
+        result = future.result()
+        if isinstance(result, Failure):
+            self._fail(task, slot, result.error)
+            return
+        longest = self.engine._longest
+        longest[self.function] = max(longest.get(self.function, 0.0), time.monotonic() - began)
+        self.done[task] = result if len(self.keys[task]) > 1 else [result]
+        for other, (same, other_slot, _) in list(self.running.items()):
+            if same == task:
+                del self.running[other]
+                self.engine._late[other] = other_slot
+
+    def _lose(self, task, error):
+        """A task whose worker was lost waits again."""
+        self.engine.n_losses += 1
+        self.losses[task] += 1
+        self.engine._present(look=True)
+        if self.losses[task] > MAX_WORKER_FAILURES:
+            raise EngineGone(
+                f"workers died {self.losses[task]} times while task {self.keys[task][0]} was waited "
+                f"for (killed, or out of memory?): {error}"
+            ) from error
+        self._again(task)
+
+    def _again(self, task):
+        if task not in self.waiting and all(task != one for one, _, _ in self.running.values()):
+            self.waiting.insert(0, task)
+
+    def _fail(self, task, slot, error):
+        """An exception of a task; that of a full disk or memory is one of its place."""
+        places = self.failed.setdefault(task, set())
+        places.add(slot)
+        elsewhere = [s for s in self.engine._present() if s not in places]
+        is_local = isinstance(error, (OSError, MemoryError))
+        if not is_local or not elsewhere or len(places) > MAX_WORKER_FAILURES:
+            raise error
+        self._again(task)
+
+    def _look(self):
+        """Give tasks that are overdue to who is idle; end where nobody is left."""
+        slots, now = self.engine._present(look=True), time.monotonic()
+        if slots:
+            self.lonely = None
+        elif self.lonely is None:
+            self.lonely = now
+        elif now - self.lonely > PATIENCE:
+            raise EngineGone(f"no worker has been there for {PATIENCE:.0f} seconds")
+        for future, (task, slot, _) in list(self.running.items()):
+            if slot not in slots:
+                del self.running[future]
+                future.cancel()
+                self._lose(task, WorkerLost(f"{slot} is gone"))
+        if not self.workers.may_lag:
+            return
+        known = self.engine._longest.get(self.function, _UNKNOWN)
+        bound = now - max(_OVERDUE, _TIMES * known)
+        overdue = [(task, slot) for task, slot, began in self.running.values() if began < bound]
+        self.stuck = {slot for _, slot in overdue}
+        times = Counter(task for task, _, _ in self.running.values())
+        idle = [s for s, left in self._room().items() if left == self.workers.depth]
+        for task, slot in overdue:
+            others = [s for s in idle if s != slot]
+            if others and times[task] == 1:
+                idle.remove(others[0])
+                self.engine.n_repeats += 1
+                self._submit(task, others[0])
+
+    def abandon(self):
+        """Forget what runs still; its workers are busy until it ends."""
+        for future, (_, slot, _) in self.running.items():
+            if not future.cancel():
+                self.engine._late[future] = slot
+        late = self.engine._late
+        self.engine._late = {f: slot for f, slot in late.items() if not f.done()}

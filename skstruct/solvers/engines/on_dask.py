@@ -1,0 +1,65 @@
+"""Workers of a Dask cluster: tasks are futures of a client."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .engine import EngineGone, WorkerLost, Workers
+from .messages import Tables
+
+# Bytes of an argument that goes to its worker itself, instead of with the task by the scheduler.
+_LARGE = 1 << 20
+
+
+class DaskWorkers(Workers):
+    """The workers that a client sees; a task stays with the worker that it was given to."""
+
+    is_local = False
+    depth, n_bytes = 2, 1 << 22
+
+    def __init__(self, client) -> None:
+        if client.asynchronous:
+            raise ValueError("a Dask client must not be asynchronous to be used by fit or predict")
+        self._client, self._running = client, set()
+
+    def slots(self):
+        """A slot for each thread of each worker."""
+        if self._client.status == "closed":
+            raise EngineGone("the Dask client is closed")
+        try:
+            threads = self._client.nthreads()
+        except Exception as error:  # of whatever kind: nobody is there for now
+            del error
+            return []
+        return [(address, k) for address, n in sorted(threads.items()) for k in range(n)]
+
+    def submit(self, slot, function, arguments):
+        """Send large arguments to a worker, then the task."""
+        loop = self._client.loop.asyncio_loop
+        future = asyncio.run_coroutine_threadsafe(self._call(slot[0], function, arguments), loop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    async def _call(self, address, function, arguments):
+        client, arguments = self._client, list(arguments)
+        for place, value in enumerate(arguments):
+            if isinstance(value, Tables) and value.nbytes > _LARGE:
+                arguments[place], *_ = await client.scatter(
+                    [value], workers=[address], hash=False, asynchronous=True
+                )
+        future = client.submit(function, *arguments, workers=[address], pure=False)
+        try:
+            ended, loop = asyncio.Event(), asyncio.get_running_loop()
+            future.add_done_callback(lambda done: loop.call_soon_threadsafe(ended.set))
+            await ended.wait()
+            if future.status != "finished":
+                raise WorkerLost(f"a task on {address} is {future.status}")
+            return await future
+        finally:
+            future.release()
+
+    def close(self):
+        """Cancel what runs."""
+        for future in list(self._running):
+            future.cancel()

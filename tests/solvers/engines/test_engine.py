@@ -1,0 +1,241 @@
+"""Engines: results in order, whatever workers do; and messages that leave zeros behind."""
+
+import pickle
+import threading
+import time
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from joblib import parallel_config, register_parallel_backend
+from joblib._parallel_backends import SequentialBackend
+
+from skstruct.core.weights import Weights
+from skstruct.solvers.engines import engine as engines
+from skstruct.solvers.engines.engine import (
+    Engine,
+    EngineGone,
+    Threads,
+    WorkerLost,
+    Workers,
+    choose_workers,
+)
+from skstruct.solvers.engines.messages import Tables, gather, scatter_add
+
+
+class Fakes(Workers):
+    """Threads that are killed, frozen or full, as a script says: (slot, number of its call)."""
+
+    def __init__(self, names, script=(), depth=1, n_bytes=0):
+        self.names, self.script, self.depth, self.n_bytes = (
+            list(names),
+            dict(script),
+            depth,
+            n_bytes,
+        )
+        self.calls, self.had, self.frozen = {}, [], []
+        self.queues = {}
+
+    def slots(self):
+        return list(self.names)
+
+    def submit(self, slot, function, arguments):
+        number = self.calls[slot] = self.calls.get(slot, 0) + 1
+        future, what = Future(), self.script.get((slot, number))
+        self.had.append((slot, arguments[1:]))
+        if what == "killed":
+            future.set_exception(WorkerLost("killed"))
+        elif what == "gone":  # nobody says so, but that it is not there any more
+            self.names.remove(slot)
+        elif what == "frozen":
+            self.frozen.append((future, function, arguments))
+        else:
+            if slot not in self.queues:
+                self.queues[slot] = SimpleQueue()
+                threading.Thread(target=self._work, args=(slot,), daemon=True).start()
+            self.queues[slot].put((future, function, arguments))
+        return future
+
+    def _work(self, slot):
+        while True:
+            future, function, arguments = self.queues[slot].get()
+            future.set_result(function(*arguments))
+
+    def close(self):
+        pass
+
+
+def square(k):
+    return k * k
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    for name, value in {"_LOOK": 0.01, "_OVERDUE": 0.05, "_UNKNOWN": 0.05}.items():
+        monkeypatch.setattr(engines, name, value)
+
+
+def run(workers, n=9, function=square):
+    with Engine(workers=workers) as engine:
+        return list(engine.map(function, range(n), lambda k: (k,))), engine
+
+
+SQUARES = [k * k for k in range(9)]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("what", ["killed", "gone", "frozen"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_what_is_lost_is_given_again(depth, what, number):
+    workers = Fakes("ab", {("a", number): what}, depth)
+    found, engine = run(workers)
+    assert found == SQUARES
+    assert (engine.n_losses, engine.n_repeats) == ((0, 1) if what == "frozen" else (1, 0))
+
+
+def test_a_frozen_worker_gets_nothing_until_it_has_answered():
+    workers = Fakes("ab", {("a", 1): "frozen"})
+    with Engine(workers=workers) as engine:
+        for _ in range(3):
+            assert list(engine.map(square, range(9), lambda k: (k,))) == SQUARES
+        assert workers.calls["a"] == 1
+        future, function, arguments = workers.frozen.pop()
+        future.set_result(function(*arguments))
+        assert list(engine.map(square, range(9), lambda k: (k,))) == SQUARES
+    assert workers.calls["a"] > 1
+
+
+def test_tasks_of_a_key_stay_with_their_worker():
+    workers = Fakes("abc")
+    with Engine(workers=workers) as engine:
+        for _ in range(5):
+            list(engine.map(square, [3, 1, 2], lambda k: (k,)))
+    homes = {(arguments, slot) for slot, arguments in workers.had}
+    assert len(homes) == 3
+
+
+def test_short_messages_are_sent_together():
+    workers = Fakes("ab", {("a", 1): "killed"}, 2, n_bytes=100)
+    tables = Tables(np.zeros((3, 1)), np.zeros((1, 1)))  # 32 bytes: three in a message
+
+    def total(k, w):
+        return float(k)
+
+    with Engine(workers=workers) as engine:
+        found = list(engine.map(total, range(8), lambda k: (k, tables)))
+    assert found == [float(k) for k in range(8)]
+    assert sum(workers.calls.values()) == 3 + engine.n_losses
+
+
+def test_an_error_of_a_task_is_raised_and_of_a_place_tried_elsewhere():
+    with pytest.raises(ZeroDivisionError):
+        run(Fakes("ab"), function=lambda k: 1 // (k - 3))
+    workers, tried = Fakes("ab"), []
+
+    def full(k):
+        if k == 4 and not tried:
+            tried.append(k)
+            raise OSError(28, "No space left on device")
+        return k * k
+
+    assert run(workers, function=full)[0] == SQUARES
+
+    def always(k):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        run(Fakes("ab"), function=always)
+
+
+def test_an_engine_gives_up(monkeypatch):
+    everywhere = {("a", n): "killed" for n in range(1, 99)}
+    with pytest.raises(EngineGone, match=r"died 4 times while task 0 was waited for"):
+        run(Fakes("a", everywhere))
+    monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    with pytest.raises(EngineGone, match=r"no worker has been there for 0 seconds"):
+        run(Fakes("a", {("a", 2): "gone"}))
+
+
+def test_a_cluster_without_workers_is_waited_for():
+    workers = Fakes("a", {("a", 2): "gone"})
+    threading.Timer(0.3, workers.names.append, "b").start()
+    assert run(workers)[0] == SQUARES
+
+
+def test_who_leaves_early_leaves_nothing_running():
+    with Engine(2) as engine:
+        results = engine.map(square, range(100), lambda k: (k,))
+        assert next(results) == 0
+        results.close()
+        assert list(engine.map(square, range(3), lambda k: (k,))) == [0, 1, 4]
+
+
+def test_results_wait_for_those_before_them_but_not_without_bound():
+    asked = []
+
+    def slow(k):
+        time.sleep(0.2 if k == 0 else 0.0)
+        return k
+
+    with Engine(2) as engine:
+        results = engine.map(slow, range(50), lambda k: asked.append(k) or (k,))
+        assert next(results) == 0
+        assert max(asked) < 16
+        assert list(results) == list(range(1, 50))
+
+
+def test_the_workers_are_those_that_the_user_names():
+    assert choose_workers(None) is None
+    assert choose_workers(1) is None
+    assert isinstance(choose_workers(2), Threads)
+    with parallel_config("threading", n_jobs=3):
+        assert list(choose_workers(None).slots()) == [0, 1, 2]
+    with parallel_config("loky", n_jobs=2):
+        workers = choose_workers(None)
+        assert type(workers).__name__ == "Processes"
+        workers.close()
+
+    class Elsewhere(SequentialBackend):
+        def effective_n_jobs(self, n_jobs):
+            return 4
+
+    register_parallel_backend("elsewhere", Elsewhere)
+    with parallel_config("elsewhere"), pytest.raises(ValueError, match=r"Elsewhere, the active"):
+        choose_workers(None)
+
+
+def test_what_comes_back_goes_where_it_came_from():
+    rng = np.random.default_rng(0)
+    w = Weights(rng.normal(size=(9, 2)), rng.normal(size=(1, 4)))
+    total = Weights(np.zeros((9, 2)), np.zeros((1, 4)))
+    columns = np.array([1, 2, 6])
+    own = gather(w, columns, 7)
+    assert np.array_equal(own.node, w.node[[1, 2, 6, 7, 8]])
+    scatter_add(total, columns, 7, own)
+    scatter_add(total, None, 7, w)
+    expected = w.node.copy()
+    expected[[1, 2, 6, 7, 8]] *= 2.0
+    assert np.array_equal(total.node, expected)
+    assert np.array_equal(total.pair, 2.0 * w.pair)
+
+
+_SPECIAL = st.sampled_from([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 5e-324])
+
+
+@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, min_side=0), elements=_SPECIAL))
+def test_a_message_has_every_bit(node):
+    sent = Tables(node, np.zeros((1, 3)))
+    found = pickle.loads(pickle.dumps(sent))
+    assert found.node.shape == node.shape
+    assert found.node.tobytes() == node.tobytes()
+    assert found.pair.tobytes() == sent.pair.tobytes()
+
+
+def test_a_message_leaves_zeros_behind():
+    node = np.zeros((1000, 10))
+    node[::10, 3] = 1.0
+    assert len(pickle.dumps(Tables(node, node))) < 2 * (node.size // 8 + 8 * 100 + 500)

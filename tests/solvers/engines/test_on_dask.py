@@ -1,0 +1,96 @@
+"""Fits and predictions on a Dask cluster whose workers are killed."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from skstruct import BCFWSSVM, SAGCRF
+from skstruct.datasets import pack_shards
+from skstruct.solvers.engines.engine import choose_workers
+from skstruct.testing import random_sequences
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of Unix"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    # Only on the loopback interface, and without a dashboard.
+    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
+    with (
+        distributed.LocalCluster(dashboard_address=None, silence_logs=50, **options) as cluster,
+        distributed.Client(cluster, timeout="60s") as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
+    return pack_shards(X, y, tmp_path_factory.mktemp("shards") / "five", shard_size=5)
+
+
+def _mortal(kind, flag, deaths, losses):
+    driver = os.getpid()
+
+    class Mortal:  # inside: workers need not import this module
+        def __init__(self, source):
+            self.source = source
+
+        def __getattr__(self, name):
+            if name.startswith("__") or name == "source":
+                raise AttributeError(name)
+            return getattr(self.source, name)
+
+        def open(self, k):
+            if os.getpid() != driver and k >= 3 and len(list(flag.iterdir())) < deaths:
+                (flag / str(os.getpid())).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.source.open(k)
+
+    class Model(kind):
+        def _train_rounds(self, source, engine, shapes, **common):
+            result = super()._train_rounds(Mortal(source), engine, shapes, **common)
+            losses.append(engine.n_losses)
+            return result
+
+    return Model
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.parametrize("kind", [SAGCRF, BCFWSSVM])
+def test_killed_workers_change_no_bit(client, shards, tmp_path, kind, deaths):
+    options = {"C": 0.3, "tol": 1e-3}
+    known, losses = kind(**options, random_state=0, n_jobs=1).fit(shards), []
+    model = _mortal(kind, tmp_path, deaths, losses)
+    found = model(**options, random_state=0).fit(shards)
+    assert type(choose_workers(None)).__name__ == "DaskWorkers"
+    assert len(list(tmp_path.iterdir())) == deaths
+    assert losses[0] >= 1
+    assert np.array_equal(found.node_weights_, known.node_weights_)
+    assert np.array_equal(found.pair_weights_, known.pair_weights_)
+
+
+def test_predictions_are_those_of_this_process(client, shards):
+    crf = SAGCRF(tol=1e-2, n_jobs=1).fit(shards)
+    known = crf.predict(shards)
+    found = crf.set_params(n_jobs=None).predict(shards)
+    assert all(map(np.array_equal, found, known))
+
+
+def test_a_client_of_coroutines_is_refused():
+    distributed = pytest.importorskip("distributed")
+    from skstruct.solvers.engines.on_dask import DaskWorkers
+
+    class Asynchronous:
+        asynchronous = True
+
+    assert distributed
+    with pytest.raises(ValueError, match="must not be asynchronous"):
+        DaskWorkers(Asynchronous())

@@ -69,8 +69,6 @@ class StructuralSVM(StructuredEstimator):
     _blocks = None
     #: Passes over a shard in a round; None for what its messages cost.
     _passes_of_round = None
-    #: Lanes that are trained on at once; None for a number that grows with the root of the shards'.
-    _lanes = None
 
     def _train_rounds(self, source, engine, shapes, *, start, lam, **common):
         return run_rounds(
@@ -80,7 +78,6 @@ class StructuralSVM(StructuredEstimator):
             seed=int(self._generator().integers(2**63)),
             gap_every=self.gap_every,
             n_passes=self._passes_of_round,
-            n_lanes=self._lanes,
             **common,
         )
 

@@ -108,7 +108,7 @@ class LocalBCFW(Local):
             method, ahead = _OnShard(shard, self.choices), _NOWHERE
             if turn.before is not None:
                 method.state, method._points = read_tree(turn.before, method.dual)
-        method.lam = turn.lam * turn.n_samples / (turn.sigma * method.n)
+        method.lam = turn.lam * turn.n_samples / method.n
         if ahead != turn.ahead:
             method.travel(shard, turn.ahead)
         return method
@@ -184,8 +184,6 @@ def extrapolate(local: LocalBCFW, source, turns, factor: float) -> tuple:
 class BCFWBlocks(Blocks):
     """Rounds of BCFW: the dual point is a bound as it is.
 
-    Jaggi et al. 2014, Communication-Efficient Distributed Dual Coordinate Ascent, Algorithm 1; Ma
-    et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization, Algorithm 1;
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
     """
 
@@ -211,9 +209,9 @@ class BCFWBlocks(Blocks):
         more = [zip(names, w.tables, strict=True) for names, w in known if w is not None]
         return super()._arrays() | {name: table for pairs in more for name, table in pairs}
 
-    def _turn(self, k, sigma=1.0):
+    def _turn(self, k):
         ahead, fades = tuple(self.ahead[k].tolist()), self._fades(self.n_mean)
-        return super()._turn(k, sigma)._replace(ahead=ahead, fades=fades)
+        return super()._turn(k)._replace(ahead=ahead, fades=fades)
 
     def _take(self, numbers, arrays):
         factor, step = like(arrays["ahead"], self.ahead, "ahead").T
@@ -231,20 +229,19 @@ class BCFWBlocks(Blocks):
             tables = zip(_PAST, self.w.tables, strict=True)
             self.past = Weights(*(like(arrays[name], known, name) for name, known in tables))
 
-    def note(self, members, measured, is_kept):
+    def note(self, members, measured):
         """Count the work, and the block gaps."""
         _, gap, n_oracle, n_cached = map(float, measured.sum(axis=0))
         self.n_oracle += n_oracle
         self.n_cached_steps += n_cached
-        if is_kept:
-            self.gap += gap
+        self.gap += gap
 
     def epoch(self, k, rng, progress):
         """A pass, and the sum of the block gaps that it sees."""
         self.gap = 0.0
         super().epoch(k, rng, progress)
         # Not where a callback has ended the pass: the shards of before have not moved yet.
-        is_time = k % max(1, round(EXTRAPOLATE / self.n_passes)) == 0 and not self.ahead.any()
+        is_time = k * self.n_passes % EXTRAPOLATE == 0 and not self.ahead.any()
         if self.past is not None and is_time:
             self._extrapolate()
 
@@ -274,12 +271,6 @@ class BCFWBlocks(Blocks):
         super()._replace(members)
         self.ahead[members] = 0.0
 
-    def is_good(self, new, loss, common, sigma):
-        """Return whether the dual objective has not decreased."""
-        dual, terms = self.dual_of(loss, new)
-        before, _ = self.dual_of(self.loss, self.w)
-        return dual >= before - ROUNDING * terms
-
     def accepted(self, share, mean):
         """The dual, and the mean of the last weights, where steps are pairwise ones.
 
@@ -299,15 +290,14 @@ class BCFWBlocks(Blocks):
 
     def _fades(self, n):
         """Weights in the mean of the passes of the n-th round."""
-        if len(self.groups) > 1 or self.n_passes < 1 or not self.local.choices.pairwise:
+        if len(self.groups) > 1 or not self.local.choices.pairwise:
             return ()
-        n_passes = round(self.n_passes)
-        return tuple(share_of_new(n * n_passes + j + 1) for j in range(n_passes))
+        return tuple(share_of_new(n * self.n_passes + j + 1) for j in range(self.n_passes))
 
     def due(self, k, tol):
         """Now and then, and where the block gaps promise the tolerance."""
-        # Gaps of shards that others have moved away from promise too much, and too often.
-        is_sure = self.n_lanes == 1 or k % 2 == 0
+        # Gaps of groups that others have moved away from promise too much, and too often.
+        is_sure = len(self.groups) == 1 or k % 2 == 0
         promising = is_sure and self.gap <= PROMISING * tol * self._objective
         return promising or self._is_time(k)
 

@@ -1,10 +1,8 @@
 """GDMM in rounds over shards.
 
 Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
-sample's own. So a shard's share of it is bounded as that of any dual is (see
-:mod:`skstruct.solvers.rounds.blocks`), and its problem is GDMM's with ``reach = sigma s_i / (lam
-n)``. The penalty is ``rho reach``, in units of which the multipliers are kept: ``rho / sigma``
-leaves both as they are, whatever sigma is in a round.
+sample's own, so that a shard's problem is GDMM's with the regulariser of all samples (see
+:mod:`skstruct.solvers.rounds.blocks`).
 """
 
 from __future__ import annotations
@@ -29,12 +27,11 @@ class LocalGDMM(Local):
     def __init__(self, options: GDMMOptions, decoding):
         self.options, self._decoding = options, decoding
 
-    def _run(self, shard, lam, sigma=1.0):
+    def _run(self, shard, lam):
         problem, factors = shard.problem
-        n = shard.sample_weight.size
-        options = self.options._replace(rho=self.options.rho / sigma)
-        arguments = problem, self._decoding, shard.shapes, shard.sample_weight, lam / (sigma * n)
-        return FactorRun(factors, *arguments, options, 1)
+        weight = shard.sample_weight
+        arguments = problem, self._decoding, shard.shapes, weight, lam / weight.size
+        return FactorRun(factors, *arguments, self.options, 1)
 
     def decoding(self, task, w):
         """The problem in the form in which these weights are decoded fastest."""
@@ -51,12 +48,12 @@ class LocalGDMM(Local):
 
     def visit(self, shard, w, turn, part):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""
-        method = self._run(shard, turn.lam * turn.n_samples, turn.sigma)
+        method = self._run(shard, turn.lam * turn.n_samples)
         sets = None if turn.before is None else read_tree(turn.before, method.sets)
         method.resume(w, sets)
         rng = np.random.default_rng([turn.seed, turn.k, turn.number])
         totals = method.state.totals
-        for _ in range(int(turn.n_passes)):
+        for _ in range(turn.n_passes):
             totals[:] = 0.0
             order, uniforms = rng.permutation(method.n), rng.random(method.n_draws)
             method.one_pass(order, uniforms, Pieces())
@@ -91,8 +88,7 @@ class GDMMBlocks(Certifying, Blocks):
     """Rounds of GDMM: the bound is that of a consistent dual point.
 
     Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
-    Output Domain; Ma et al. 2015, Adding vs. Averaging in Distributed Primal-Dual Optimization,
-    Algorithm 1.
+    Output Domain.
     """
 
     fields = (*Blocks.fields, *Certifying.measured_fields)
@@ -103,8 +99,6 @@ class GDMMBlocks(Certifying, Blocks):
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
-        # Multipliers move after a pass.
-        self.n_passes = max(int(self.n_passes), 1)
         self.node_set = self.edge_set = 1.0
         self.measured = np.zeros((self.source.n_shards, 8))
 
@@ -113,23 +107,14 @@ class GDMMBlocks(Certifying, Blocks):
         numbers = self.infeasibility, self.change, self.node_set, self.edge_set, self.measured.min()
         require(min(numbers) >= 0.0, "what rounds have measured is negative")
 
-    def note(self, members, measured, is_kept):
+    def note(self, members, measured):
         """Count the work, and see how far nodes and edges agree."""
         self.n_oracle += float(measured[:, 1].sum())
-        if not is_kept:
-            return
         self.measured[members] = measured
         _, _, _, change, labels, n_nodes, pairs, n_edges = self.measured.sum(axis=0)
         self.infeasibility = float(self.measured[:, 2].max())
         self.change = float(np.sqrt(change / (n_nodes + n_edges)))
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
-
-    def is_good(self, new, loss, common, sigma):
-        """Return whether the shards had no more in common than their passes assumed.
-
-        Then the augmented Lagrangian has increased by their gains.
-        """
-        return common <= sigma
 
     def certify(self):
         """Objective of the weights by one oracle call a sample, and the best dual bound."""

@@ -55,7 +55,7 @@ def leased(source, k: int):
     yield shard
     # Not after an error, whose effect on the shard is unknown.
     size = sum(leaf.nbytes for leaf in tree_leaves(shard) if isinstance(leaf, np.ndarray))
-    size += shard.memory.get("n_bytes", 0)
+    size += (shard.memory or {}).get("n_bytes", 0)
     with _LOCK:
         room = LIMIT - size - sum(n_bytes for _, n_bytes in _OPENED.values())
         # Rounds visit all shards in turn: whatever goes comes too late to be of use, so that it is

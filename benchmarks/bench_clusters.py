@@ -92,8 +92,12 @@ class OfDask:
     name = "dask"
 
     def __enter__(self):
+        import dask
         from distributed import Client, LocalCluster
 
+        # LocalCluster looks at a lost worker 15 s later, and closes it for good where it is being
+        # started for the second time just then.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
         options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
         self.cluster = LocalCluster(dashboard_address=None, silence_logs=50, **options)
         self.client = Client(self.cluster)

@@ -78,12 +78,11 @@ def _files(shards):
     return sorted(path.name for path in shards.folder.iterdir())
 
 
-@pytest.fixture(params=["one group", "groups of one shard, two at once"])
+@pytest.fixture(params=["one group", "groups of one shard"])
 def grouped(request, monkeypatch):
     """Shards that fit into a worker together, and shards that do not."""
     if request.param != "one group":
         monkeypatch.setattr(blocks, "OPEN", 1)
-        monkeypatch.setattr(blocks, "lanes_of", lambda n_groups: min(n_groups, 2))
 
 
 @pytest.mark.usefixtures("grouped")
@@ -211,10 +210,7 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
 
     before = blocks.Blocks._round
     monkeypatch.setattr(blocks.Blocks, "_round", keep)
-    # Far too small at first: rounds are thrown away, and repeated with what is safe.
-    monkeypatch.setattr(blocks, "COMMON", 0.0)
     monkeypatch.setattr(blocks, "OPEN", 1)
-    monkeypatch.setattr(BCFWSSVM, "_lanes", 5)
     svm = _quietly(BCFWSSVM(C=3.0, tol=1e-9, max_iter=6, random_state=0), shards)
     assert svm.n_rounds_ > 6
     assert kept["dual"] > 0.0

@@ -13,7 +13,6 @@ from skstruct.solvers.engines.messages import Tables, gather, scatter_add
 from skstruct.solvers.gdmm.active_sets import empty_sets, one_entry_each, packed
 from skstruct.solvers.gdmm.solver import n_parts
 from skstruct.solvers.quasi_newton.solver import Sweeps, backtrack, wolfe
-from skstruct.solvers.rounds.blocks import lanes_of, passes_of_round
 from skstruct.solvers.rounds.checkpoint import Keeper
 from skstruct.solvers.run import SampleOverflow
 from skstruct.solvers.sag.solver import norms_in_threads
@@ -90,14 +89,6 @@ def test_quasi_newton_sweeps_sweeps():
         out[0] = x[first:last].sum()
 
     assert repr(Sweeps(3, None)(add, 1, np.ones(3))) == "array([3.])"
-
-
-def test_rounds_blocks_passes_of_round():
-    assert (passes_of_round(1e6, 1e6), passes_of_round(4e7, 1e6)) == (0.125, 2.0)
-
-
-def test_rounds_blocks_lanes_of():
-    assert ([lanes_of(n) for n in (1, 2, 8, 64)]) == [1, 1, 2, 8]
 
 
 def test_rounds_checkpoint_checkpoint(capsys):

@@ -302,7 +302,7 @@ class _Map:
                     room[slot] -= 1
 
     def _pick(self, slot, ready, room):
-        """The task for a worker: one that it had, a new one, or one that another has too many of."""
+        """The task for a worker: one that it had, a new one, or one of many of another's."""
         homes = [self._home(task) for task in ready]
         others = Counter(home for home in homes if home in room and home != slot)
         spare = None
@@ -370,10 +370,9 @@ class _Map:
         self.losses[task] += 1
         self.engine._present(look=True)
         if self.losses[task] > MAX_WORKER_FAILURES:
-            raise EngineGone(
-                f"workers died {self.losses[task]} times while task {self.keys[task][0]} was waited "
-                f"for (killed, or out of memory?): {error}"
-            ) from error
+            text = f"workers died {self.losses[task]} times while task {self.keys[task][0]}"
+            text += f" was waited for (killed, or out of memory?): {error}"
+            raise EngineGone(text) from error
         self._again(task)
 
     def _again(self, task):

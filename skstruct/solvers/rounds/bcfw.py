@@ -172,7 +172,7 @@ class LocalBCFW(Local):
 
 
 def extrapolate(local: LocalBCFW, source, turns, factor: float) -> tuple:
-    """The task: :meth:`LocalBCFW.aim` of some shards; the gains of their task losses, and the way."""
+    """The task: :meth:`LocalBCFW.aim` of some shards; gains of their losses, and the way."""
     gains, way = [], None
     for turn in turns:
         with leased(source, turn.k) as shard:

@@ -37,7 +37,7 @@ class ShardProblem(NamedTuple):
     # Labels that nodes may have.
     n_labels: int = 0
     # What tasks leave for the next one of this process, and its "n_bytes".
-    memory: dict = {}
+    memory: Any = None
 
 
 # Shards open in this process and not in use: shard and bytes by token of its source and number.

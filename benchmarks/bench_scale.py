@@ -1,12 +1,11 @@
 """Shards against memory, one worker against two: seconds, bytes, memory, and what they predict.
 
     python benchmarks/bench_scale.py --data FOLDER
-        [--parts rates gradients optimum rounds search kills] [--copies 10] [--kills 10]
-        [--json FILE]
+        [--parts rates gradients optimum rounds search] [--copies 10] [--json FILE]
     python benchmarks/bench_scale.py --plan [tokens=1e9 workers=64 ...] [--rates FILE]
 
-FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra, ``kills``
-and ``--plan`` need no data.
+FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra,
+``--plan`` no data. Faults and what a round costs are in ``bench_clusters.py``.
 
 * gradients: iterations of L-BFGS on CoNLL-2000 chunks, in memory, and from shards on one worker,
   two processes and two threads. "many": copied with vocabularies of their own (the 200 most
@@ -18,7 +17,6 @@ and ``--plan`` need no data.
 * rounds: passes and seconds of BCFWSSVM to a gap of 1e-2, in memory and from 2 and 8 shards.
 * search: 18 fits of a GridSearchCV on one and on two workers of a Dask cluster, which is up and has
   its kernels before the clock starts.
-* kills: fits of which a worker, or the driver, is killed at drawn moments, see ``scale_kills.py``.
 
 A model of the seconds of an iteration (entries visited by the busiest worker, bytes sent and
 received, tasks, weights) is fitted to the runs of ``rates`` (without tasks, which cost nothing in
@@ -39,7 +37,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import scale_kills
 import scale_plan
 import tasks
 from joblib import parallel_config
@@ -375,11 +372,10 @@ def main():
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
-    parts = ["rates", "gradients", "optimum", "rounds", "search", "kills"]
+    parts = ["rates", "gradients", "optimum", "rounds", "search"]
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--plan", nargs="*", metavar="NAME=NUMBER")
     parser.add_argument("--rates", type=Path, help="for --plan: what --json wrote on your machine")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
@@ -402,8 +398,6 @@ def main():
     for part in (optimum, rounds, search):
         if part.__name__ in options.parts:
             part(options.data, results)
-    if "kills" in options.parts:
-        scale_kills.kills(options.kills, results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

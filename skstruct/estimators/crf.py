@@ -108,7 +108,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
         the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
         the two passes of "casimir". On shards the workers of rounds: threads, unless
-        ``joblib.parallel_config`` names another backend.
+        ``joblib.parallel_config`` names another backend; without a number the workers of a Dask
+        client or of Ray that is active.
     verbose : int, default=0
         1 prints a line an epoch.
     random_state : int, RandomState instance or None, default=None

@@ -118,9 +118,9 @@ class BCFWSSVM(StructuralSVM):
         Oracle calls, certificates included, and visits that a cached labelling served.
     n_rounds_ : int
         With partial labels only: rounds of completing them and training. With shards only: rounds
-        of training, those that were repeated included.
+        of training.
     n_bytes_ : int
-        With shards only: bytes of weights sent to tasks and back.
+        With shards only: bytes of weights sent to tasks and back, before zeros are left out.
     history_ : dict of ndarray
         One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
@@ -139,14 +139,14 @@ class BCFWSSVM(StructuralSVM):
     bounds are those of the labels as completed in the best one. ``history_["round"]`` says which
     entry belongs to which. A warm start then takes the weights before for the first completion.
 
-    With :class:`~skstruct.datasets.Shards` some shards at a time take steps in their own samples,
-    all from the same weights, and what they change is added (CoCoA+); the bound on the optimum
-    holds after every round. Dual points are files: in `checkpoint`, or while the fit runs in the
-    folder of the shards, where all workers must be able to write. (If they are on one machine, and
-    the folder is read-only, in that for temporary files.) `averaging`, `warm_start`,
-    ``sampling="gap"`` and attractive interactions need all samples in memory. ``history_`` then has
-    ``rounds``, ``bytes`` and ``sigma``, too: how much of their changes shards were taken to have in
-    common.
+    With :class:`~skstruct.datasets.Shards` the weights go to a worker, which visits the samples of
+    as many shards as it can hold as if they were in memory, and on to the next worker if there are
+    more. If one holds all, a round is three passes, else a part of one. Dual points stay with the
+    workers, and are files, too: in `checkpoint`, or while the fit runs in the folder of the shards,
+    where all workers must be able to write. (If they are on one machine, and the folder is
+    read-only, in that for temporary files.) `averaging`, `warm_start`, ``sampling="gap"`` and
+    attractive interactions need all samples in memory. ``history_`` then has an entry for each
+    round, or each pass if that has several rounds, with ``rounds`` and ``bytes``.
 
     References
     ----------

@@ -122,8 +122,8 @@ class GDMMSSVM(StructuralSVM):
     infeasibility_ : float
         Largest difference between what a node and one of its edges hold of a label, at the end.
     n_rounds_, n_bytes_ : int
-        With shards only: rounds, those that were repeated included, and bytes of weights sent to
-        tasks and back.
+        With shards only: rounds, and bytes of weights sent to tasks and back, before zeros are left
+        out.
     history_ : dict of ndarray
         One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
         ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
@@ -138,10 +138,9 @@ class GDMMSSVM(StructuralSVM):
 
     Notes
     -----
-    With :class:`~skstruct.datasets.Shards` some shards at a time make a pass over their own
-    samples, all from the same weights, and what they change is added, as by :class:`BCFWSSVM`;
-    penalty and multipliers are a sample's own. ``history_`` then has ``rounds``, ``bytes`` and
-    ``sigma`` in place of ``search_seconds``.
+    With :class:`~skstruct.datasets.Shards` the weights go from worker to worker, as in
+    :class:`BCFWSSVM`; penalty and multipliers are a sample's own. ``history_`` then has ``rounds``
+    and ``bytes`` in place of ``search_seconds``.
 
     References
     ----------

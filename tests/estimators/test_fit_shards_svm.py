@@ -151,11 +151,21 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
     assert (found.inference_, found.training_inference_, found.method_) == expected
 
 
+class _NotAhead(BCFWSSVM):
+    """Without extrapolation."""
+
+    class _blocks(bcfw.BCFWBlocks):
+        def _extrapolate(self):
+            pass
+
+
 @pytest.fixture
 def source(shards):
     model = BCFWSSVM(C=0.3)
     model.graph_, model.classes_, model._has_intercept = shards.graph, shards.classes, True
-    return ShardSource(shards, model, True)
+    made = ShardSource(shards, model, True)
+    yield made
+    close_shards(made)
 
 
 def test_a_repeated_task_gives_the_same_bits_and_leaves_what_it_read(source, tmp_path):
@@ -163,15 +173,15 @@ def test_a_repeated_task_gives_the_same_bits_and_leaves_what_it_read(source, tmp
     shapes = source.open(0).shapes
     w = Weights(*(np.zeros(shape) for shape in shapes))
     first, second = tmp_path / "first", tmp_path / "second"
-    turn = Turn(0, 0, None, first, 1.5, 1.0, 3, 7, 0.1, source.n_samples)
-    change, *_ = ascend(local, source, [turn], Tables(*w.tables))
+    turn = Turn(0, 0, None, first, 1, 3, 7, 0.1, source.n_samples)
+    moved, *_ = ascend(local, source, [turn], Tables(*w.tables))
     assert not w.node.any()
-    assert change.node.any()
+    assert moved.node.any()
     known = first.read_bytes()
     answers = []
     for is_here in (True, False):
-        turn = Turn(0, 1, first, second, 2.0, 1.0, 3, 7, 0.1, source.n_samples, (0.5, 0.25))
-        found, *_ = ascend(local, source, [turn], change)
+        turn = Turn(0, 1, first, second, 1, 3, 7, 0.1, source.n_samples, (0.5, 0.25))
+        found, *_ = ascend(local, source, [turn], moved)
         answers.append((found.node, found.pair, second.read_bytes()))
         if is_here:
             close_shards(source)  # the second time the dual point is read
@@ -197,10 +207,13 @@ def test_weights_are_those_of_the_dual_points(source, shards, monkeypatch):
             if self.current[k]:
                 path = self.files.path(int(self.current[k]), k)
                 method.state, method._points = store.read_tree(path, method.dual)
-            loss += float(method.state.losses @ part.sample_weight)
             method._rebuild(0, part.sample_weight.size)
-            total.node[...] += method.w.node
-            total.pair[...] += method.w.pair
+            # What the next turn begins with counts already.
+            way, ahead = zero_weights(self.shapes), tuple(self.ahead[k].tolist())
+            method.travel(part, ahead, way)
+            loss += float(method.state.losses @ part.sample_weight)
+            total.node[...] += method.w.node + ahead[1] * way.node
+            total.pair[...] += method.w.pair + ahead[1] * way.pair
         assert total.node == pytest.approx(self.w.node, abs=1e-12)
         assert total.pair == pytest.approx(self.w.pair, abs=1e-12)
         assert loss / self.n == pytest.approx(self.loss, abs=1e-12)
@@ -408,17 +421,25 @@ def test_a_pass_that_was_stopped_in_the_middle_is_done_anew(shards, tmp_path, mo
     assert found.dual_objective_ == whole.dual_objective_
 
 
-def test_passes_of_several_rounds_and_rounds_of_several_passes(shards):
-    options = {"C": 0.3, "tol": 1e-2, "random_state": 0}
-    for n_passes in (0.5, 3):
+@pytest.mark.parametrize("n_passes", [1, 4])
+def test_rounds_of_other_numbers_of_passes(shards, n_passes):
+    class Other(BCFWSSVM):
+        _passes_of_round = n_passes
 
-        class Other(BCFWSSVM):
-            _passes_of_round = n_passes
+    svm = Other(C=0.3, tol=1e-2, random_state=0).fit(shards)
+    assert svm.suboptimality_ <= 1e-2
 
-        svm = Other(**options).fit(shards)
-        assert svm.suboptimality_ <= 1e-2
-    assert blocks.passes_of_round(0.0, 1e9) == 0.125
-    assert blocks.passes_of_round(1e12, 0.0) == 8.0
+
+def test_extrapolation_is_that_of_the_fit_in_memory(samples, tmp_path):
+    """One shard, in one part, is visited as the samples in memory are: the same dual bounds."""
+    X, y, _ = samples
+    options = {"C": 1.0, "tol": 1e-12, "max_iter": 30, "random_state": 0, "gap_every": 3}
+    shards = pack_shards(X, y, tmp_path / "one", shard_size=24)
+    found = _quietly(BCFWSSVM(**options), shards)
+    slow = _quietly(_NotAhead(**options), shards)
+    optimum = BCFWSSVM(C=1.0, tol=1e-7, random_state=0, max_iter=5000).fit(X, y).objective_
+    left, left_slow = optimum - found.dual_objective_, optimum - slow.dual_objective_
+    assert 0.0 < left < 0.5 * left_slow
 
 
 def test_certificates_of_gdmm_are_due_by_passes(shards):
@@ -491,6 +512,6 @@ def test_gathered_weights_are_not_written_to(source):
     for table in w.tables:
         table.flags.writeable = False
     local = LocalBCFW(BCFWChoices("permutation", 20, 30, False))
-    turn = Turn(0, 0, None, None, 1.0, 1.0, 1, 7, 0.1, source.n_samples)
+    turn = Turn(0, 0, None, None, 1, 1, 7, 0.1, source.n_samples)
     assert measure(local, source, [turn], Tables(*w.tables))[0][0][0] > 0.0
     assert Engine(None).is_local

@@ -142,7 +142,7 @@ class DualFiles:
         self._kept = [{self.path(n, k).name for k, n in enumerate(numbers) if n}]
 
 
-_VERSION = 3
+_VERSION = 4
 _KEPT = 2
 _STATE = "round-{:08d}.json"
 # Exceptions of reading a state that has been changed.

@@ -1,7 +1,7 @@
 """Shards on processes, Dask and Ray: what a round costs, and what fits make of faults.
 
     python benchmarks/bench_clusters.py [--engines processes dask ray] [--parts cost faults large]
-        [--runs 10] [--data FOLDER] [--json FILE]
+        [--tasks SAGCRF BCFWSSVM GDMMSSVM predict search] [--runs 10] [--data FOLDER] [--json FILE]
 
 Two workers everywhere. Engines need ``distributed`` and ``ray``; ``cost`` and ``large`` need FOLDER
 with ``conll2002_dutch/`` and ``conll2000/``.
@@ -267,13 +267,15 @@ def tasks_of(folder, X, y):
     yield "search", search
 
 
-def faults(engine, folder, data, runs, results):
+def faults(engine, folder, data, names, runs, results):
     """A row of each task and fault."""
     rng = np.random.default_rng(0)
     kinds = {"killed": kill_one, "both killed": kill_both, "frozen": freeze, "disk": fill_disk}
     if hasattr(engine, "grow"):
         kinds["added"] = add_worker
     for name, task in tasks_of(folder, *data):
+        if name not in names:
+            continue
         within(engine, task)
         # Of the plain fits the slowest: this machine has other things to do.
         plain = [with_fault(task, lambda *a: None, engine, 1e9, rng) for _ in range(3)]
@@ -501,6 +503,8 @@ def main():
     parts = ["cost", "large", "faults", "compiling", "drivers"]
     parser.add_argument("--engines", nargs="+", default=list(kinds), choices=kinds)
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    names = [*KINDS, "predict", "search"]
+    parser.add_argument("--tasks", nargs="+", default=names, choices=names)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--json", type=Path)
@@ -525,7 +529,7 @@ def main():
             if "faults" in options.parts:
                 with kind() as engine:
                     data = vectorizer.transform(train.word), train.chunk
-                    faults(engine, folder, data, options.runs, results)
+                    faults(engine, folder, data, options.tasks, options.runs, results)
             if "drivers" in options.parts:
                 drivers(kind, folder, options.runs, results)
             if "compiling" in options.parts:

@@ -31,8 +31,8 @@ PATIENCE = 60.0
 # A worker that has had a task for so many seconds, and so many times as long as any such task took,
 # is overdue: somebody who is idle gets the task, too.
 _OVERDUE, _TIMES = 1.0, 2.0
-# Seconds that a task takes before one has ended: kernels compile.
-_UNKNOWN = 15.0
+# Seconds that a task is taken to last before one has ended.
+_UNKNOWN = 4.0
 # Seconds between two looks at what is overdue, and at who is there.
 _LOOK = 0.25
 # Results that are kept until those before them have come: so many for each worker.

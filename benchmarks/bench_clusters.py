@@ -99,7 +99,7 @@ class OfDask:
         # started for the second time just then.
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
         options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
-        self.cluster = LocalCluster(dashboard_address=None, silence_logs=50, **options)
+        self.cluster = LocalCluster(dashboard_address="127.0.0.1:0", silence_logs=50, **options)
         self.client = Client(self.cluster)
         self.context = parallel_config("dask")
         self.context.__enter__()

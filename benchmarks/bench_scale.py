@@ -352,7 +352,10 @@ def search(folder, results):
     for workers in (1, 2):
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
             ) as cluster,
             Client(cluster),
             parallel_config("dask"),

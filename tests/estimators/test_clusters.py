@@ -44,10 +44,10 @@ def test_packed_samples_say_how_large_they_are(make):
 @pytest.fixture(scope="module")
 def dask_client():
     distributed = pytest.importorskip("distributed")
-    # Only on the loopback interface, and without a dashboard.
+    # Only on the loopback interface.
     options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
     with (
-        distributed.LocalCluster(dashboard_address=None, **options) as cluster,
+        distributed.LocalCluster(dashboard_address="127.0.0.1:0", **options) as cluster,
         distributed.Client(cluster, timeout="60s") as client,
     ):
         yield client

@@ -1,11 +1,11 @@
-"""Workers of a Dask cluster: tasks are futures of a client."""
+"""Workers of a Dask cluster, in a file of their own as each kind is: futures of a client."""
 
 from __future__ import annotations
 
 import asyncio
 
-from .engine import EngineGone, WorkerLost, Workers
 from .messages import Tables
+from .workers import EngineGone, WorkerLost, Workers
 
 # Bytes of an argument that goes to its worker itself, instead of with the task by the scheduler.
 _LARGE = 1 << 20

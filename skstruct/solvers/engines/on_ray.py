@@ -1,10 +1,8 @@
-"""Workers of Ray: tasks are Ray's, which starts a worker anew where one is lost."""
+"""Workers of Ray, in a file of their own as each kind is: Ray starts a lost worker anew."""
 
 from __future__ import annotations
 
-import ray
-
-from .engine import Workers
+from .workers import Workers
 
 
 def _call(function, arguments):
@@ -18,13 +16,16 @@ class RayWorkers(Workers):
     depth, n_bytes = 2, 1 << 22
 
     def __init__(self) -> None:
+        import ray
+
+        self._ray = ray
         if not ray.is_initialized():
             ray.init()
         self._call, self._running = ray.remote(num_cpus=1, max_retries=2)(_call), {}
 
     def slots(self):
         """Numbers of the processors."""
-        return range(int(ray.cluster_resources().get("CPU", 0)))
+        return range(int(self._ray.cluster_resources().get("CPU", 0)))
 
     def submit(self, slot, function, arguments):
         """Ray chooses where, and keeps large arguments in its store."""
@@ -37,4 +38,4 @@ class RayWorkers(Workers):
     def close(self):
         """Cancel what runs."""
         for reference in list(self._running.values()):
-            ray.cancel(reference, force=True)
+            self._ray.cancel(reference, force=True)

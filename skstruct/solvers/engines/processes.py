@@ -23,8 +23,8 @@ from queue import SimpleQueue
 import numpy as np
 from joblib import cpu_count, wrap_non_picklable_objects
 
-from .engine import Failure, WorkerLost, Workers
 from .messages import Tables
+from .workers import Failure, WorkerLost, Workers
 
 # Seconds after which an idle worker ends.
 _IDLE = 300.0

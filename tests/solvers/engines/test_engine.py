@@ -16,15 +16,9 @@ from joblib._parallel_backends import SequentialBackend
 
 from skstruct.core.weights import Weights
 from skstruct.solvers.engines import engine as engines
-from skstruct.solvers.engines.engine import (
-    Engine,
-    EngineGone,
-    Threads,
-    WorkerLost,
-    Workers,
-    choose_workers,
-)
+from skstruct.solvers.engines.engine import Engine, choose_workers
 from skstruct.solvers.engines.messages import Tables, gather, scatter_add
+from skstruct.solvers.engines.workers import EngineGone, Threads, WorkerLost, Workers
 
 
 class Fakes(Workers):

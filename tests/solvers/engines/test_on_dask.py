@@ -21,10 +21,13 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed")
-    # Only on the loopback interface, and without a dashboard.
+    # Only on the loopback interface.
     options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
+    options |= {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
-        distributed.LocalCluster(dashboard_address=None, silence_logs=50, **options) as cluster,
+        distributed.LocalCluster(
+            dashboard_address="127.0.0.1:0", silence_logs=50, **options
+        ) as cluster,
         distributed.Client(cluster, timeout="60s") as client,
     ):
         yield client

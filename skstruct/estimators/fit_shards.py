@@ -167,7 +167,7 @@ def fit_shards(model, shards, given, checkpoint):
 def _train(new, source, shapes, common):
     """Train in rounds; errors of workers and disks report what is saved."""
     try:
-        with Engine(new.n_jobs) as engine:
+        with Engine(new.n_jobs, source.n_shards) as engine:
             result = new._train_rounds(source, engine, shapes, **common)
             if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
                 kinds = engine.map(kind_of, range(source.n_shards), lambda k: (source, k))

@@ -156,7 +156,7 @@ def _over_shards(model, shards, function, *args):
     is_one = shards.n_shards == 1
     first = np.cumsum(shards.n_samples) - shards.n_samples
 
-    with Engine(1 if is_one else model.n_jobs) as engine:
+    with Engine(1 if is_one else model.n_jobs, shards.n_shards) as engine:
         # With one worker, threads share each shard, as they share the samples of a list.
         inner = model.n_jobs if engine.is_alone else 1
 

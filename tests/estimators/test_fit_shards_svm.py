@@ -515,3 +515,35 @@ def test_gathered_weights_are_not_written_to(source):
     turn = Turn(0, 0, None, None, 1, 1, 7, 0.1, source.n_samples)
     assert measure(local, source, [turn], Tables(*w.tables))[0][0][0] > 0.0
     assert Engine(None).is_local
+
+
+def test_messages_of_relaxations_are_forgotten(tmp_path, monkeypatch):
+    """A worker that opens a shard anew does what one that had it does."""
+    rng = np.random.default_rng(0)
+    edges = np.array([(a, b) for a in range(4) for b in range(a)])
+    X = [(rng.normal(size=(4, 3)), edges) for _ in range(6)]
+    y = [rng.integers(3, size=4) for _ in range(6)]
+    graph = Pairwise(inference="lp")
+    shards = pack_shards(X, y, tmp_path / "s", shard_size=3, graph=graph)
+    options = {"C": 0.3, "tol": 1e-9, "max_iter": 9, "random_state": 0}
+    known = _quietly(BCFWSSVM(graph, **options), shards)
+    monkeypatch.setattr("skstruct.solvers.rounds.shard.LIMIT", 1)
+    found = _quietly(BCFWSSVM(graph, **options), shards)
+    assert _same(known, found)
+
+
+def test_weights_of_long_rounds_of_gdmm_are_those_of_its_dual_points(shards, monkeypatch):
+    class Long(GDMMSSVM):
+        _passes_of_round = 2
+
+    seen = []
+    accepted = blocks.Blocks.accepted
+
+    def check(self, share, mean):
+        accepted(self, share, mean)
+        self._require_implied()
+        seen.append(share)
+
+    monkeypatch.setattr(blocks.Blocks, "accepted", check)
+    _quietly(Long(max_iter=6, random_state=0), shards)
+    assert len(seen) == 3

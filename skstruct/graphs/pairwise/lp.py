@@ -58,6 +58,11 @@ class Messages(NamedTuple):
     #: Changes what a visit costs, not what it promises.
     is_memory = True
 
+    def forget(self) -> None:
+        """Become as before the first visit."""
+        for array in (self.delta, self.gamma, self.counts):
+            array[...] = 0
+
 
 class LPWork(NamedTuple):
     """Scratch of one thread."""

@@ -75,8 +75,8 @@ def _has_ray():
     return ray.get_runtime_context().get_task_id() is None
 
 
-def choose_workers(n_jobs: int | None) -> Workers | None:
-    """The workers that the user has, or None for this thread alone.
+def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
+    """The workers that the user has, or None for this thread alone; at most so many are started.
 
     A backend of :class:`joblib.parallel_config` decides, by name; without one `n_jobs`, and where
     nothing is said of that a Dask client or Ray, if they are active here.
@@ -85,6 +85,7 @@ def choose_workers(n_jobs: int | None) -> Workers | None:
     other, _ = get_active_backend(prefer="processes")
     names = {kind.__name__ for kind in type(backend).__mro__}
     is_named, n = type(backend) is type(other), max(effective_n_jobs(n_jobs), 1)
+    n = min(n, most)
     if n_jobs == 1:
         return None
     is_open = not is_named and n == 1
@@ -114,8 +115,8 @@ def choose_workers(n_jobs: int | None) -> Workers | None:
 class Engine:
     """Runs tasks on the workers that the user has; leave it by ``with``, or :meth:`close` it."""
 
-    def __init__(self, n_jobs: int | None = None, workers: Workers | None = None) -> None:
-        self._workers = choose_workers(n_jobs) if workers is None else workers
+    def __init__(self, n_jobs=None, most: int = 1 << 30, workers: Workers | None = None) -> None:
+        self._workers = choose_workers(n_jobs, most) if workers is None else workers
         #: Tasks that were lost with their workers, or were given to a second one.
         self.n_losses = self.n_repeats = 0
         # The worker that had a key last; futures and workers of tasks that somebody else has done.
@@ -171,6 +172,11 @@ class Engine:
             yield from run.results()
         finally:
             run.abandon()
+
+
+def _host(slot):
+    """The part of a worker's name that says which process it is in."""
+    return slot[0] if isinstance(slot, tuple) else slot
 
 
 class _Map:
@@ -235,7 +241,8 @@ class _Map:
         others = Counter(home for home in homes if home in room and home != slot)
         spare = None
         for task, home in zip(ready, homes, strict=True):
-            if slot in self.failed.get(task, ()) and len(room) > 1:
+            failed = self.failed.get(task, ())
+            if slot in failed and not set(room).issubset(failed):
                 continue
             if home == slot:
                 return task
@@ -309,9 +316,9 @@ class _Map:
 
     def _fail(self, task, slot, error):
         """An exception of a task; that of a full disk or memory is one of its place."""
-        places = self.failed.setdefault(task, set())
-        places.add(slot)
-        elsewhere = [s for s in self.engine._present() if s not in places]
+        places = self.failed.setdefault(task, [])
+        places.append(slot)
+        elsewhere = self._room().keys() - self.stuck - set(places)
         is_local = isinstance(error, (OSError, MemoryError))
         if not is_local or not elsewhere or len(places) > MAX_WORKER_FAILURES:
             raise error
@@ -337,14 +344,16 @@ class _Map:
         bound = now - max(_OVERDUE, _TIMES * known)
         overdue = [(task, slot) for task, slot, began in self.running.values() if began < bound]
         self.stuck = {slot for _, slot in overdue}
-        times = Counter(task for task, _, _ in self.running.values())
+        hopeful = {task for task, _, began in self.running.values() if began >= bound}
         idle = [s for s, left in self._room().items() if left == self.workers.depth]
-        for task, slot in overdue:
-            others = [s for s in idle if s != slot]
-            if others and times[task] == 1:
-                idle.remove(others[0])
+        # Of a machine that is frozen all workers are: those of others first.
+        hosts = {_host(slot) for slot in self.stuck}
+        idle = sorted((s for s in idle if s not in self.stuck), key=lambda s: _host(s) in hosts)
+        for task, _ in overdue:
+            if idle and task not in hopeful:
+                hopeful.add(task)
                 self.engine.n_repeats += 1
-                self._submit(task, others[0])
+                self._submit(task, idle.pop(0))
 
     def abandon(self):
         """Forget what runs still; its workers are busy until it ends."""

@@ -53,9 +53,9 @@ class _Process:
     def __init__(self):
         threads = str(max(cpu_count() // 2, 1))
         defaults = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
-        environment = (
-            defaults | os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        )
+        # Workers import from where this process does, and not from whatever folder it is in.
+        path = os.pathsep.join(p or os.getcwd() for p in sys.path if isinstance(p, str))
+        environment = defaults | os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ class Processes(Workers):
     def slots(self):
         """Numbers of the processes."""
         for slot in [slot for slot, worker in self._mine.items() if not worker.is_there]:
-            del self._mine[slot]
+            self._mine.pop(slot).kill()
         while len(self._mine) < self._n:
             with _LOCK:
                 worker = _FREE.pop() if _FREE else None
@@ -126,6 +126,8 @@ class Processes(Workers):
                 worker = _Process()
             if worker.is_there:
                 self._mine[worker.process.pid] = worker
+            else:
+                worker.kill()
         return list(self._mine)
 
     def submit(self, slot, function, arguments):

@@ -127,9 +127,11 @@ class LocalBCFW(Local):
             method = shard.memory.pop("visited")
         ends = [turn.number + p / turn.n_parts for p in (part, part + 1)]
         visits = [math.ceil(end * turn.n_passes * method.n) for end in ends]
-        totals, gap = method.state.totals, float(method.state.totals[GAP])
+        totals = method.state.totals
+        # That of the last pass counts.
+        gap = 0.0 if part * turn.n_passes % turn.n_parts == 0 else float(totals[GAP])
         method.ascend(w, *visits, (turn.seed, turn.k))
-        totals[GAP] += gap  # every pass begins with none
+        totals[GAP] += gap
         if part + 1 < turn.n_parts:
             shard.memory["visited"] = method
             return ()

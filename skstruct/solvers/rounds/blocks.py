@@ -205,7 +205,7 @@ class Blocks(Method):
         # A group that is visited for long forgets the others.
         self.n_passes = (n_passes or self.n_round) if len(self.groups) == 1 else 1
         n_parts = min(local.n_parts, self.n // (source.n_shards * _PART)) if span > 1 else 1
-        self.n_parts = max(n_parts, 1) * self.n_passes
+        self.n_parts = n_parts * self.n_passes if n_parts > 1 else 1
 
     def compile(self):
         """Compile outside the clock."""

@@ -233,3 +233,23 @@ def test_a_message_leaves_zeros_behind():
     node = np.zeros((1000, 10))
     node[::10, 3] = 1.0
     assert len(pickle.dumps(Tables(node, node))) < 2 * (node.size // 8 + 8 * 100 + 500)
+
+
+def test_both_threads_of_a_frozen_process_are_passed_over():
+    slots = [("A", 0), ("A", 1), ("B", 0)]
+    workers = Fakes(slots, {(("A", 0), 1): "frozen", (("A", 1), 1): "frozen"})
+    found, engine = run(workers, 1)
+    assert found == [0]
+    assert engine.n_repeats == 1
+    workers = Fakes("abc", {("a", 1): "frozen", ("b", 1): "frozen"})
+    assert run(workers, 1)[0] == [0]
+
+
+def test_a_full_disk_and_a_frozen_worker_end():
+    def full(k):
+        raise OSError(28, "No space left on device")
+
+    workers = Fakes("abc", {("c", 1): "frozen"})
+    with pytest.raises(OSError, match="No space"):
+        run(workers, 3, full)
+    assert sum(workers.calls.values()) < 20

@@ -25,9 +25,7 @@ def client():
     options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
     options |= {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
-        distributed.LocalCluster(
-            dashboard_address="127.0.0.1:0", silence_logs=50, **options
-        ) as cluster,
+        distributed.LocalCluster(**options) as cluster,
         distributed.Client(cluster, timeout="60s") as client,
     ):
         yield client

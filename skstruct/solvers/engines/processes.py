@@ -62,7 +62,7 @@ class _Process:
             stdout=subprocess.PIPE,
             env=environment,
         )
-        self.calls, self.is_lost, self.is_busy = SimpleQueue(), False, False
+        self.calls, self.is_lost, self.is_busy, self.is_up = SimpleQueue(), False, False, False
         threading.Thread(target=self._talk, daemon=True).start()
 
     @property
@@ -79,6 +79,8 @@ class _Process:
         return future
 
     def _talk(self):
+        with contextlib.suppress(Exception):  # one that has ended is found out by its first call
+            self.is_up = pickle.load(self.process.stdout)
         while (item := self.calls.get()) is not None:
             future, call = item
             try:
@@ -121,6 +123,7 @@ class Processes(Workers):
             self._mine.pop(slot).kill()
         while len(self._mine) < self._n:
             with _LOCK:
+                _FREE.sort(key=lambda free: free.is_up)
                 worker = _FREE.pop() if _FREE else None
             if worker is None:
                 worker = _Process()
@@ -128,7 +131,9 @@ class Processes(Workers):
                 self._mine[worker.process.pid] = worker
             else:
                 worker.kill()
-        return list(self._mine)
+        # One that replaces another imports for a second or two.
+        known = self._mine.items()
+        return [slot for slot, worker in known if worker.is_up or worker.is_busy] or [*self._mine]
 
     def submit(self, slot, function, arguments):
         """Send a call."""
@@ -139,7 +144,7 @@ class Processes(Workers):
     def close(self):
         """Keep processes that are idle for whoever comes next."""
         for worker in self._mine.values():
-            if worker.is_busy or not worker.is_there:
+            if (worker.is_busy and worker.is_up) or not worker.is_there:
                 worker.kill()
             else:
                 with _LOCK:
@@ -159,6 +164,8 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
+    results.write(pickle.dumps(True))
+    results.flush()
     while True:
         idle = threading.Timer(_IDLE, os._exit, (0,))
         idle.daemon = True

@@ -1,9 +1,10 @@
 """Engines: results in order, whatever workers do; and messages that leave zeros behind."""
 
+import contextlib
 import pickle
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from queue import SimpleQueue
 
 import numpy as np
@@ -57,7 +58,8 @@ class Fakes(Workers):
     def _work(self, slot):
         while True:
             future, function, arguments = self.queues[slot].get()
-            future.set_result(function(*arguments))
+            with contextlib.suppress(InvalidStateError):  # it was cancelled
+                future.set_result(function(*arguments))
 
     def close(self):
         pass
@@ -88,7 +90,9 @@ def test_what_is_lost_is_given_again(depth, what, number):
     workers = Fakes("ab", {("a", number): what}, depth)
     found, engine = run(workers)
     assert found == SQUARES
-    assert (engine.n_losses, engine.n_repeats) == ((0, 1) if what == "frozen" else (1, 0))
+    happened = workers.calls["a"] >= number  # else the other one was faster
+    assert (engine.n_losses > 0) == (happened and what != "frozen")
+    assert engine.n_repeats > 0 or not (happened and what == "frozen")
 
 
 def test_a_frozen_worker_gets_nothing_until_it_has_answered():
@@ -122,7 +126,7 @@ def test_short_messages_are_sent_together():
     with Engine(workers=workers) as engine:
         found = list(engine.map(total, range(8), lambda k: (k, tables)))
     assert found == [float(k) for k in range(8)]
-    assert sum(workers.calls.values()) == 3 + engine.n_losses
+    assert sum(workers.calls.values()) == 3 + engine.n_losses + engine.n_repeats
 
 
 def test_an_error_of_a_task_is_raised_and_of_a_place_tried_elsewhere():
@@ -240,7 +244,7 @@ def test_both_threads_of_a_frozen_process_are_passed_over():
     workers = Fakes(slots, {(("A", 0), 1): "frozen", (("A", 1), 1): "frozen"})
     found, engine = run(workers, 1)
     assert found == [0]
-    assert engine.n_repeats == 1
+    assert engine.n_repeats >= 1
     workers = Fakes("abc", {("a", 1): "frozen", ("b", 1): "frozen"})
     assert run(workers, 1)[0] == [0]
 

@@ -1,7 +1,7 @@
 """One engine over all kinds of workers: results in order, and what is lost is given again.
 
 Another solver uses it so: its task is a function of a module (workers import it), whose result
-depends on its arguments and on files alone; ``engine.map(task, n_tasks, arguments)`` then gives the
+depends on its arguments and on files alone; ``engine.map(task, keys, arguments)`` then gives the
 same bits whichever worker runs it, and however often.
 """
 

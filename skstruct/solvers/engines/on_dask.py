@@ -28,8 +28,7 @@ class DaskWorkers(Workers):
             raise EngineGone("the Dask client is closed")
         try:
             threads = self._client.nthreads()
-        except Exception as error:  # of whatever kind: nobody is there for now
-            del error
+        except Exception:  # of whatever kind: nobody is there for now
             return []
         return [(address, k) for address, n in sorted(threads.items()) for k in range(n)]
 

@@ -31,8 +31,6 @@ from .shard import leased
 from .soundness import close, like, require, require_dual_point
 
 _MEAN, _PAST = ("mean-node", "mean-pair"), ("past-node", "past-pair")
-
-
 # Factor and step of no extrapolation.
 _NOWHERE = 0.0, 0.0
 
@@ -189,8 +187,10 @@ class BCFWBlocks(Blocks):
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
     """
 
-    numbers = (*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean", "dual", "gap", "_objective")
-    numbers = (*numbers, "past_loss")
+    numbers = (
+        *(*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean"),
+        *("dual", "gap", "_objective", "past_loss"),
+    )
     arrays = (*Blocks.arrays, "ahead")
     n_round = EXTRAPOLATE
 

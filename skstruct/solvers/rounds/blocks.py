@@ -157,7 +157,7 @@ def implied(local: Local, source, turns: list[Turn]) -> tuple:
                 text = f"{turn.before} is not a dual point of shard {turn.k}: {error}"
                 raise ValueError(text) from error
         losses.append(found[0])
-        w = _sum((0.0, found[1]) if w is None else (0.0, w), None if w is None else found)[1]
+        w = found[1] if w is None else _sum((0.0, w), found)[1]
     return losses, Tables(*w.tables)
 
 
@@ -230,7 +230,7 @@ class Blocks(Method):
             yield from zip(groups.values(), results, strict=True)
 
     def _sent(self, w):
-        """Weights for a message to each lane."""
+        """Weights for the messages of a call."""
         tables = Tables(*w.tables)
         self.n_bytes += float(tables.nbytes)
         return tables
@@ -251,12 +251,9 @@ class Blocks(Method):
 
     def _replace(self, members):
         """Take the files of the last attempt in place of those before."""
-        self._drop(members, self.current[members].tolist())
+        for k in members:
+            self.files.drop(int(self.current[k]), k)
         self.current[members] = self.n_attempts
-
-    def _drop(self, members, numbers):
-        for k, number in zip(members, numbers, strict=True):
-            self.files.drop(number, k)
 
     @property
     def loss(self):
@@ -285,7 +282,7 @@ class Blocks(Method):
         return loss - norm, abs(loss) + norm
 
     def value(self, w, has_point=False):
-        """Objective at some weights, its magnitude, and of each lane the sum of dual points."""
+        """Objective at some weights, its magnitude, and of each group the sum of dual points."""
         sums, points = np.zeros((self.source.n_shards, 2)), []
 
         def turn(k):

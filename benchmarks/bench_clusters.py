@@ -100,7 +100,8 @@ class OfDask:
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
         options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
         self.cluster = LocalCluster(dashboard_address="127.0.0.1:0", silence_logs=50, **options)
-        self.client = Client(self.cluster)
+        # As the guide says: otherwise the scheduler carries all weights and gradients, too.
+        self.client = Client(self.cluster, direct_to_workers=True)
         self.context = parallel_config("dask")
         self.context.__enter__()
         return self

@@ -9,6 +9,8 @@ from ...data.matrices import readable
 
 # Share of entries that are not zero, up to which these are sent alone.
 _FEW = 0.75
+# Rows that are added at once: they stay in the cache of a processor.
+_BLOCK = 1024
 
 
 class Tables:
@@ -55,15 +57,34 @@ def _unpacked(packed):
     return array
 
 
+class _Rows(Tables):
+    """The weights of some features and of all others than features, gathered by who asks."""
+
+    __slots__ = ("_all", "_columns", "_n_features")
+
+    def __init__(self, w, columns, n_features):
+        self._all, self._columns, self._n_features = w.node, columns, n_features
+        self.pair = w.pair
+
+    @property
+    def nbytes(self):
+        """Bytes of both, zeros included."""
+        rows = self._columns.size + self._all.shape[0] - self._n_features
+        return rows * self._all.shape[1] * self._all.itemsize + self.pair.nbytes
+
+    @property
+    def node(self):
+        """The node table: a new array each time."""
+        n, others = self._columns.size, self._all[self._n_features :]
+        node = np.empty((n + others.shape[0], others.shape[1]))
+        np.take(self._all, self._columns, axis=0, out=node[:n], mode="clip")
+        node[n:] = others
+        return node
+
+
 def gather(w: Weights, columns, n_features: int) -> Tables:
     """The weights that a shard uses."""
-    if columns is None:
-        return Tables(w.node, w.pair)
-    n = columns.size
-    node = np.empty((n + w.node.shape[0] - n_features, w.node.shape[1]))
-    np.take(w.node, columns, axis=0, out=node[:n], mode="clip")
-    node[n:] = w.node[n_features:]
-    return Tables(node, w.pair)
+    return Tables(w.node, w.pair) if columns is None else _Rows(w, columns, n_features)
 
 
 def scatter_add(total: Weights, columns, n_features: int, tables: Tables | Weights) -> None:
@@ -72,5 +93,10 @@ def scatter_add(total: Weights, columns, n_features: int, tables: Tables | Weigh
     if columns is None:
         total.node[...] += tables.node
         return
-    total.node[columns] += tables.node[: columns.size]
     total.node[n_features:] += tables.node[columns.size :]
+    sums = np.empty((_BLOCK, total.node.shape[1]))
+    for first in range(0, columns.size, _BLOCK):
+        rows = columns[first : first + _BLOCK]
+        part = np.take(total.node, rows, axis=0, out=sums[: rows.size], mode="clip")
+        part += tables.node[first : first + rows.size]
+        total.node[rows] = part

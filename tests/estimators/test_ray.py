@@ -1,8 +1,6 @@
 """Fits, searches and lost workers on Ray: skipped where it is not installed."""
 
 import gc
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import pack_shards
 from skstruct.testing import random_sequences
+from tests.helpers.mortal import mortal
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -58,32 +57,13 @@ def test_a_search_is_one_at_home(ray):
 
 
 def test_neither_ray_nor_a_lost_worker_changes_a_bit(ray, shards, tmp_path):
-    flag, driver = tmp_path / "flag", os.getpid()
-
-    class Mortal:  # inside: workers need not import this module
-        def __init__(self, source):
-            self.source = source
-
-        def __getattr__(self, name):
-            if name.startswith("__") or name == "source":
-                raise AttributeError(name)
-            return getattr(self.source, name)
-
-        def open(self, k):
-            if k == 3 and os.getpid() != driver and not flag.exists():
-                flag.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return self.source.open(k)
-
-    class CRF(SAGCRF):
-        def _train_rounds(self, source, engine, shapes, **common):
-            assert type(engine._workers).__name__ == "RayWorkers"
-            return super()._train_rounds(Mortal(source), engine, shapes, **common)
-
+    fits = []
+    CRF = mortal(SAGCRF, tmp_path, 1, fits)
     known = SAGCRF(tol=1e-5, n_jobs=1).fit(shards)
     found = CRF(tol=1e-5).fit(shards)
     predicted = SAGCRF(tol=1e-5).fit(shards).predict(shards)
-    assert flag.exists()
+    assert fits[0][0] == "RayWorkers"
+    assert len(list(tmp_path.iterdir())) == 1
     _same(found, known)
     assert_array_equal(np.concatenate(predicted), np.concatenate(known.predict(shards)))
 

@@ -1,6 +1,5 @@
 """Fits and predictions on a Dask cluster whose workers are killed."""
 
-import os
 import signal
 
 import numpy as np
@@ -10,6 +9,7 @@ from skstruct import BCFWSSVM, SAGCRF
 from skstruct.datasets import pack_shards
 from skstruct.solvers.engines.engine import choose_workers
 from skstruct.testing import random_sequences
+from tests.helpers.mortal import mortal
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,43 +37,17 @@ def shards(tmp_path_factory):
     return pack_shards(X, y, tmp_path_factory.mktemp("shards") / "five", shard_size=5)
 
 
-def _mortal(kind, flag, deaths, losses):
-    driver = os.getpid()
-
-    class Mortal:  # inside: workers need not import this module
-        def __init__(self, source):
-            self.source = source
-
-        def __getattr__(self, name):
-            if name.startswith("__") or name == "source":
-                raise AttributeError(name)
-            return getattr(self.source, name)
-
-        def open(self, k):
-            if os.getpid() != driver and k >= 3 and len(list(flag.iterdir())) < deaths:
-                (flag / str(os.getpid())).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return self.source.open(k)
-
-    class Model(kind):
-        def _train_rounds(self, source, engine, shapes, **common):
-            result = super()._train_rounds(Mortal(source), engine, shapes, **common)
-            losses.append(engine.n_losses)
-            return result
-
-    return Model
-
-
 @pytest.mark.parametrize("deaths", [1, 2])
 @pytest.mark.parametrize("kind", [SAGCRF, BCFWSSVM])
 def test_killed_workers_change_no_bit(client, shards, tmp_path, kind, deaths):
     options = {"C": 0.3, "tol": 1e-3}
-    known, losses = kind(**options, random_state=0, n_jobs=1).fit(shards), []
-    model = _mortal(kind, tmp_path, deaths, losses)
+    known, fits = kind(**options, random_state=0, n_jobs=1).fit(shards), []
+    model = mortal(kind, tmp_path, deaths, fits)
     found = model(**options, random_state=0).fit(shards)
     assert type(choose_workers(None)).__name__ == "DaskWorkers"
     assert len(list(tmp_path.iterdir())) == deaths
-    assert losses[0] >= 1
+    ((workers, n_losses),) = fits
+    assert workers == "DaskWorkers" and n_losses >= 1
     assert np.array_equal(found.node_weights_, known.node_weights_)
     assert np.array_equal(found.pair_weights_, known.pair_weights_)
 

@@ -145,7 +145,7 @@ class OfRay:
         for child in children(os.getpid()):
             with contextlib.suppress(OSError):
                 line = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"ray::" in line and b"IDLE_SPILL" not in line:
+                if line.startswith(b"ray::") and not (b"Agent" in line or b"IDLE_SPILL" in line):
                     yield child
 
 

@@ -47,7 +47,8 @@ def test_killed_workers_change_no_bit(client, shards, tmp_path, kind, deaths):
     assert type(choose_workers(None)).__name__ == "DaskWorkers"
     assert len(list(tmp_path.iterdir())) == deaths
     ((workers, n_losses),) = fits
-    assert workers == "DaskWorkers" and n_losses >= 1
+    assert workers == "DaskWorkers"
+    assert n_losses >= 1
     assert np.array_equal(found.node_weights_, known.node_weights_)
     assert np.array_equal(found.pair_weights_, known.pair_weights_)
 

@@ -182,8 +182,11 @@ def serve() -> None:
             content = pickle.dumps(function(*arguments), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             content = pickle.dumps(_unreadable(error))
-        results.write(content)
-        results.flush()
+        try:
+            results.write(content)
+            results.flush()
+        except OSError:  # the driver was killed
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.datasets import pack_shards
 from skstruct.solvers.engines.engine import choose_workers
+from skstruct.solvers.engines.on_dask import DaskWorkers
 from skstruct.testing import random_sequences
 from tests.helpers.mortal import mortal
 
@@ -53,16 +54,22 @@ def test_killed_workers_change_no_bit(client, shards, tmp_path, kind, deaths):
     assert np.array_equal(found.pair_weights_, known.pair_weights_)
 
 
-def test_predictions_are_those_of_this_process(client, shards):
-    crf = SAGCRF(tol=1e-2, n_jobs=1).fit(shards)
+def test_predictions_are_those_of_this_process(client, shards, monkeypatch):
+    crf, addresses, submit = SAGCRF(tol=1e-2, n_jobs=1).fit(shards), set(), DaskWorkers.submit
     known = crf.predict(shards)
+
+    def spy(self, slot, *call):
+        addresses.add(slot[0])
+        return submit(self, slot, *call)
+
+    monkeypatch.setattr(DaskWorkers, "submit", spy)
     found = crf.set_params(n_jobs=None).predict(shards)
+    assert addresses == set(client.nthreads())
     assert all(map(np.array_equal, found, known))
 
 
 def test_a_client_of_coroutines_is_refused():
     distributed = pytest.importorskip("distributed")
-    from skstruct.solvers.engines.on_dask import DaskWorkers
 
     class Asynchronous:
         asynchronous = True

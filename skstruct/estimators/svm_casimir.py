@@ -56,14 +56,18 @@ class CasimirSSVM(StructuralSVM):
         The strength nu of the smoothing, at first; from 1e-100 to 1e100.
     kappa : float, default=None
         Weight of the proximal term, then the same in all iterations. By default it comes from the
-        measured smoothness (Proposition 29), is at least 9 lambda if the smoothing is adaptive, and
-        then grows as the smoothing shrinks, see Notes.
+        measured smoothness (Proposition 29); if the smoothing is adaptive it is 10 lambda (the
+        paper's experiments have lambda) and grows late in a run, see Notes.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
-        Of the inner solver; "auto" is the inverse of twice the mean smoothness, measured for top-K
-        by the diameters of the sets of labellings found, for entropy by backtracking. For top-K it
-        is up to three times longer where the labellings give the exact smoothing.
+        Of the inner solver. "auto" measures twice the mean smoothness L, for top-K by the diameters
+        of the sets of labellings found, for entropy by backtracking. Constant smoothing and SVRG
+        take 1 / L, up to three times more where the labellings give the exact smoothing. If the
+        smoothing is adaptive, the rate is a share of 1 / L of the first iteration: a 16th at first,
+        half as much again after each iteration until the objective rises, which halves it; then a
+        tenth more, at most 1. When the objective has risen three times, it is 1 / L of the present
+        smoothing, see Notes.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -135,23 +139,23 @@ class CasimirSSVM(StructuralSVM):
 
     Notes
     -----
-    The defaults follow [1]_ but for Corollary 18 (lambda > 0, adaptive smoothing). There kappa
-    stays while ``nu_k = nu (1 - sqrt(q)/2)^(k/2)`` shrinks, with ``q = lambda / (lambda + kappa)``,
-    and the inner solver may take the passes that it needs. With one pass an iteration, SVRG follows
-    a subproblem only while its condition number, ``(A / nu_k + lambda + kappa) / (lambda + kappa)``
-    for losses of smoothness ``A / nu_k``, is of the order of the number of samples, which is how
-    Proposition 29 chooses kappa under constant smoothing. So kappa is kept at or above
-    ``A / (10 n nu_k)``, with A measured, and nu shrinks by the present q. Algorithm 4 allows for a
-    kappa that changes. With a fixed one, a few hundred sentences end 20 to 400 percent above the
-    optimum; with this rule they get within two percent in 300 iterations, unless C is large: with
-    C = 100 (lambda = 0.01/n) nu is still at 1.8 after 25 iterations.
+    The defaults follow [1]_ but for the learning rate under adaptive smoothing, which is tuned
+    there (section 7.3). A rate in proportion to nu stalls where lambda n is small; the best rate of
+    those that stay depends on the task and on the number of passes; and where the samples are
+    separable, what the first steps overshoot is hardly forgotten in a hundred passes. The rule
+    above needs nothing but the objective, which is measured after each iteration anyway; nu stays
+    above 0.3 of its first value times the share. Late in a run SVRG follows a subproblem in one
+    pass only while its condition number is of the order of the number of samples, so that kappa is
+    kept at or above ``L / (10 n)``, as in Proposition 29. Algorithm 4 allows for a kappa that
+    grows.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 
     References
     ----------
     .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS. Algorithms 2 and 4.
+       Models. NeurIPS. Its long version, arXiv:1902.03228, has Algorithm 4 and
+       Corollaries 17 to 20.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from skstruct import BCFWSSVM, CasimirSSVM
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import zero_weights
+from skstruct.solvers.casimir import Pace
 from skstruct.solvers.primal import Best
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -59,7 +60,8 @@ def test_a_given_kappa_stays(rare_words):
     assert svm.kappa_ == 0.3
     grown = CasimirSSVM(max_iter=60, tol=1e-5, random_state=0).fit(*rare_words)
     first = CasimirSSVM(max_iter=1, tol=1e-5, random_state=0).fit(*rare_words)
-    assert grown.kappa_ > 2.0 * first.kappa_
+    assert first.kappa_ == 10.0 / len(rare_words[0])
+    assert grown.kappa_ > first.kappa_
     assert grown.smoothing_strength_ < first.smoothing_strength_ == 2.0
 
 
@@ -103,3 +105,24 @@ def test_large_features_certify_nothing_false(rare_words, scale):
 def test_constant_smoothing_keeps_to_the_corollary(rare_words):
     svm = CasimirSSVM(variant="constant", max_iter=5, random_state=0).fit(*rare_words)
     assert_allclose(svm.smoothing_strength_, 2.0)
+
+
+def test_rates_grow_until_the_objective_rises():
+    pace, shares = Pace(), []
+    for objective in (9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.5, 7.0):
+        pace.measured(objective)
+        shares.append(16.0 * pace.share)
+        assert pace.is_late == (objective == 7.0 and len(shares) == 8)
+    assert_allclose(shares, [1.0, 1.5, 2.25, 1.125, 1.2375, 0.61875, 0.680625, 0.3403125])
+    for _ in range(99):
+        pace.measured(0.0)
+    assert pace.share == 1.0
+
+
+@pytest.mark.parametrize("C", [100.0, 10.0])
+def test_weak_regularisation_is_no_obstacle(rare_words, C):
+    optimum = BCFWSSVM(C=C, tol=1e-2, max_iter=6000, random_state=0).fit(*rare_words)
+    casimir = CasimirSSVM(C=C, max_iter=100, tol=1e-5, random_state=0).fit(*rare_words)
+    at_zero = np.mean([len(labels) for labels in rare_words[1]])
+    assert casimir.objective_ - optimum.dual_objective_ < 5e-3 * at_zero
+    assert casimir.dual_objective_ <= optimum.objective_

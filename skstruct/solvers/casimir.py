@@ -495,7 +495,8 @@ class HingeCasimir(_SVRG):
         bias = 0.5 if top_k else n_nodes * np.log(self.shapes[0][1])
         # Less smoothing than the tolerance can see would only shorten the steps.
         self._least = 0.2 * max(tol, 1e-6), bias
-        self._pace, self._first_steepness = Pace(), None
+        shrinks = self.catalyst.adaptive and self.lam > 0
+        self._pace, self._first_steepness = Pace() if shrinks and self.rate is None else None, None
 
     def compile(self):
         """Compile outside the clock."""
@@ -508,10 +509,10 @@ class HingeCasimir(_SVRG):
         if k > 1:
             share, bias = self._least
             least, steepness = share * self.best.objective / bias, 0.0
-            if self._pace.is_late:
-                steepness = self.steepness()
-            else:
+            if self._is_paced:
                 least = max(least, _FLOOR * self._pace.share * catalyst.options.strength)
+            elif self._pace is not None:
+                steepness = self.steepness()
             catalyst.advance(k - 1, self.current, least, steepness)
         self.loss.strength[0] = catalyst.nu
         first = catalyst.first(k)
@@ -544,8 +545,12 @@ class HingeCasimir(_SVRG):
             self._caution = 1.0 - (1.0 - _LEAST_CAUTION) * new[EXACT] / new[CALLS]
         return 0.5 * self.lam * squared_norm(first) + self.memory.totals[LOSS]
 
+    @property
+    def _is_paced(self):
+        return self._pace is not None and not self._pace.is_late
+
     def _automatic_rate(self):
-        if not self.catalyst.adaptive or self.lam == 0.0 or self._pace.is_late:
+        if not self._is_paced:
             return super()._automatic_rate()
         # Before a pass of steps all labellings tie, and those found are close to each other.
         steepness = self._first_steepness or self.steepness()
@@ -566,7 +571,8 @@ class HingeCasimir(_SVRG):
         magnitude = best.magnitude + self._mixture.magnitude
         self.certificate = certify_pair(best.objective, self.dual, magnitude)
         self._objective = value.objective
-        self._pace.measured(value.objective)
+        if self._pace is not None:
+            self._pace.measured(value.objective)
 
     def _exact_share(self):
         if not isinstance(self.loss, TopKHinge):

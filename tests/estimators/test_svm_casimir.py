@@ -126,3 +126,12 @@ def test_weak_regularisation_is_no_obstacle(rare_words, C):
     at_zero = np.mean([len(labels) for labels in rare_words[1]])
     assert casimir.objective_ - optimum.dual_objective_ < 5e-3 * at_zero
     assert casimir.dual_objective_ <= optimum.objective_
+
+
+def test_given_parameters_are_the_papers(rare_words):
+    lam = 1.0 / len(rare_words[0])
+    options = {"kappa": lam, "learning_rate": 0.01, "smoothing_strength": 3.0, "max_iter": 12}
+    casimir = CasimirSSVM(tol=1e-9, random_state=0, **options).fit(*rare_words)
+    # Corollary 18.
+    assert_allclose(casimir.smoothing_strength_, 3.0 * (1.0 - np.sqrt(0.5) / 2.0) ** (11 / 2))
+    assert casimir.kappa_ == lam

@@ -64,10 +64,10 @@ class CasimirSSVM(StructuralSVM):
         Of the inner solver. "auto" measures twice the mean smoothness L, for top-K by the diameters
         of the sets of labellings found, for entropy by backtracking. Constant smoothing and SVRG
         take 1 / L, up to three times more where the labellings give the exact smoothing. If the
-        smoothing is adaptive, the rate is a share of 1 / L of the first iteration: a 16th at first,
-        half as much again after each iteration until the objective rises, which halves it; then a
-        tenth more, at most 1. When the objective has risen three times, it is 1 / L of the present
-        smoothing, see Notes.
+        smoothing is adaptive, the rate is a share of 1 / L of the first iteration: 32 / n at first
+        (from 1/16 to 1/2), half as much again after each iteration until the objective rises, which
+        halves it; then a tenth more, at most 1. When the objective has risen three times, the rate
+        is 1 / L of the present smoothing, see Notes.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200

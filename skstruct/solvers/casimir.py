@@ -47,9 +47,11 @@ _KAPPA = 10.0
 # Least n kappa by the measured steepness, late in a run: Proposition 29 has 1, but that is an upper
 # estimate; of 0.05, 0.1, 0.2 and 0.3 the second is nearest to the optimum at iteration 100.
 _LATE = 0.1
-# Learning rates by the inverse of the first steepness: the first one, the most, and the factors by
-# which they grow before and after the objective has risen, and fall where it rises.
-_FIRST, _MOST, _GROWTH, _REGROWTH, _FALL = 1.0 / 16.0, 1.0, 1.5, 1.1, 0.5
+# Learning rates by the inverse of the first steepness: the first one times the number of steps of a
+# pass, and its bounds; the most; the factors by which they grow before and after the objective has
+# risen, and fall where it rises.
+_FIRST, _LEAST_FIRST, _MOST_FIRST, _MOST = 32.0, 1.0 / 16.0, 0.5, 1.0
+_GROWTH, _REGROWTH, _FALL = 1.5, 1.1, 0.5
 # Falls until a run is late, and the least nu before, by its first value and the share of the rate.
 _FALLS, _FLOOR = 3, 0.3
 
@@ -154,8 +156,9 @@ class Pace:
     rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can solve.
     """
 
-    def __init__(self):
-        self.share, self._last, self._n_falls = _FIRST, math.inf, 0
+    def __init__(self, n):
+        self.share = min(_MOST_FIRST, max(_LEAST_FIRST, _FIRST / n))
+        self._last, self._n_falls = math.inf, 0
 
     @property
     def is_late(self):
@@ -496,7 +499,8 @@ class HingeCasimir(_SVRG):
         # Less smoothing than the tolerance can see would only shorten the steps.
         self._least = 0.2 * max(tol, 1e-6), bias
         shrinks = self.catalyst.adaptive and self.lam > 0
-        self._pace, self._first_steepness = Pace() if shrinks and self.rate is None else None, None
+        self._pace = Pace(self.n) if shrinks and self.rate is None else None
+        self._first_steepness = None
 
     def compile(self):
         """Compile outside the clock."""

@@ -108,7 +108,7 @@ def test_constant_smoothing_keeps_to_the_corollary(rare_words):
 
 
 def test_rates_grow_until_the_objective_rises():
-    pace, shares = Pace(), []
+    pace, shares = Pace(1000), []
     for objective in (9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.5, 7.0):
         pace.measured(objective)
         shares.append(16.0 * pace.share)
@@ -117,6 +117,7 @@ def test_rates_grow_until_the_objective_rises():
     for _ in range(99):
         pace.measured(0.0)
     assert pace.share == 1.0
+    assert [Pace(n).share for n in (1, 128)] == [0.5, 0.25]
 
 
 @pytest.mark.parametrize("C", [100.0, 10.0])

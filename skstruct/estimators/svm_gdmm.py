@@ -23,6 +23,10 @@ from .svm import CONSTRAINTS, StructuralSVM
 #: The run of each description that :mod:`skstruct.core.factors` knows.
 RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
 
+# Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
+# end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
+_STEPS = {"bcfw": 1.5, "afw": 1.5, "bgcd": 0.1}
+
 
 class GDMMSSVM(StructuralSVM):
     """Structural SVM for many labels, trained by the greedy direction method of multipliers.
@@ -70,8 +74,10 @@ class GDMMSSVM(StructuralSVM):
     rho : float, default=1.0
         Strength of the penalty on disagreement. Larger values make nodes and edges agree sooner
         and progress on the objective slower.
-    eta : float, default=1.5
-        Step of the multipliers; must be below 2.
+    eta : float, default=None
+        Step of the multipliers; must be below 2. By default 1.5, and 0.1 with ``variant="bgcd"``,
+        whose factors follow the multipliers more slowly: there 1.5 diverges. The theorems of [1]_
+        hold for far smaller steps only; the certificate holds for any.
     multipliers : bool, default=True
         False leaves the penalty only (Soft-BCFW, the baseline of the paper).
     gap_every : int, default=10
@@ -166,7 +172,7 @@ class GDMMSSVM(StructuralSVM):
         "search": [StrOptions({"sublinear", "exact", "sampled"})],
         "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
         "rho": [Interval(Real, 0, None, closed="neither")],
-        "eta": [Interval(Real, 0, 2, closed="neither")],
+        "eta": [None, Interval(Real, 0, 2, closed="neither")],
         "multipliers": ["boolean"],
         "gap_every": [Interval(Integral, 0, None, closed="left")],
     }
@@ -182,7 +188,7 @@ class GDMMSSVM(StructuralSVM):
         search: str = "sublinear",
         n_partitions: int | None = None,
         rho: float = 1.0,
-        eta: float = 1.5,
+        eta: float | None = None,
         multipliers: bool = True,
         gap_every: int = 10,
         fit_intercept: bool = True,
@@ -232,11 +238,12 @@ class GDMMSSVM(StructuralSVM):
         return LocalGDMM(self._options(n_labels), self.graph_.decoding)
 
     def _options(self, n_labels):
+        eta = _STEPS[self.variant] if self.eta is None else float(self.eta)
         return GDMMOptions(
             VARIANTS[self.variant],
             SEARCHES[self.search],
             float(self.rho),
-            float(self.eta) if self.multipliers else 0.0,
+            eta if self.multipliers else 0.0,
             self.n_partitions or n_parts(n_labels, self.search),
             1,
         )

@@ -56,18 +56,19 @@ class CasimirSSVM(StructuralSVM):
         The strength nu of the smoothing, at first; from 1e-100 to 1e100.
     kappa : float, default=None
         Weight of the proximal term, then the same in all iterations. By default it comes from the
-        measured smoothness (Proposition 29); if the smoothing is adaptive it is 10 lambda (the
-        paper's experiments have lambda) and grows late in a run, see Notes.
+        measured smoothness (Proposition 29). If the smoothing is adaptive and C finite, it is 10
+        lambda (the paper's experiments have lambda), and with ``learning_rate="auto"`` it grows
+        late in a run, see Notes.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
         Of the inner solver. "auto" measures twice the mean smoothness L, for top-K by the diameters
-        of the sets of labellings found, for entropy by backtracking. Constant smoothing and SVRG
-        take 1 / L, up to three times more where the labellings give the exact smoothing. If the
-        smoothing is adaptive, the rate is a share of 1 / L of the first iteration: 32 / n at first
-        (from 1/16 to 1/2), half as much again after each iteration until the objective rises, which
-        halves it; then a tenth more, at most 1. When the objective has risen three times, the rate
-        is 1 / L of the present smoothing, see Notes.
+        of the sets of labellings found, for entropy by backtracking, and takes 1 / (L + lambda +
+        kappa), with up to three times less L where the labellings give the exact smoothing. If the
+        smoothing is adaptive and C finite, it is a share of that of the first iteration: 32 / n at
+        first (from 1/16 to 1/2), half as much again whenever the objective has fallen, until it
+        rises; each rise halves it, then it grows by tenths, at most to 1. After three rises it is
+        that of the present smoothing, see Notes.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -143,11 +144,11 @@ class CasimirSSVM(StructuralSVM):
     there (section 7.3). A rate in proportion to nu stalls where lambda n is small; the best rate of
     those that stay depends on the task and on the number of passes; and where the samples are
     separable, what the first steps overshoot is hardly forgotten in a hundred passes. The rule
-    above needs nothing but the objective, which is measured after each iteration anyway; nu stays
-    above 0.3 of its first value times the share. Late in a run SVRG follows a subproblem in one
-    pass only while its condition number is of the order of the number of samples, so that kappa is
-    kept at or above ``L / (10 n)``, as in Proposition 29. Algorithm 4 allows for a kappa that
-    grows.
+    above needs nothing but the objective, which is measured after each iteration anyway; until the
+    third rise nu does not fall below 0.3 of its first value times the share. Later, since SVRG
+    follows a subproblem in one pass only while its condition number is of the order of the number
+    of samples, kappa is kept at or above ``L / (10 n)``, as in Proposition 29; Algorithm 4 allows
+    for a kappa that grows.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

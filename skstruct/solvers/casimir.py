@@ -492,7 +492,6 @@ class HingeCasimir(_SVRG):
     def __init__(self, *task, target, tol, **options):
         super().__init__(*task, **options)
         self.target, self.best = target, Best()
-        self.memory.lipschitz[:] = 1.0
         # The smoothed hinge is at most this times nu above the hinge, on average.
         n_nodes, top_k = self.problem.labels.size / self.n, isinstance(self.loss, TopKHinge)
         bias = 0.5 if top_k else n_nodes * np.log(self.shapes[0][1])
@@ -501,6 +500,8 @@ class HingeCasimir(_SVRG):
         shrinks = self.catalyst.adaptive and self.lam > 0
         self._pace = Pace(self.n) if shrinks and self.rate is None else None
         self._first_steepness = None
+        # Before anything is measured; shares are of a steepness that scales as the features do.
+        self.memory.lipschitz[:] = 1.0 if self._pace is None else 1e-12
 
     def compile(self):
         """Compile outside the clock."""

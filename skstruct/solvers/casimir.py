@@ -500,8 +500,10 @@ class HingeCasimir(_SVRG):
         shrinks = self.catalyst.adaptive and self.lam > 0
         self._pace = Pace(self.n) if shrinks and self.rate is None else None
         self._first_steepness = None
-        # Before anything is measured; shares are of a steepness that scales as the features do.
-        self.memory.lipschitz[:] = 1.0 if self._pace is None else 1e-12
+        # Before anything is measured. Shares are of a steepness that scales as the features do; but
+        # backtracking for entropy tries steps of the inverse, which must not overflow.
+        is_free = self._pace is not None and top_k
+        self.memory.lipschitz[:] = 1e-12 if is_free else 1.0
 
     def compile(self):
         """Compile outside the clock."""

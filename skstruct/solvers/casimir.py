@@ -47,13 +47,12 @@ _KAPPA = 10.0
 # Least n kappa by the measured steepness, late in a run: Proposition 29 has 1, but that is an upper
 # estimate; of 0.05, 0.1, 0.2 and 0.3 the second is nearest to the optimum at iteration 100.
 _LATE = 0.1
-# Learning rates by the inverse of the first steepness: the first one times the number of steps of a
-# pass, and its bounds; the most; the factors by which they grow before and after the objective has
-# risen, and fall where it rises.
+# The first share of a `Pace` by n samples, its bounds, and the bound on all shares.
 _FIRST, _LEAST_FIRST, _MOST_FIRST, _MOST = 32.0, 1.0 / 16.0, 0.5, 1.0
+# Factors of shares: while the objective falls, the same after its first rise, and at each rise.
 _GROWTH, _REGROWTH, _FALL = 1.5, 1.1, 0.5
-# Falls until a run is late, and the least nu before, by its first value and the share of the rate.
-_FALLS, _FLOOR = 3, 0.3
+# Rises after which a run is late. Before, nu is at least this times its first value and the share.
+_RISES, _FLOOR = 3, 0.3
 
 
 def _mix(a, w, b, other):
@@ -79,7 +78,7 @@ class Catalyst:
 
     def settle(self, steepness):
         """Choose kappa, and the first alpha, when the smoothness has been measured."""
-        lam = self.lam
+        lam, self.first_steepness = self.lam, steepness
         if self.adaptive and lam > 0 and self.options.kappa is None:
             self.kappa = _KAPPA * lam
         elif self.options.variant != "svrg" and self.options.kappa is None:
@@ -152,25 +151,25 @@ class Pace:
     A rate that shrinks with nu is safe, and stalls where lambda is small; a constant one, best for
     some number of passes, is too long for more of them. And where the samples are separable, what
     the first steps overshoot is hardly ever forgotten. So rates begin small, grow while the
-    objective falls, and are halved when it rises. After a few falls that is noise: the run is late,
-    rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can solve.
+    objective falls, and are halved when it rises. After a few rises they are noise: the run is
+    late, rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can solve.
     """
 
     def __init__(self, n):
         self.share = min(_MOST_FIRST, max(_LEAST_FIRST, _FIRST / n))
-        self._last, self._n_falls = math.inf, 0
+        self._last, self._n_rises = math.inf, 0
 
     @property
     def is_late(self):
-        """True when the objective has risen often."""
-        return self._n_falls >= _FALLS
+        """True once the objective has risen a few times."""
+        return self._n_rises >= _RISES
 
     def measured(self, objective):
         """Take note of the objective after a pass."""
         if objective > self._last:
-            self.share, self._n_falls = _FALL * self.share, self._n_falls + 1
+            self.share, self._n_rises = _FALL * self.share, self._n_rises + 1
         elif self._last < math.inf:
-            self.share = min(_MOST, self.share * (_REGROWTH if self._n_falls else _GROWTH))
+            self.share = min(_MOST, self.share * (_REGROWTH if self._n_rises else _GROWTH))
         self._last = objective
 
 
@@ -499,7 +498,6 @@ class HingeCasimir(_SVRG):
         self._least = 0.2 * max(tol, 1e-6), bias
         shrinks = self.catalyst.adaptive and self.lam > 0
         self._pace = Pace(self.n) if shrinks and self.rate is None else None
-        self._first_steepness = None
         # Before anything is measured. Shares are of a steepness that scales as the features do; but
         # backtracking for entropy tries steps of the inverse, which must not overflow.
         is_free = self._pace is not None and top_k
@@ -559,15 +557,8 @@ class HingeCasimir(_SVRG):
     def _automatic_rate(self):
         if not self._is_paced:
             return super()._automatic_rate()
-        # Before a pass of steps all labellings tie, and those found are close to each other.
-        steepness = self._first_steepness or self.steepness()
-        return self._pace.share / (steepness + self.lam + self.catalyst.kappa)
-
-    def steps(self, k, rng, pieces):
-        """SVRG steps; the first ones measure the steepness."""
-        super().steps(k, rng, pieces)
-        if k == 1:
-            self._first_steepness = self.steepness()
+        catalyst = self.catalyst
+        return self._pace.share / (catalyst.first_steepness + self.lam + catalyst.kappa)
 
     def certify(self):
         """Objective of the last weights, and certificate of the best."""

@@ -127,6 +127,7 @@ def test_weak_regularisation_is_no_obstacle(rare_words, C):
     at_zero = np.mean([len(labels) for labels in rare_words[1]])
     assert casimir.objective_ - optimum.dual_objective_ < 5e-3 * at_zero
     assert casimir.dual_objective_ <= optimum.objective_
+    assert casimir.objective_ >= optimum.dual_objective_
 
 
 def test_given_parameters_are_the_papers(rare_words):

@@ -206,17 +206,21 @@ def test_the_workers_are_those_that_the_user_names():
         choose_workers(None)
 
 
-def test_what_comes_back_goes_where_it_came_from():
+@pytest.mark.parametrize("n_columns", [0, 3, 1024, 2500])
+def test_what_comes_back_goes_where_it_came_from(n_columns):
     rng = np.random.default_rng(0)
-    w = Weights(rng.normal(size=(9, 2)), rng.normal(size=(1, 4)))
-    total = Weights(np.zeros((9, 2)), np.zeros((1, 4)))
-    columns = np.array([1, 2, 6])
-    own = gather(w, columns, 7)
-    assert np.array_equal(own.node, w.node[[1, 2, 6, 7, 8]])
-    scatter_add(total, columns, 7, own)
-    scatter_add(total, None, 7, w)
+    w = Weights(rng.normal(size=(3002, 2)), rng.normal(size=(1, 4)))
+    total = Weights(np.zeros((3002, 2)), np.zeros((1, 4)))
+    columns = np.sort(rng.choice(3000, size=n_columns, replace=False))
+    rows = [*columns, 3000, 3001]
+    own = gather(w, columns, 3000)
+    sent = pickle.loads(pickle.dumps(own))
+    assert own.nbytes == sent.nbytes
+    assert np.array_equal(sent.node, w.node[rows])
+    scatter_add(total, columns, 3000, own)
+    scatter_add(total, None, 3000, w)
     expected = w.node.copy()
-    expected[[1, 2, 6, 7, 8]] *= 2.0
+    expected[rows] *= 2.0
     assert np.array_equal(total.node, expected)
     assert np.array_equal(total.pair, 2.0 * w.pair)
 

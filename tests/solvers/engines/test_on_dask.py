@@ -46,6 +46,7 @@ def test_killed_workers_change_no_bit(client, shards, tmp_path, kind, deaths):
     model = mortal(kind, tmp_path, deaths, fits)
     found = model(**options, random_state=0).fit(shards)
     assert type(choose_workers(None)).__name__ == "DaskWorkers"
+    assert type(choose_workers(2)).__name__ == "Threads"
     assert len(list(tmp_path.iterdir())) == deaths
     ((workers, n_losses),) = fits
     assert workers == "DaskWorkers"

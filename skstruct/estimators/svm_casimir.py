@@ -62,13 +62,14 @@ class CasimirSSVM(StructuralSVM):
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
-        Of the inner solver. "auto" measures twice the mean smoothness L, for top-K by the diameters
-        of the sets of labellings found, for entropy by backtracking, and takes 1 / (L + lambda +
-        kappa), with up to three times less L where the labellings give the exact smoothing. If the
-        smoothing is adaptive and C finite, it is a share of that of the first iteration: 32 / n at
-        first (from 1/16 to 1/2), half as much again whenever the objective has fallen, until it
-        rises; each rise halves it, then it grows by tenths, at most to 1. After three rises it is
-        that of the present smoothing, see Notes.
+        Of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice the mean
+        smoothness constant of the losses: for top-K it is measured by the diameters of the sets of
+        labellings found, and up to three times smaller where these give the exact smoothing; for
+        entropy it is found by backtracking. With adaptive smoothing and finite C, "auto" begins
+        with a share of the rate of the first iteration, ``32 / n`` within [1/16, 1/2]. The share
+        grows by a half in each iteration in which the objective falls, and is halved when it rises;
+        after the first rise it grows by a tenth only. It is at most 1. From the third rise on the
+        rate is that of the present smoothing, see Notes.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -140,15 +141,14 @@ class CasimirSSVM(StructuralSVM):
 
     Notes
     -----
-    The defaults follow [1]_ but for the learning rate under adaptive smoothing, which is tuned
-    there (section 7.3). A rate in proportion to nu stalls where lambda n is small; the best rate of
-    those that stay depends on the task and on the number of passes; and where the samples are
-    separable, what the first steps overshoot is hardly forgotten in a hundred passes. The rule
-    above needs nothing but the objective, which is measured after each iteration anyway; until the
-    third rise nu does not fall below 0.3 of its first value times the share. Later, since SVRG
-    follows a subproblem in one pass only while its condition number is of the order of the number
-    of samples, kappa is kept at or above ``L / (10 n)``, as in Proposition 29; Algorithm 4 allows
-    for a kappa that grows.
+    The defaults follow [1]_ but for adaptive smoothing, whose learning rate is tuned there (section
+    7.3). A rate proportional to nu stalls where lambda n is small. The best constant rate depends
+    on the task and on the number of passes, and if the samples are separable, what the first steps
+    overshoot is hardly corrected within a hundred passes. So the rate follows the objective, which
+    is measured after each iteration anyway, and until the third rise nu is at least 0.3 of its
+    first value times the share. Later kappa is at least ``L / (10 n)``: with one pass an iteration,
+    SVRG solves a subproblem well only while its condition number is of the order of n, as in
+    Proposition 29. Algorithm 4 allows for a kappa that grows.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

@@ -33,7 +33,7 @@ from graph_tasks import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from skstruct import BCFWSSVM, SAGCRF, Grid
+from skstruct import BCFWSSVM, SAGCRF, Grid, Pairwise
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.datasets import load_horses, load_snakes, make_grid_images
@@ -79,6 +79,9 @@ def snakes(folder, quick):
         ("both ends, lp", True, "lp", everything),
         ("both ends, lp, narrow", True, "lp", narrow),
         ("both ends, junction tree, narrow", True, "junction-tree", narrow),
+        ("directions, SAGCRF", False, "tree-reweighted", everything),
+        ("both ends, SAGCRF", True, "tree-reweighted", everything),
+        ("directions, SAGCRF, bounded, narrow", False, "tree-reweighted", narrow),
         ("directions, SAGCRF, narrow", False, "junction-tree", narrow),
     ):
         crf = "SAGCRF" in name
@@ -236,6 +239,15 @@ def segmentation(_, quick):
         ["ratio", seconds / messages / plain],
     ]
     yield show("Segmentation-sized meshes, LP", ["what", "value"], rows)
+    rows = []
+    for kind, options in (BCFWSSVM, {"max_iter": 200}), (SAGCRF, {}):
+        model = kind(Pairwise(interactions="potts"), C=0.1, tol=1e-2, random_state=0, **options)
+        seconds = fit(model, X[:n], y[:n])
+        gap = model.dual_gap_ / model.objective_
+        right = float(model.score(X[n:], y[n:]))
+        rows.append([kind.__name__, model.graph_.method_, model.n_iter_, seconds, gap, right])
+    heads = ["model", "inference", "passes", "s", "gap", "test nodes right"]
+    yield show("Segmentation-sized meshes, SSVM and CRF", heads, rows)
 
 
 def _visit_all(problem, weights):

@@ -28,7 +28,7 @@ Verbs                                                      Needed by
 `truth`, `score`, `add_indicator`, `accumulate`            all training
 `gram`                                                     SAG and SAGA, BCFW, Casimir
 `task_loss`, `augment` (or an own `loss_augmented_max`)    every SSVM
-`exp_oracle`                                               CRFs, entropy smoothing, marginals
+`exp_oracle` (and `exp_slack`, where it is inexact)        CRFs, entropy smoothing, marginals
 `top_k_oracle`                                             n-best decoding, L2 smoothing
 `loss_augmented_top_k`                                     L2 smoothing where `augment` is not there
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
@@ -630,6 +630,7 @@ __all__ = [
     "entropic_oracle",
     "euclidean_oracle",
     "exp_oracle",
+    "exp_slack",
     "gram",
     "has_own_loss",
     "log_partition",
@@ -653,7 +654,9 @@ def exp_oracle(problem, i, theta, temperature, mu):
     """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`, if it has room.
 
     Returns ``temperature * log sum_y exp(<theta, mu(y)> / temperature)``, the log-partition, which
-    is not finite when the constraints leave no labelling. An empty `mu` asks for nothing else.
+    is not finite when the constraints leave no labelling. An empty `mu` asks for nothing else. A
+    problem whose ``inference`` is "relaxed" may give a bound above it that is convex in the
+    potentials, and pseudo-marginals, its gradient but for :func:`exp_slack`.
 
     Parameters
     ----------
@@ -693,6 +696,46 @@ def exp_oracle(problem, i, theta, temperature, mu):
     >>> mu.round(6)
     array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
+
+
+@generic
+def exp_slack(problem):
+    """How far the marginals of the last :func:`exp_oracle` with these scratch arrays are from it.
+
+    0 where it is exact. A bound on the log-partition by a relaxation is the largest sum of score
+    and (relaxed) entropy of any marginals. Whoever certifies takes the marginals for a dual point,
+    whose entropy is ``value - <theta, mu>`` less this slack at least.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+
+    Returns
+    -------
+    float
+        What the sum of score and entropy of the marginals may lack, at least 0.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : The verb that it belongs to.
+    skstruct.losses.verbs.loss_oracle : Counts it among what rounding may hide.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import exp_slack
+    >>> from skstruct.testing import training_problem
+    >>> exp_slack(training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0])
+    0.0
+    """
+
+
+@exp_slack.register(object)
+@kernel
+def _(problem):
+    return 0.0
 
 
 @generic

@@ -168,6 +168,8 @@ class StructuredEstimator(
     _keeps_cone = False
     #: Whether it trains on relaxations, too: the structure may then choose one.
     _takes_relaxations = False
+    #: Whether it is trained by marginals.
+    _needs_marginals = False
     #: Effect of class and node weights on the task loss.
     _loss_weights = staticmethod(hinge_weights)
     #: Whether nodes may have no label, or a set of labels.

@@ -325,7 +325,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             return data.completion.marginal_log_loss()
         return self._training_loss()
 
-    _takes_partial_labels = True
+    _takes_partial_labels = _needs_marginals = True
 
     def _solve_partial(self, problem, shapes, data, **common):
         if self.solver not in ("auto", "lbfgs"):
@@ -338,6 +338,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             raise ValueError(f"{what} needs a label for each node: with missing labels use None")
         if self.l1_ratio > 0:
             raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
+        if getattr(problem, "inference", "exact") == "relaxed":
+            raise ValueError(
+                f"{problem.structure} needs a label for each node: the difference of two bounds is "
+                'no bound on a likelihood; use inference="junction-tree" where tables are small'
+            )
         loss, start = data.completion.marginal_log_loss(), common.pop("start")
         task = problem, shapes, data.sample_weight, data.lam, self.n_jobs
         return run(QuasiNewton(*task, loss=loss, start=start), **common)

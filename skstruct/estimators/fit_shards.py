@@ -138,6 +138,7 @@ def fit_shards(model, shards, given, checkpoint):
     else:
         new.graph_ = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
     new.graph_.prefers_exact = not new._takes_relaxations
+    new.graph_.prefers_marginals = new._needs_marginals
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_
     if shards.n_edge_features_in_ is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from ..core.offsets import ends_of
@@ -77,6 +79,7 @@ class ProbabilisticPredictor:
         """
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict")
+        self._warn_of_bounds(problem)
         if pairwise:
             self._require(edge_marginals, problem, "call with pairwise=False")
         n_classes = self.graph_.n_marginals(self.classes_)
@@ -89,6 +92,19 @@ class ProbabilisticPredictor:
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
         wrapped = self.graph_.wrap(_clipped(nodes), samples)
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
+
+    def _warn_of_bounds(self, problem):
+        """Warn where fit was exact, and marginals of these samples are not."""
+        if (
+            getattr(problem, "inference", "exact") == "relaxed"
+            and self.graph_.inference_ == "exact"
+        ):
+            warnings.warn(
+                f"{problem.structure}: fit was exact, but X has graphs for which that takes too "
+                "long; probabilities are those of a bound",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _edges(self, samples, keep, problem):
         n_classes = len(self.classes_)
@@ -185,6 +201,7 @@ class ProbabilisticPredictor:
         """
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
+        self._warn_of_bounds(problem)
         partial = None
         if isinstance(X, Shard):
             codes = shard_codes(self, X, y)

@@ -125,6 +125,11 @@ class StructuralSVM(StructuredEstimator):
             needed.append(augment)
         for verb in needed:
             self._require(verb, problem, "train SAGCRF")
+        if getattr(problem, "method", None) == "tree-reweighted":
+            raise TypeError(
+                'inference="tree-reweighted" is for the marginals of SAGCRF: for '
+                f'{type(self).__name__} use "auto" or "lp"'
+            )
 
     def _check_smoothing(self, problem, otherwise):
         """Refuse a smoothing of the hinge that the structure has no verb for."""

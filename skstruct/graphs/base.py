@@ -65,6 +65,8 @@ class Graph(ABC, BaseEstimator):
     prefers_exact : bool
         Whether exact inference is taken at any cost that memory allows, where the structure
         chooses: fit sets it on ``graph_`` of estimators that relaxations cannot train.
+    prefers_marginals : bool
+        Whether a way of inference is chosen for its marginals: fit sets it on ``graph_`` of CRFs.
     when_inferred : str
         What more to say where ``graph="auto"`` has led here and y has too few classes.
 
@@ -112,7 +114,7 @@ class Graph(ABC, BaseEstimator):
     usual_features = "csr"
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
-    prefers_exact = False
+    prefers_exact = prefers_marginals = False
     when_inferred = ""
 
     def __init_subclass__(cls, **options):

@@ -7,6 +7,8 @@ messages.
 Sequential sweeps (TRW-S) lower it fast, but may stop short of the LP's value and give no point;
 where they do not meet a labelling, sweeps of the smoothed bound go on, and give marginals that
 nearly agree, which are repaired into a point of the polytope.
+
+The same sweeps, with a temperature an edge, lower the tree-reweighted bound on the log-partition.
 """
 
 import math
@@ -49,6 +51,8 @@ class LPScratch(NamedTuple):
     column: np.ndarray
     # (n_nodes, n_labels): Marginals of nodes.
     beliefs: np.ndarray
+    # (n_edges,): The temperature at which sweeps are smoothed along each edge.
+    temper: np.ndarray
     # (n_edges, n_labels, n_labels): ``exp`` of the reparametrised scores of edges.
     base: np.ndarray
     # (n_edges, 2, n_labels): The messages then, and what they have changed by since, as factors.
@@ -63,6 +67,7 @@ def lp_scratch(n_nodes, n_edges, n_labels):
     return LPScratch(
         *np.empty((3, n_labels)),
         np.empty((n_nodes, n_labels)),
+        np.empty(n_edges),
         np.empty((n_edges, n_labels, n_labels)),
         *np.empty((2, n_edges, 2, n_labels)),
         np.empty((n_labels, n_labels)),
@@ -181,10 +186,14 @@ def lp_ascend(p, most, labels, s):
 
 @kernel
 def lp_smooth(p, gamma, s):
-    """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0."""
+    """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0.
+
+    A `gamma` of 0 stands for the temperatures that are in ``s.temper``.
+    """
     n_labels = p.unary.shape[1]
     for e in range(p.ends.shape[0]):
         table, base = p.tables[p.table[e]], s.base[e]
+        s.temper[e] = gamma if gamma > 0.0 else s.temper[e]
         top = -math.inf
         for x in range(n_labels):
             d = p.delta[e, 0, x]
@@ -197,7 +206,7 @@ def lp_smooth(p, gamma, s):
             s.start[e, 0, x], s.start[e, 1, x] = p.delta[e, 0, x], p.delta[e, 1, x]
             s.factor[e, 0, x] = s.factor[e, 1, x] = 1.0
             for y in range(n_labels):
-                base[x, y] = fast_exp((base[x, y] - top) / gamma)
+                base[x, y] = fast_exp((base[x, y] - top) / s.temper[e])
 
 
 @inner_kernel
@@ -230,7 +239,8 @@ def lp_soft_sweep(p, gamma, forward, s):
 
     Meltzer, Globerson, Weiss 2009, Convergent message passing algorithms: a unifying view, section
     5; Schmitzer 2019, Stabilized sparse scaling algorithms for entropy regularized transport
-    problems, section 3.1 (the form of it).
+    problems, section 3.1 (the form of it). Where `gamma` is 0 chains have weights, the temperatures
+    of their edges, of which those through a node sum to 1.
     """
     n, n_labels = p.unary.shape
     for position in range(n):
@@ -250,23 +260,23 @@ def lp_soft_sweep(p, gamma, forward, s):
                 _gather(s.base[e], side, s.factor[e, 1 - side], out)
                 for k in range(n_labels):
                     out[k] = _inside(out[k])
-                    delta[k] = s.start[e, side, k] + gamma * math.log(out[k])
+                    delta[k] = s.start[e, side, k] + s.temper[e] * math.log(out[k])
             for k in range(n_labels):
                 hat[k] += delta[k]
-        share = 1.0 / max(before, after, 1)
+        scale = 1.0 / (gamma * max(before, after, 1)) if gamma > 0.0 else 1.0
         top = -math.inf
         for k in range(n_labels):
             top = hat[k] if hat[k] > top else top
         for k in range(n_labels):
-            s.hat[k] = share * (hat[k] - top)
-            hat[k] = fast_exp(s.hat[k] / gamma)
+            s.hat[k] = scale * (hat[k] - top)
+            hat[k] = fast_exp(s.hat[k])
         for q in range(p.ptr[t], p.ptr[t + 1]):
             e, side = p.half[q] >> 1, p.half[q] & 1
             out, delta, start = s.factor[e, side], p.delta[e, side], s.start[e, side]
             if (p.ends[e, 1 - side] > t) == forward:
                 for k in range(n_labels):
-                    delta[k] -= s.hat[k]
-                    out[k] = _inside(fast_exp(min((start[k] - delta[k]) / gamma, 230.0)))
+                    delta[k] -= s.temper[e] * s.hat[k]
+                    out[k] = _inside(fast_exp(min((start[k] - delta[k]) / s.temper[e], 230.0)))
             else:
                 for k in range(n_labels):
                     out[k] = _inside(hat[k] / out[k])
@@ -321,3 +331,90 @@ def lp_edge_beliefs(p, e, s):
         for x in range(n):
             for y in range(n):
                 square[x, y] += row[x] * column[y] / missing
+
+
+# The tree-reweighted bound on the log-partition.
+
+
+@kernel
+def reweighted_bound(p, rest, s):
+    """An upper bound on ``log sum_y exp(score(y))``, whatever the messages; lowest after a sweep.
+
+    The maximum over the local polytope of scores and ``sum_t rest[t] H_t + sum_e temper[e] (H_e -
+    H_later end)``, with the messages in place of the constraints. ``rest[t]``, at least 0, is 1
+    less the temperatures of the edges to later nodes.
+
+    Wainwright, Jaakkola, Willsky 2005, A new class of upper bounds on the log partition function,
+    Theorem 1, for forests of monotonic chains.
+    """
+    n, n_labels = p.unary.shape
+    hat, total = s.hat, 0.0
+    for t in range(n):
+        for k in range(n_labels):
+            hat[k] = p.unary[t, k]
+        for q in range(p.ptr[t], p.ptr[t + 1]):
+            e, side = p.half[q] >> 1, p.half[q] & 1
+            for k in range(n_labels):
+                hat[k] += p.delta[e, side, k]
+        total += _soft_max(hat, rest[t])
+    for e in range(p.ends.shape[0]):
+        later = 1 if p.ends[e, 1] > p.ends[e, 0] else 0
+        table = p.flipped[p.table[e]] if later == 1 else p.tables[p.table[e]]
+        own, other = p.delta[e, later], p.delta[e, 1 - later]
+        top = -math.inf
+        for y in range(n_labels):
+            for x in range(n_labels):
+                hat[x] = table[y, x] - other[x]
+            value = _soft_max(hat, s.temper[e]) - own[y]
+            top = value if value > top else top
+        total += top
+    return total
+
+
+@inner_kernel
+def _soft_max(values, temperature):
+    """``temperature * log sum exp(values / temperature)``, the maximum where it is 0."""
+    top = -math.inf
+    for k in range(values.shape[0]):
+        top = values[k] if values[k] > top else top
+    if not temperature > 0.0 or top == -math.inf:
+        return top
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += fast_exp((values[k] - top) / temperature)
+    return top + temperature * math.log(total)
+
+
+@inner_kernel
+def _entropy(weights):
+    total = 0.0
+    for k in range(weights.shape[0]):
+        if weights[k] > 0.0:
+            total -= weights[k] * math.log(weights[k])
+    return total
+
+
+@kernel
+def reweighted_value(p, own, s):
+    """The objective that :func:`reweighted_bound` bounds, at the marginals of the last sweep.
+
+    These are repaired into a point of the local polytope. `own` is scratch for a number a node.
+    """
+    n, n_labels = p.unary.shape
+    total = 0.0
+    for t in range(n):
+        own[t] = _entropy(s.beliefs[t])
+        total += own[t]
+        for k in range(n_labels):
+            if s.beliefs[t, k] > 0.0:
+                total += s.beliefs[t, k] * p.unary[t, k]
+    for e in range(p.ends.shape[0]):
+        lp_edge_beliefs(p, e, s)
+        table = p.tables[p.table[e]]
+        for x in range(n_labels):
+            for y in range(n_labels):
+                if s.square[x, y] > 0.0:
+                    total += s.square[x, y] * table[x, y]
+        shared = own[p.ends[e, 0]] + own[p.ends[e, 1]] - _entropy(s.square.reshape(-1))
+        total -= s.temper[e] * shared
+    return total

@@ -580,10 +580,29 @@ def _check_exp(problem, i, theta, scores, indicators):
         mu = np.empty(theta.size)
         value = _call(oracles.exp_oracle, problem, i, theta, temperature, mu)
         log_z, expected = brute_force_marginals(scores / temperature, indicators)
+        if getattr(problem, "inference", "exact") == "relaxed":
+            slack = oracles.exp_slack(problem)
+            assert value + 1e-9 >= temperature * log_z, "exp_oracle: not an upper bound"
+            assert 0.0 <= slack <= 1e-6 * (1.0 + abs(value)), "exp_oracle: far from its bound"
+            _check_gradient(problem, i, theta, temperature, mu)
+            continue
         np.testing.assert_allclose(value, temperature * log_z, rtol=1e-9, err_msg="exp_oracle")
         np.testing.assert_allclose(mu, expected, atol=1e-9, err_msg="exp_oracle: marginals")
         forward = _call(oracles.exp_oracle, problem, i, theta, temperature, mu[:0])
         np.testing.assert_allclose(forward, value, rtol=1e-9, err_msg="exp_oracle: value alone")
+
+
+def _check_gradient(problem, i, theta, temperature, mu):
+    """Pseudo-marginals are the gradient of their bound."""
+    finite = np.isfinite(theta)
+    ahead = np.where(finite, np.random.default_rng(i).normal(size=theta.size), 0.0)
+    values = [
+        _call(oracles.exp_oracle, problem, i, theta + step * ahead, temperature, mu[:0])
+        for step in (-1e-3, 1e-3)
+    ]
+    assert not mu[~finite].any(), "exp_oracle uses a forbidden part"
+    slope = (values[1] - values[0]) / 2e-3
+    np.testing.assert_allclose(slope, ahead @ mu, rtol=1e-3, atol=1e-3, err_msg="exp_oracle: mu")
 
 
 def _check_projections(problem, i, theta, scores, indicators):
@@ -632,5 +651,13 @@ def _check_edge_marginals(problem, i, theta, scores, labellings, n_classes, edge
     log_z, expected = brute_force_marginals(scores, indicators.reshape(len(scores), -1) + 0.0)
     mu, got = np.empty(theta.size), np.empty(expected.size)
     value = _call(oracles.edge_marginals, problem, i, theta, mu, got)
+    if getattr(problem, "inference", "exact") == "relaxed":
+        assert value + 1e-9 >= log_z, "edge_marginals: not an upper bound"
+        tables = got.reshape(len(edges), n_classes, n_classes)
+        for (first, second), table in zip(edges, tables, strict=True):
+            nodes = mu[: labellings.shape[1] * n_classes].reshape(-1, n_classes)
+            _close(table.sum(axis=1), nodes[first], "edge_marginals: of first ends")
+            _close(table.sum(axis=0), nodes[second], "edge_marginals: of second ends")
+        return
     np.testing.assert_allclose(value, log_z, rtol=1e-9, err_msg="edge_marginals: log-partition")
     np.testing.assert_allclose(got, expected, atol=1e-9, err_msg="edge_marginals")

@@ -20,6 +20,7 @@ from .cuts import CutProblem, RoofProblem
 from .forest import ForestProblem
 from .junction import JunctionProblem
 from .lp import LPProblem
+from .reweighted import ReweightedProblem
 from .verbs import Network, PairwiseGraph
 
 # Sharing of weights between pairs of labels.
@@ -61,9 +62,14 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
 
 _WAYS = {
     problem.method: problem
-    for problem in (ForestProblem, CutProblem, JunctionProblem, RoofProblem, LPProblem)
+    for problem in (
+        *(ForestProblem, CutProblem, JunctionProblem, RoofProblem, LPProblem),
+        ReweightedProblem,
+    )
 }
 METHODS = tuple(_WAYS)
+# What "auto" chooses among for best labellings, and for marginals.
+_OF_LABELLINGS, _OF_MARGINALS = METHODS[:-1], ("tree", "junction-tree", "tree-reweighted")
 
 
 def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
@@ -72,7 +78,8 @@ def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
     refusals = []
-    for method in METHODS if asked == "auto" else (asked,):
+    ways = _OF_MARGINALS if graph.prefers_marginals else _OF_LABELLINGS
+    for method in ways if asked == "auto" else (asked,):
         made = _WAYS[method].make(graph, *parts)
         if not isinstance(made, str):
             return made
@@ -260,7 +267,8 @@ class Pairwise(PairwiseGraph):
         Whether training keeps interactions attractive, for two labels: of each table of weights
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
         (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
-    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
+    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", \
+            "tree-reweighted"}, default="auto"
         How labellings are found. "auto" takes the first of these that applies: linear passes, where
         no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
         ("max-flow"); junction trees, where their tables are small (see `max_table`); all these are
@@ -268,7 +276,10 @@ class Pairwise(PairwiseGraph):
         where interactions attract; else "lp": the LP relaxation by sweeps of messages. Training is
         then on the relaxed hinge, with messages that each sample keeps from visit to visit, solved
         as exactly as the training gap asks for; predictions are the best labellings that the sweeps
-        find.
+        find. A CRF needs marginals: "auto" takes linear passes, junction trees, or else
+        "tree-reweighted", which bounds the log-partition from above [1]_. Training is then on the
+        negative log-likelihood with that bound in it, which is convex and no less than the true
+        one; see Notes.
     max_table : int, default=65536
         Largest table of a junction tree, in entries. With "auto", estimators that can also train on
         relaxations use a junction tree only if all its tables have at most 256 entries per score of
@@ -298,6 +309,20 @@ class Pairwise(PairwiseGraph):
     interactions are written out in full, with zeros for unlike labels under Potts, and are
     read-only. The weights themselves are in ``pair_weights_``: a row a type and edge feature (all
     features of the first type first), a column an entry of the table.
+
+    With tree-reweighted marginals the certificate of a CRF is about the bounded likelihood: the
+    bound and the dual point range over the local polytope, as those of relaxed structural SVMs.
+    ``predict_marginals`` gives the pseudo-marginals of the bound, which agree along edges but need
+    not be those of a distribution, and ``predict_log_likelihood`` a lower bound on ``log p(y |
+    x)``. The trees are chains along which the numbers of nodes grow, each edge in as many of them
+    as its ends allow (on images in about half, as under uniform weights). Forbidden pairs and
+    partial labels need exact marginals.
+
+    References
+    ----------
+    .. [1] Wainwright, Jaakkola, Willsky (2005). A New Class of Upper Bounds on the Log Partition
+       Function. IEEE Transactions on Information Theory 51(7). Section 7 of Schmidt et al. (2015)
+       has CRFs on any graph by approximate marginals.
 
     Examples
     --------

@@ -48,8 +48,9 @@ class Grid(Pairwise):
         Whether training keeps interactions attractive, for two labels: of each table of weights
         ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
         (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
-    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp"}, default="auto"
-        How labellings are found, see :class:`Pairwise`.
+    inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", \
+            "tree-reweighted"}, default="auto"
+        How labellings are found, and marginals for CRFs, see :class:`Pairwise`.
     max_table : int, default=65536
         Largest table of a junction tree, in entries. "auto" also limits the size of all tables of a
         tree, see :class:`Pairwise`.

@@ -54,6 +54,9 @@ class Messages(NamedTuple):
     slack: np.ndarray
     # (n_samples, 3): Visits, sweeps, smoothed sweeps.
     counts: np.ndarray
+    # Of tree-reweighted marginals, see :func:`tree_weights`; else empty.
+    weight: np.ndarray
+    rest: np.ndarray
 
     #: Changes what a visit costs, not what it promises.
     is_memory = True
@@ -81,6 +84,12 @@ class LPWork(NamedTuple):
     best: np.ndarray
     # Of the sweeps.
     lp: LPScratch
+    # Of tree-reweighted marginals. (n_nodes, n_labels): Those of the double sweep before.
+    before: np.ndarray
+    # (n_nodes,): Entropies of nodes.
+    entropy: np.ndarray
+    # (1,): How far the marginals of the last visit are from their bound.
+    slack: np.ndarray
 
 
 class LPProblem(NetworkProblem):
@@ -103,6 +112,9 @@ class LPProblem(NetworkProblem):
             trial=np.zeros((m, 2, n_labels)),
             best=np.zeros(n, dtype=np.int32),
             lp=lp_scratch(n, m, n_labels),
+            before=np.zeros((n, n_labels)),
+            entropy=np.zeros(n),
+            slack=np.zeros(1),
         )
         return cls(
             **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
@@ -124,8 +136,8 @@ def _largest(values, stop):
 
 
 @inner_kernel
-def _model(problem, i, theta, delta):
-    """Sample i with finite scores; what is as good as -inf."""
+def finite_model(problem, i, theta, delta, least):
+    """Sample i with finite scores; what is as good as -inf, 8 times `least` below 0 or lower."""
     own, work = problem.own, problem.work
     first, n, n_labels, _, n_tables = shape_of(problem, i)
     e0, e1 = own.ptr[i], own.ptr[i + 1]
@@ -133,7 +145,7 @@ def _model(problem, i, theta, delta):
     flat = work.full.reshape(-1)
     expand_tables(problem, i, theta, flat)
     scale = n * _largest(theta, n * n_labels) + (e1 - e0) * _largest(flat, n_tables * square)
-    low = -8.0 * (1.0 + scale)
+    low = -8.0 * (least + scale)
     for t in range(n):
         for k in range(n_labels):
             s = theta[t * n_labels + k]
@@ -198,7 +210,7 @@ def _soft(problem, i, p, gamma):
 
 
 @inner_kernel
-def _add_square(problem, theta, begin, square, mu):
+def add_square(problem, theta, begin, square, mu):
     """Add marginals of an edge to its table; their score."""
     value = 0.0
     for j in range(square.shape[0]):
@@ -237,7 +249,7 @@ def _point(problem, i, theta, p, mu):
     for e in range(p.ends.shape[0]):
         lp_edge_beliefs(p, e, s)
         begin = n * n_labels + p.table[e] * problem.width
-        value += _add_square(problem, theta, begin, s.square, mu)
+        value += add_square(problem, theta, begin, s.square, mu)
     return value
 
 
@@ -248,7 +260,7 @@ def _(problem, i, theta, labels, mu):
     e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
     n = problem.label_ptr[i + 1] - problem.label_ptr[i]
     kept = messages.delta[e0:e1]
-    p, low = _model(problem, i, theta, kept)
+    p, low = finite_model(problem, i, theta, kept, 1.0)
     trial = PairwiseLP(
         p.unary, p.tables, p.flipped, p.table, p.ends, p.ptr, p.half, work.trial[: e1 - e0]
     )
@@ -296,7 +308,7 @@ def _(problem, i, theta, labels, mu):
 def _(problem, i, theta, labels):
     work, messages = problem.work, problem.own.inference
     e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
-    p, low = _model(problem, i, theta, work.trial)
+    p, low = finite_model(problem, i, theta, work.trial, 1.0)
     _copy(messages.delta[e0:e1], work.trial, e1 - e0)
     slack = -_ROUNDING * low / 8.0
     _, best = _hard(problem, i, p, math.inf, -math.inf, labels, _ALONE[0], slack)
@@ -320,4 +332,6 @@ def _messages(samples, n_labels):
         gamma=np.zeros(len(samples.lengths)),
         slack=np.zeros(1),
         counts=np.zeros((len(samples.lengths), 3)),
+        weight=np.empty(0),
+        rest=np.empty(0),
     )

@@ -1,0 +1,165 @@
+"""Graphs of any number of labels by tree-reweighted marginals, for training CRFs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.oracles import edge_marginals, exp_oracle, exp_slack
+from ...inference.pairwise_lp import (
+    lp_edge_beliefs,
+    lp_smooth,
+    lp_soft_sweep,
+    reweighted_bound,
+    reweighted_value,
+)
+from .lp import LPProblem, add_square, finite_model
+
+# How far marginals may be from their bound, as a share of it, and most double sweeps.
+_ACCURACY, _MOST = 1e-9, 400
+# The change of marginals in a double sweep at which the two are compared first; the factor after
+# each comparison that fails; most sweeps on the same factors of messages.
+_FIRST, _FALL, _ROUND = 1e-4, 0.2, 40
+# A score this far below all others is as good as -inf.
+_LEAST = 100.0
+# Rounds of raising the weights of edges.
+_RAISES = 50
+
+
+def tree_weights(first, second, n_nodes):
+    """Share of forests that each edge is in, and share in which no later node hangs on a node.
+
+    The trees are chains along which the numbers of nodes grow: the shares of a node's edges to
+    earlier nodes sum to 1 at most, and those to later ones.
+    """
+    earlier, later = np.minimum(first, second), np.maximum(first, second)
+    n_before = np.bincount(later, minlength=n_nodes)
+    n_after = np.bincount(earlier, minlength=n_nodes)
+    weight = np.zeros(earlier.size)
+    for _ in range(_RAISES):
+        # What is still free is given out evenly, to each edge what both of its ends have for it.
+        before = 1.0 - np.bincount(later, weight, n_nodes)
+        after = 1.0 - np.bincount(earlier, weight, n_nodes)
+        for_each = (
+            (before / np.maximum(n_before, 1))[later],
+            (after / np.maximum(n_after, 1))[earlier],
+        )
+        weight += np.maximum(np.minimum(*for_each), 0.0)
+    rest = 1.0 - np.bincount(earlier, weight, n_nodes)
+    return weight, np.maximum(rest, 0.0)
+
+
+class ReweightedProblem(LPProblem):
+    """Graphs whose log-partition is bounded by trees; labellings are those of the LP relaxation."""
+
+    structure = "Pairwise by tree-reweighted marginals"
+    method = "tree-reweighted"
+
+    @classmethod
+    def make(cls, graph, samples, fields, network, tables, n_best):
+        """The problem, or why not."""
+        if np.isneginf(fields["transition_mask"]).any():
+            return "tree-reweighted marginals cannot rule out forbidden pairs of labels"
+        made = super().make(graph, samples, fields, network, tables, n_best)
+        weight, rest = tree_weights(*samples.global_ends(), int(samples.offsets[-1]))
+        trees = made.own.inference._replace(weight=weight, rest=rest)
+        return made._replace(own=made.own._replace(inference=trees))
+
+
+@inner_kernel
+def _change(beliefs, before):
+    """Largest change of a marginal, which takes its place."""
+    largest = 0.0
+    for t in range(beliefs.shape[0]):
+        for k in range(beliefs.shape[1]):
+            change = abs(beliefs[t, k] - before[t, k])
+            largest = change if change > largest else largest
+            before[t, k] = beliefs[t, k]
+    return largest
+
+
+@inner_kernel
+def _solve(problem, i, theta, temperature):
+    """The graph of sample i after sweeps, and the bound on its log-partition.
+
+    Begins with messages of 0, so that the answer depends on the potentials alone.
+    """
+    work, s = problem.work, problem.work.lp
+    first, e0 = problem.label_ptr[i], problem.own.ptr[i]
+    p, low = finite_model(problem, i, theta, work.trial, _LEAST)
+    n = p.unary.shape[0]
+    rest = problem.own.inference.rest[first : first + n]
+    for scores in (p.unary.reshape(-1), p.tables.reshape(-1), p.flipped.reshape(-1)):
+        for q in range(scores.shape[0]):
+            scores[q] /= temperature
+    p.delta[:] = 0.0
+    work.before[:n] = 0.0
+    n_edges = p.ends.shape[0]
+    for e in range(n_edges):
+        s.temper[e] = problem.own.inference.weight[e0 + e]
+    bound, value, target = math.inf, -math.inf, _FIRST
+    sweeps = 0
+    lp_smooth(p, 0.0, s)
+    while sweeps < _MOST:
+        lp_soft_sweep(p, 0.0, False, s)
+        lp_soft_sweep(p, 0.0, True, s)
+        sweeps += 1
+        if _change(s.beliefs[:n], work.before) < target or sweeps == _MOST or n_edges == 0:
+            bound, value = reweighted_bound(p, rest, s), reweighted_value(p, work.entropy, s)
+            if bound - value <= _ACCURACY * (1.0 + abs(bound)):
+                break
+            target *= _FALL
+        if sweeps % _ROUND == 0:
+            lp_smooth(p, 0.0, s)
+    work.slack[0] = temperature * max(bound - value, 0.0)
+    return p, temperature * bound, low
+
+
+@inner_kernel
+def _write(problem, i, theta, p, mu):
+    """The marginals of the last visit."""
+    n, n_labels = p.unary.shape
+    s = problem.work.lp
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        mu[q] = 0.0
+    for t in range(n):
+        for k in range(n_labels):
+            mu[t * n_labels + k] = s.beliefs[t, k]
+    for e in range(p.ends.shape[0]):
+        lp_edge_beliefs(p, e, s)
+        add_square(problem, theta, n * n_labels + p.table[e] * problem.width, s.square, mu)
+
+
+@exp_oracle.register(ReweightedProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    p, bound, low = _solve(problem, i, theta, temperature)
+    if bound < 0.5 * low:
+        return -math.inf
+    if mu.shape[0] > 0:
+        _write(problem, i, theta, p, mu)
+    return bound
+
+
+@edge_marginals.register(ReweightedProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    p, bound, low = _solve(problem, i, theta, 1.0)
+    if bound < 0.5 * low:
+        return -math.inf
+    _write(problem, i, theta, p, mu)
+    s, square = problem.work.lp, problem.cost.shape[0] ** 2
+    for e in range(p.ends.shape[0]):
+        lp_edge_beliefs(p, e, s)
+        flat = s.square.reshape(-1)
+        for q in range(square):
+            out[e * square + q] = flat[q]
+    return bound
+
+
+@exp_slack.register(ReweightedProblem)
+@kernel
+def _(problem):
+    return problem.work.slack[0]

@@ -81,6 +81,18 @@ def _change(beliefs, before):
 
 
 @inner_kernel
+def _rule_out(beliefs, unary, low):
+    """Take the last traces of probability from labels that score ``low``."""
+    for t in range(unary.shape[0]):
+        total = 0.0
+        for k in range(unary.shape[1]):
+            beliefs[t, k] = 0.0 if unary[t, k] <= low else beliefs[t, k]
+            total += beliefs[t, k]
+        for k in range(unary.shape[1]):
+            beliefs[t, k] = beliefs[t, k] / total if total > 0.0 else 0.0
+
+
+@inner_kernel
 def _solve(problem, i, theta, temperature):
     """The graph of sample i after sweeps, and the bound on its log-partition.
 
@@ -107,6 +119,7 @@ def _solve(problem, i, theta, temperature):
         lp_soft_sweep(p, 0.0, True, s)
         sweeps += 1
         if _change(s.beliefs[:n], work.before) < target or sweeps == _MOST or n_edges == 0:
+            _rule_out(s.beliefs, p.unary, low / temperature)
             bound, value = reweighted_bound(p, rest, s), reweighted_value(p, work.entropy, s)
             if bound - value <= _ACCURACY * (1.0 + abs(bound)):
                 break

@@ -9,10 +9,11 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from ..core.oracles import gram
+from ..core.oracles import gram, relaxed_oracle
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..graphs.base import Graph
+from ..solvers.bcfw.batch import BatchFrankWolfe
 from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
 from ..solvers.run import run
@@ -52,10 +53,13 @@ class BCFWSSVM(StructuralSVM):
     sampling : {"permutation", "uniform", "gap"}, default="permutation"
         Order of the visits: a new permutation each pass, independent draws, or draws in proportion
         to the samples' last gaps (Osokin et al., section 3.1).
-    steps : {"pairwise", "frank-wolfe"}, default="pairwise"
+    steps : {"pairwise", "frank-wolfe", "batch", "batch-open-loop"}, default="pairwise"
         Several pairwise steps over the cached labellings at each visit, and every third pass a step
         along what the passes before have changed, or the one step of the original method. With
-        pairwise steps the weights are a mean of the last passes', where that is better.
+        pairwise steps the weights are a mean of the last passes', where that is better. "batch" and
+        "batch-open-loop" are baselines: one Frank-Wolfe step for all samples at once, by line
+        search or of ``2 / (k + 2)`` (Algorithm 2 of [1]_). They store nothing of a sample, and need
+        very many passes; `sampling` and the parameters of caches do not concern them.
     n_cached : int, default=30
         Labellings kept a sample. Their inner products take ``4 n_cached (n_cached + 1)`` bytes.
     oracle_cache : bool, default=False
@@ -151,7 +155,7 @@ class BCFWSSVM(StructuralSVM):
     References
     ----------
     .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013). Block-Coordinate Frank-Wolfe
-       Optimization for Structural SVMs. ICML. Algorithm 4.
+       Optimization for Structural SVMs. ICML. Algorithms 2 (batch) and 4.
     .. [2] Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien (2016). Minding the Gaps for Block
        Frank-Wolfe Optimization of Structured SVMs. ICML. Sections 3.1 to 3.3.
     .. [3] Shah, Kolmogorov, Lampert (2015). A Multi-plane Block-coordinate Frank-Wolfe Algorithm
@@ -176,7 +180,7 @@ class BCFWSSVM(StructuralSVM):
     _parameter_constraints: dict = {  # noqa: RUF012
         **CONSTRAINTS,
         "sampling": [StrOptions({"permutation", "uniform", "gap"})],
-        "steps": [StrOptions({"pairwise", "frank-wolfe"})],
+        "steps": [StrOptions({"pairwise", "frank-wolfe", "batch", "batch-open-loop"})],
         "n_cached": [Interval(Integral, 1, None, closed="left")],
         "oracle_cache": ["boolean"],
         "averaging": ["boolean"],
@@ -227,6 +231,24 @@ class BCFWSSVM(StructuralSVM):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         self._require(gram, problem, "use SubgradientSSVM")
+        if self._is_batch:
+            self._check_batch(problem)
+
+    @property
+    def _is_batch(self):
+        return self.steps.startswith("batch")
+
+    def _check_batch(self, problem):
+        """Refuse what batch steps do not know."""
+        refused = {
+            "a relaxation": relaxed_oracle.supports(type(problem)),
+            "attractive interactions": self.graph_.pair_cone(self.classes_) is not None,
+            "missing labels": self._is_latent,
+            "averaging": self.averaging,
+        }
+        for what, is_there in refused.items():
+            if is_there:
+                raise ValueError(f'steps={self.steps!r} is not for {what}: use "frank-wolfe"')
 
     _is_latent = False
 
@@ -240,6 +262,11 @@ class BCFWSSVM(StructuralSVM):
 
     def _refuse_shards(self, shards):
         super()._refuse_shards(shards)
+        if self._is_batch:
+            raise ValueError(
+                f'BCFWSSVM.fit(Shards): steps must be "pairwise" or "frank-wolfe", got '
+                f"{self.steps!r}"
+            )
         if self.sampling == "gap":
             raise ValueError(
                 'BCFWSSVM.fit(Shards): sampling must be "permutation" or "uniform"; gaps are not '
@@ -274,6 +301,9 @@ class BCFWSSVM(StructuralSVM):
         return None
 
     def _solve_round(self, *task, start, **common):
+        if self._is_batch:
+            method = BatchFrankWolfe(*task, self.n_jobs, line_search=self.steps == "batch")
+            return run(method, **common), None
         method = BCFW(
             *task,
             self.n_jobs,

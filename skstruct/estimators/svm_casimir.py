@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-from ..core.oracles import gram
+from ..core.oracles import gram, top_k_oracle
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
@@ -53,7 +53,9 @@ class CasimirSSVM(StructuralSVM):
     n_best : int, default=5
         Labellings of the top-K oracle.
     smoothing_strength : float, default=2.0
-        The strength nu of the smoothing, at first; from 1e-100 to 1e100.
+        The strength nu of the smoothing, at first; from 1e-100 to 1e100. 0 runs the same algorithm
+        on the hinge itself, which is not smooth (figure 5 (b) of [1]_): it needs a `learning_rate`,
+        and a `kappa` unless `variant` is "svrg", and no theorem says that it converges.
     kappa : float, default=None
         Weight of the proximal term, then the same in all iterations. By default it comes from the
         measured smoothness (Proposition 29). If the smoothing is adaptive and C finite, it is 10
@@ -70,6 +72,14 @@ class CasimirSSVM(StructuralSVM):
         grows by a half in each iteration in which the objective falls, and is halved when it rises;
         after the first rise it grows by a tenth only. It is at most 1. From the third rise on the
         rate is that of the present smoothing, see Notes.
+    inner_iterate : {"last", "average"}, default="last"
+        Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
+        mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
+        and is not for structures whose interactions are kept attractive.
+    inner_passes : int or "accuracy", default=1
+        Passes of steps on each subproblem, each with a snapshot before it. "accuracy" makes passes
+        until the relative accuracy (26) of [1]_ is reached, by the norm of the gradient, and 20 at
+        most; the paper's experiments make one.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -175,10 +185,12 @@ class CasimirSSVM(StructuralSVM):
         "variant": [StrOptions({"adaptive", "constant", "svrg"})],
         "smoothing": [StrOptions({"l2", "entropy"})],
         "n_best": [Interval(Integral, 1, None, closed="left")],
-        "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both")],
+        "smoothing_strength": [Interval(Real, 0, 1e100, closed="both")],
         "kappa": [None, Interval(Real, 0, None, closed="neither")],
         "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "inner_iterate": [StrOptions({"last", "average"})],
+        "inner_passes": [StrOptions({"accuracy"}), Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -195,6 +207,8 @@ class CasimirSSVM(StructuralSVM):
         kappa: float | None = None,
         warm_start_strategy: str = "prox-center",
         learning_rate: float | str = "auto",
+        inner_iterate: str = "last",
+        inner_passes: int | str = 1,
         fit_intercept: bool = True,
         max_iter: int = 200,
         tol: float = 1e-2,
@@ -214,6 +228,8 @@ class CasimirSSVM(StructuralSVM):
         self.kappa = kappa
         self.warm_start_strategy = warm_start_strategy
         self.learning_rate = learning_rate
+        self.inner_iterate = inner_iterate
+        self.inner_passes = inner_passes
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -227,12 +243,37 @@ class CasimirSSVM(StructuralSVM):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         self._require(gram, problem, "use SubgradientSSVM")
-        self._check_smoothing(problem, "BCFWSSVM")
+        if self.smoothing_strength > 0:
+            self._check_smoothing(problem, "BCFWSSVM")
+        else:
+            self._require(top_k_oracle, problem, "use BCFWSSVM")
+        cone = self.graph_.pair_cone(self.classes_)
+        if self.inner_iterate == "average" and cone is not None:
+            raise ValueError(
+                'inner_iterate="average" cannot keep interactions attractive: use "last"'
+            )
+        self._check_strength()
+
+    def _check_strength(self):
+        """Refuse smoothing too weak for floating point, and choices that only smoothing allows."""
+        if 0 < self.smoothing_strength < 1e-100:
+            raise ValueError(
+                "smoothing_strength must be 0, or from 1e-100 to 1e100, got "
+                f"{self.smoothing_strength!r}"
+            )
+        if self.smoothing_strength == 0:
+            if self.learning_rate == "auto":
+                raise ValueError("smoothing_strength=0 needs a learning_rate: nothing is smooth")
+            if self.kappa is None and self.variant != "svrg":
+                raise ValueError('smoothing_strength=0 needs a kappa, or variant="svrg"')
 
     def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
+        smooth = self.smoothing_strength > 0
+        choices = self.smoothing, self.smoothing_strength, self.n_best
         method = HingeCasimir(
             *(problem, shapes, sample_weight, lam, self.n_jobs),
-            loss=smooth_hinge(self.smoothing, self.smoothing_strength, self.n_best, problem),
+            # The best labelling alone is not smoothed, whatever the strength.
+            loss=smooth_hinge(*(choices if smooth else ("l2", 1.0, 1)), problem),
             target=hinge_of(problem),
             options=CasimirOptions(
                 self.variant,
@@ -240,6 +281,8 @@ class CasimirSSVM(StructuralSVM):
                 self.kappa,
                 self.warm_start_strategy,
                 None if self.learning_rate == "auto" else float(self.learning_rate),
+                self.inner_iterate == "average",
+                None if self.inner_passes == "accuracy" else self.inner_passes,
             ),
             start=start,
             cone=self.graph_.pair_cone(self.classes_),

@@ -92,6 +92,12 @@ class Catalyst:
     def _q(self):
         return self.lam / (self.lam + self.kappa) if self.lam + self.kappa > 0 else 1.0
 
+    @property
+    def accuracy(self):
+        """delta_k of Corollaries 17 and 18, the relative accuracy of (26)."""
+        root = math.sqrt(self._q())
+        return root / (2.0 - root)
+
     def first(self, k):
         """Return the weights from which the inner solver starts."""
         if self.options.warm_start == "previous" or self.options.variant == "svrg":
@@ -208,6 +214,36 @@ class SVRGOptions(NamedTuple):
     decay: float
 
 
+class Mean(NamedTuple):
+    """The mean of the iterates ``s v + b d`` of a pass, which costs a step two visits to its rows.
+
+    It is ``(S v - offset + B d) / T`` with the sums S of s, B of b, and T of 1.
+    """
+
+    # What v has gained, times the sum of s before; tables without rows where there is no mean.
+    offset: Weights
+    # (3,): S, B and T; (0,) where there is no mean.
+    sums: np.ndarray
+
+
+@inner_kernel
+def _settle_mean(w, mean):
+    """Take the sums into the offset, and fold the weights, before v outgrows them."""
+    s, b = w.scale[0], w.scale[1]
+    for table, offset in ((w.node, mean.offset.node), (w.pair, mean.offset.pair)):
+        half = table.shape[1] // 2
+        for j in range(offset.shape[0]):
+            for k in range(offset.shape[1]):
+                v, d = table[j, k], table[j, half + k]
+                offset[j, k] -= mean.sums[0] * v + mean.sums[1] * d
+                table[j, k] = s * v + b * d
+    w.scale[0], w.scale[1], mean.sums[0], mean.sums[1] = 1.0, 0.0, 0.0, 0.0
+
+
+# The scale below which what v has gained would cancel digits of the mean.
+_SETTLE_BELOW = 1e-3
+
+
 class Visits(NamedTuple):
     """Data that threads exchange about a block of a snapshot."""
 
@@ -246,7 +282,19 @@ def _settle(sample_weight, memory, order, visits):
 
 @kernel
 def svrg_pass(
-    loss, problem, w, cone, sample_weight, memory, options, order, visits, buffers, labels, team
+    loss,
+    problem,
+    w,
+    cone,
+    sample_weight,
+    memory,
+    options,
+    order,
+    visits,
+    mean,
+    buffers,
+    labels,
+    team,
 ):
     """Visit the samples in `order`, for a snapshot, which threads share, or for steps.
 
@@ -278,7 +326,10 @@ def svrg_pass(
             for q in range(problem.part_ptr[i + 1] - start):
                 r[q] -= memory.residuals[start + q]
             visits.counters[0] = 0
-            decay_and_step(w, 1.0 - options.rate * options.decay, options.rate)
+            rho = 1.0 - options.rate * options.decay
+            if mean.sums.shape[0] > 0 and abs(w.scale[0] * rho) < _SETTLE_BELOW:
+                _settle_mean(w, mean)
+            decay_and_step(w, rho, options.rate)
         elif came == LEAD:
             _settle(sample_weight, memory, order[first : first + size], visits)
             open_gate(team)
@@ -290,6 +341,12 @@ def svrg_pass(
             weight = sample_weight[i]
             c = (-options.rate * weight, 0.0) if stepping else (0.0, weight / n)
             accumulate(problem, i, r, c, w)
+            if stepping and mean.sums.shape[0] > 0:
+                before = c[0] * mean.sums[0] / w.scale[0]
+                accumulate(problem, i, r, (before, 0.0), mean.offset)
+                mean.sums[0] += w.scale[0]
+                mean.sums[1] += w.scale[1]
+                mean.sums[2] += 1.0
         if stepping:
             project_rows(cone, w, 0.0, 0)
         first += size
@@ -308,8 +365,14 @@ class CasimirOptions(NamedTuple):
     warm_start: str = "prox-center"
     # Learning rate; None for the inverse of the measured smoothness.
     rate: float | None = None
+    # Whether a pass of steps ends at the mean of its iterates.
+    average: bool = False
+    # Most passes of steps an iteration; None for as many as the relative accuracy (26) takes.
+    n_passes: int | None = 1
 
 
+# More passes for one subproblem are a sign that its learning rate is bad.
+_MOST_PASSES = 20
 _ADVICE = "are the features scaled, is the learning rate too large?"
 # Share of the measured steepness that steps are made for where the top-K smoothing is exact.
 _LEAST_CAUTION = 1.0 / 3.0
@@ -340,6 +403,8 @@ class _SVRG(Method):
         self._mixture = DualMixture(self.lam, zero_weights(self.shapes), self.cone)
         self._workers = Workers(loss, problem, count_threads(problem, self.n_jobs))
         self._visits = Visits(np.zeros(1, dtype=np.int64), np.zeros((block_size(problem), 3)))
+        self._n_passes, shapes = options.n_passes, self.shapes if options.average else 2 * [(0, 0)]
+        self._mean = Mean(zero_weights(shapes), np.zeros(3 * options.average))
         #: The last weights, and the best ones.
         self.current, self.best = plain_weights(self.w, self.shapes), None
         #: Lower bound on the optimum.
@@ -363,7 +428,7 @@ class _SVRG(Method):
 
             def arguments(own, share, task=task):
                 weights = self.w._replace(share=share), self.cone, self.sample_weight
-                return own.loss, own.problem, *weights, *task, *own.scratch
+                return own.loss, own.problem, *weights, *task, self._mean, *own.scratch
 
             self._workers.call(svrg_pass, arguments, alone)
             self.n_calls += last - first
@@ -397,11 +462,23 @@ class _SVRG(Method):
             d -= scaled
         rate = self._automatic_rate() if self.rate is None else self.rate
         self._pass(SVRGOptions(STEP, int(k == 1), 0, rate, self.lam + kappa), order, pieces)
+        self._take_mean()
         fold(self.w)
         settle(self.cone, self.w)
         if k == 1:
             # At the start all labellings tie, and those found are close to each other.
             self.catalyst.settle(self.steepness())
+
+    def _take_mean(self):
+        """End at the mean of the iterates, if that is asked for."""
+        offset, sums = self._mean
+        if sums.size and sums[2] > 0.0:
+            self.w.scale[:] = sums[:2] / sums[2]
+            fold(self.w)
+            for (v, _), table in zip(halves(self.w, self.shapes), offset.tables, strict=True):
+                v -= table / sums[2]
+                table.fill(0.0)
+            sums[:] = 0.0
 
     def work(self):
         """Oracle calls; nothing else passes over the data."""
@@ -519,7 +596,7 @@ class HingeCasimir(_SVRG):
             elif self._pace is not None:
                 steepness = self.steepness()
             catalyst.advance(k - 1, self.current, least, steepness)
-        self.loss.strength[0] = catalyst.nu
+        self.loss.strength[0] = catalyst.nu or 1.0  # a hinge of one labelling does not look
         first = catalyst.first(k)
         if self.cone.coefficients.size:  # an extrapolated point may lie outside
             first = first.copy()
@@ -534,7 +611,29 @@ class HingeCasimir(_SVRG):
             if k == 1:
                 catalyst.settle(self.steepness())
             self.steps(k, rng, pieces)
+            self._more_steps(k, rng, pieces)
         self.current = plain_weights(self.w, self.shapes)
+
+    def _more_steps(self, k, rng, pieces):
+        """Further snapshots and passes of steps on the same subproblem."""
+        most = _MOST_PASSES if self._n_passes is None else self._n_passes
+        for _ in range(most - 1):
+            point = plain_weights(self.w, self.shapes)
+            self.snapshot(point, pieces)
+            if pieces.stopped or (self._n_passes is None and self._is_accurate(point)):
+                return
+            self.steps(k, rng, pieces)
+
+    def _is_accurate(self, point):
+        """The stopping criterion (26), by the norm of the gradient of the snapshot at a point."""
+        catalyst = self.catalyst
+        convexity, ahead, squared = self.lam + catalyst.kappa, 0.0, 0.0
+        tables = zip(point.tables, catalyst.center.tables, halves(self.w, self.shapes), strict=True)
+        for w, z, (_, d) in tables:
+            gradient = d + self.lam * w + catalyst.kappa * (w - z)
+            squared += float(np.einsum("ij,ij->", gradient, gradient))
+            ahead += float(np.einsum("ij,ij->", w - z, w - z))
+        return squared <= catalyst.accuracy * catalyst.kappa * convexity * ahead
 
     def snapshot(self, first, pieces):
         """Take the snapshot at `first`; returns the smoothed objective, NaN where it is cut."""

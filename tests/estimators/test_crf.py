@@ -23,6 +23,7 @@ SOLVERS = {
     "saga": {"solver": "saga"},
     "saga, uniform": {"solver": "saga", "sampling": "uniform"},
     "casimir": {"solver": "casimir"},
+    "svrg": {"solver": "svrg"},
 }
 
 
@@ -196,7 +197,7 @@ def test_the_certificate_holds(sequences, solver, sampling, tol):
     assert earlier.suboptimality_ > tol, "tol stops no later than needed"
 
 
-@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs", "casimir"])
+@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs", "casimir", "svrg"])
 def test_same_seed_same_bits(sequences, solver):
     X, y = sequences
     fits = [

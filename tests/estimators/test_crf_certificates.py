@@ -14,7 +14,7 @@ from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers.sag.solver import CertificateSchedule, takes_single
 from skstruct.testing import random_sequences
 
-SOLVERS = ["sag", "saga", "lbfgs", "casimir"]
+SOLVERS = ["sag", "saga", "lbfgs", "casimir", "svrg"]
 
 
 @pytest.fixture

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skstruct import BCFWSSVM, CasimirSSVM
+from skstruct import BCFWSSVM, CasimirSSVM, Chain, Grid
 from skstruct.core.parallel import Pieces
-from skstruct.core.weights import zero_weights
-from skstruct.solvers.casimir import Pace
+from skstruct.core.weights import plain_weights, zero_weights
+from skstruct.losses.hinge import hinge_of
+from skstruct.losses.smooth_hinge import smooth_hinge
+from skstruct.solvers.casimir import STEP, CasimirOptions, HingeCasimir, Pace, SVRGOptions
 from skstruct.solvers.primal import Best
+from skstruct.testing import training_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -148,3 +151,107 @@ def test_the_scale_of_features_does_not_matter():
         casimir = CasimirSSVM("multiclass", max_iter=60, tol=1e-6, random_state=0, **options)
         objectives.append(casimir.fit(scale * X, y).objective_)
     assert_allclose(objectives[1], objectives[0], rtol=0.02)
+
+
+# What the paper has and the defaults have not: means of iterates, passes to an accuracy, no
+# smoothing.
+
+
+def _iterates(X, y, n_steps, **more):
+    """Weights after each of some first steps from one snapshot, and the mean that a run keeps."""
+    problem, _, shapes, _ = training_problem(Chain(), X, y)
+    sample_weight, order = np.ones(len(X)), np.random.default_rng(5).permutation(len(X))
+    found, order = [], order[:n_steps]
+    for count in (*range(1, n_steps + 1), n_steps):
+        options = CasimirOptions("svrg", 1.0, None, rate=0.3, average=len(found) == n_steps)
+        method = HingeCasimir(
+            *(problem, shapes, sample_weight, more["lam"], None),
+            loss=smooth_hinge("l2", 1.0, 3, problem),
+            target=hinge_of(problem),
+            options=options,
+            tol=1e-2,
+        )
+        method.snapshot(zero_weights(shapes), Pieces())
+        options = SVRGOptions(STEP, 0, 0, 0.3, more["lam"])
+        method._pass(options, order[:count], Pieces())
+        method._take_mean()
+        found.append(plain_weights(method.w, shapes))
+    return found[:-1], found[-1]
+
+
+@pytest.mark.parametrize("lam", [0.1, 3.0])
+def test_the_mean_of_the_iterates_is_their_mean(rare_words, lam):
+    # With the second value the scale falls below a thousandth of itself every few steps.
+    iterates, mean = _iterates(*rare_words, 25, lam=lam)
+    for k, table in enumerate(mean.tables):
+        expected = np.mean([w.tables[k] for w in iterates], axis=0)
+        assert np.abs(expected).max() > 1e-3
+        assert_allclose(table, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["adaptive", "constant", "svrg"])
+@pytest.mark.parametrize(
+    "more", [{"inner_iterate": "average"}, {"inner_passes": 3}, {"inner_passes": "accuracy"}]
+)
+def test_inner_choices_keep_the_certificate(rare_words, optimum, variant, more):
+    svm = CasimirSSVM(variant=variant, max_iter=40, tol=1e-5, random_state=0, **more)
+    svm.fit(*rare_words)
+    assert svm.dual_objective_ <= optimum.objective_
+    assert svm.objective_ >= optimum.dual_objective_
+    if variant == "adaptive":
+        assert svm.objective_ <= 1.3 * optimum.objective_
+
+
+@pytest.mark.parametrize("strategy", ["prox-center", "extrapolation", "previous"])
+def test_all_warm_starts_of_constant_smoothing(rare_words, optimum, strategy):
+    svm = CasimirSSVM(
+        variant="constant", warm_start_strategy=strategy, max_iter=100, tol=1e-5, random_state=0
+    ).fit(*rare_words)
+    # The smoothing of strength 2 adds 1 to the hinge at most.
+    assert optimum.dual_objective_ <= svm.objective_ <= optimum.objective_ + 1.0
+    assert svm.smoothing_strength_ == 2.0
+
+
+def test_passes_to_an_accuracy_end_where_the_criterion_holds(rare_words):
+    common = {"variant": "constant", "max_iter": 6, "tol": 0.0, "random_state": 0}
+    accurate = CasimirSSVM(inner_passes="accuracy", **common).fit(*rare_words)
+    # Two calls a sample and pass, one for the snapshot that ends an iteration.
+    calls = np.diff(np.append(0, accurate.history_["oracle_calls"])) / len(rare_words[0])
+    assert (calls >= 3.0).all()
+    assert (calls <= 41.0).all()
+    assert len(set(calls)) > 1 or calls[0] < 41.0
+    fixed = CasimirSSVM(inner_passes=3, **common).fit(*rare_words)
+    assert fixed.n_oracle_calls_ == 6 * 6 * len(rare_words[0])
+
+
+def test_the_hinge_itself_without_smoothing(rare_words, optimum):
+    common = {"smoothing_strength": 0, "learning_rate": 0.02, "max_iter": 60, "tol": 1e-5}
+    svm = CasimirSSVM(kappa=1.0 / 30, random_state=0, **common).fit(*rare_words)
+    assert svm.smoothing_strength_ == 0.0
+    assert optimum.dual_objective_ <= svm.objective_ <= 2.0 * optimum.objective_
+    assert svm.dual_objective_ <= optimum.objective_
+    # Nothing is smoothed: at any point the hinge itself.
+    assert_allclose(svm.history_["smoothed_objective"][0], svm.history_["smoothed_objective"].max())
+    svrg = CasimirSSVM(variant="svrg", random_state=0, **common).fit(*rare_words)
+    assert svrg.objective_ >= optimum.dual_objective_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"smoothing_strength": 0}, "smoothing_strength=0 needs a learning_rate"),
+        ({"smoothing_strength": 0, "learning_rate": 0.1}, "smoothing_strength=0 needs a kappa"),
+        ({"smoothing_strength": 1e-200}, "smoothing_strength must be 0, or from 1e-100 to 1e100"),
+        ({"inner_passes": 0}, "inner_passes"),
+        ({"inner_iterate": "mean"}, "inner_iterate"),
+    ],
+)
+def test_inner_choices_that_make_no_sense(rare_words, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        CasimirSSVM(**parameters).fit(*rare_words)
+
+
+def test_means_cannot_keep_interactions_attractive():
+    X, y = [np.eye(2)[[[0, 1], [1, 1]]]], [np.array([[0, 1], [1, 1]])]
+    with pytest.raises(ValueError, match='inner_iterate="average" cannot keep'):
+        CasimirSSVM(Grid(attractive=True), inner_iterate="average").fit(X, y)

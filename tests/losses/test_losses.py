@@ -327,7 +327,7 @@ def test_sgd_takes_any_loss(table):
     assert optimum <= result.published["objective_"] <= 1.01 * optimum
 
 
-@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs", "casimir"])
+@pytest.mark.parametrize("solver", ["sag", "saga", "lbfgs", "casimir", "svrg"])
 def test_a_loss_with_kinks_is_refused(table, solver):
     packed = _problem("multiclass", *table)
     with pytest.raises(TypeError, match="needs a smooth loss, and MaxHinge is not"):

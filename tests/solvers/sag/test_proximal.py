@@ -239,7 +239,7 @@ def test_bad_ratios_and_solvers(words):
     for ratio in (-0.1, 1.1, np.nan):
         with pytest.raises(ValueError, match="l1_ratio"):
             SAGCRF(l1_ratio=ratio).fit(*words)
-    for solver in ("saga", "casimir"):
+    for solver in ("saga", "casimir", "svrg"):
         with pytest.raises(ValueError, match=f"l1_ratio=0.5 .*{solver}"):
             SAGCRF(l1_ratio=0.5, solver=solver).fit(*words)
 

@@ -1,5 +1,6 @@
 """All that is an estimator, and what fit and predict are made of."""
 
+from .crf import SAGCRF, crf_path
 from .svm_bcfw import BCFWSSVM, bcfw_path
 from .svm_casimir import CasimirSSVM
 from .svm_extragradient import ExtragradientSSVM
@@ -10,9 +11,11 @@ from .svm_subgradient import SubgradientSSVM
 __all__ = [
     "BCFWSSVM",
     "GDMMSSVM",
+    "SAGCRF",
     "CasimirSSVM",
     "ExtragradientSSVM",
     "ProxLinearSSVM",
     "SubgradientSSVM",
     "bcfw_path",
+    "crf_path",
 ]

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..core.features import SparseFeatures
-from .oeg import OEG
+from .oeg import OEG, OEGMemory
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
 from .run import Method
@@ -41,13 +41,14 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
-    method = None
+    method, names = None, ("loss", "single", "track_objective", "memory")
     if l1 > 0.0:
         method = ProximalSAG(*task, l1=l1, **options)
+    elif isinstance(options.get("memory"), OEGMemory):
+        method = OEG(*task, **{name: options[name] for name in names})
     elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
-        names = "loss", "single", "track_objective"
         with contextlib.suppress(MemoryError):  # SAG takes half as much
-            method = OEG(*task, **{name: options[name] for name in names})
+            method = OEG(*task, **{name: options[name] for name in names[:-1]})
     if method is None:
         method = SAG(*task, **options)
     method.successor = partial(late, max(tol, _LEAST_TOL))

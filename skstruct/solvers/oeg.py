@@ -251,6 +251,13 @@ def _new_state(problem):
     )
 
 
+class OEGMemory(NamedTuple):
+    """A dual point, and the regulariser that it was found with."""
+
+    state: OEGState
+    lam: float
+
+
 def _padded_weights(shapes):
     """Plain weights of zeros whose rows are whole cache lines."""
     tables = []
@@ -267,14 +274,21 @@ class OEG(StoredMixtures):
     Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
     """
 
-    def __init__(self, *task, single=False, **options):
+    def __init__(self, *task, single=False, memory=None, **options):
         super().__init__(*task, **options)
         require_smooth(self.loss, "OEG")
-        self._single = single
-        self.w, self.state = _padded_weights(self.shapes), _new_state(self.problem)
+        self._single, self._resumes = single, memory is not None
+        self.w = _padded_weights(self.shapes)
+        self.state = memory.state if self._resumes else _new_state(self.problem)
         inverse = 1.0 / (self.lam * self.n)
         self._options = OEGOptions(inverse, 0.0, least_term(self.loss))
-        self.state.totals[SCORE] = _FIRST_SCORE
+        if self._resumes:
+            # The curvature of the dual is in proportion to 1 / lam.
+            scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
+            np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
+            self.state.totals[N_ORACLE] = 0.0
+        else:
+            self.state.totals[SCORE] = _FIRST_SCORE
         self._scratch = Worker(self.loss, self.problem).scratch
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
         self._half_norm, self._measured = 0.0, 0
@@ -288,6 +302,15 @@ class OEG(StoredMixtures):
         self._gradients.compile(self.shapes)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
+
+    def begin(self, progress):
+        """The weights of a dual point that another run has left."""
+        if self._resumes:
+            self._sum(self.w, self.n)
+
+    def memory(self):
+        """The dual point, for a run with another regulariser."""
+        return OEGMemory(self.state, self.lam)
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""

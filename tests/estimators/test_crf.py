@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, MultiClass
+from skstruct.estimators import crf_path
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.task import cost_matrix
 from skstruct.testing import random_sequences
@@ -22,6 +23,7 @@ SOLVERS = {
     "sag, uniform": {"solver": "sag", "sampling": "uniform"},
     "saga": {"solver": "saga"},
     "saga, uniform": {"solver": "saga", "sampling": "uniform"},
+    "saga, paired": {"solver": "saga", "sampling": "paired"},
     "casimir": {"solver": "casimir"},
     "svrg": {"solver": "svrg"},
 }
@@ -452,3 +454,61 @@ def test_costly_errors_become_rare(sequences):
 def test_errors_call_a_margin_by_its_name(sequences, margin, message):
     with pytest.raises(ValueError, match=message):
         SAGCRF(margin=margin).fit(*sequences)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sag", "saga", "lbfgs", "casimir"])
+def test_a_path_reaches_what_separate_fits_reach(solver, sequences):
+    X, y = sequences
+    options, Cs = {"solver": solver, "tol": 1e-4, "random_state": 0}, [0.1, 0.3, 1.0, 3.0]
+    path = crf_path(SAGCRF(**options), X, y, Cs)
+    assert [crf.C for crf in path] == Cs
+    for crf in path:
+        alone = SAGCRF(C=crf.C, **options).fit(X, y)
+        assert crf.suboptimality_ <= 1e-4
+        assert crf.dual_objective_ <= alone.objective_
+        assert alone.dual_objective_ <= crf.objective_
+        assert vars(crf).keys() == vars(alone).keys()
+        assert crf.get_params() == alone.get_params()
+
+
+def test_a_path_of_sag_takes_fewer_passes_than_separate_fits():
+    X, y = random_sequences(np.random.default_rng(0), 60)
+    options, Cs = {"solver": "sag", "random_state": 0}, [0.2 * 2**k for k in range(6)]
+    path = crf_path(SAGCRF(**options), X, y, Cs)
+    alone = [SAGCRF(C=C, **options).fit(X, y) for C in Cs]
+    passes = [sum(crf.history_["passes"][-1] for crf in fits) for fits in (path, alone)]
+    assert passes[0] < 0.8 * passes[1]
+
+
+def test_a_path_of_exponentiated_gradients_keeps_its_dual_point():
+    rng = np.random.default_rng(0)
+    shape = 40, 2**14
+    X = [sparse.random(6, shape[1], 0.002, "csr", rng=rng) for _ in range(shape[0])]
+    y = [rng.integers(3, size=6) for _ in X]
+    options, Cs = {"tol": 1e-4, "random_state": 0}, [0.5, 1.0, 2.0]
+    path = crf_path(SAGCRF(**options), X, y, Cs)
+    alone = [SAGCRF(C=C, **options).fit(X, y) for C in Cs]
+    for crf, other in zip(path, alone, strict=True):
+        assert crf.dual_objective_ <= other.objective_
+        assert other.dual_objective_ <= crf.objective_
+    passes = [sum(crf.history_["passes"][-1] for crf in fits[1:]) for fits in (path, alone)]
+    assert passes[0] < passes[1]
+
+
+def test_a_path_with_an_l1_penalty(sequences):
+    X, y = sequences
+    path = crf_path(SAGCRF(l1_ratio=0.3, random_state=0), X, y, [0.1, 1.0])
+    assert all(crf.suboptimality_ <= 1e-3 for crf in path)
+
+
+def test_paths_that_make_no_sense(sequences):
+    X, y = sequences
+    with pytest.raises(ValueError, match="Cs is empty"):
+        crf_path(SAGCRF(), X, y, [])
+    with pytest.raises(ValueError, match='warm_start=True is not for solver="oeg"'):
+        crf_path(SAGCRF(solver="oeg"), X, y, [1.0])
+
+
+def test_paired_samples_are_for_saga(sequences):
+    with pytest.raises(ValueError, match='sampling="paired" is for solver="saga", got'):
+        SAGCRF(sampling="paired").fit(*sequences)

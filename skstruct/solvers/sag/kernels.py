@@ -1,4 +1,4 @@
-"""One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 to 3), and of SAGA.
+"""One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 and 2), and of SAGA.
 
 The memory of past gradients is kept in part space (their "marginal storage" trick): sample i stores
 its residual ``s_i (m_i - mu(y_i))``, not a gradient of the weights' size.
@@ -22,11 +22,15 @@ N_STORED, N_KNOWN, MAX_L, N_FORWARD, N_ORACLE, LOSS, STALENESS, MAGNITUDE, DECAY
 )
 
 MOVE, FILL, MEASURE = range(3)
+# Of ``SAGOptions.saga``: a step along one sample, and another one for the memory.
+PAIRED = 2
 
 # Positions in Block.counters, each in a cache line of its own.
 DRAW, SIZE, CURSOR = 0, 8, 16
 # Columns of Block.visits.
-VALUE, TERMS, NOW, BEFORE, START, LIPSCHITZ, TESTS, IMPORTANCE, N_VISIT_FIELDS = range(9)
+VALUE, TERMS, NOW, BEFORE, START, LIPSCHITZ, TESTS, IMPORTANCE, STEPS, KEEPS, N_VISIT_FIELDS = (
+    range(11)
+)
 # A block has one draw for so many stored residuals: the iterates hardly notice.
 SHARE = 512
 # Sum of the shares that the steps of a block take away from the weights.
@@ -72,7 +76,8 @@ class Block(NamedTuple):
     seen: np.ndarray
     # (most + 1,): Where the draws lie in `changes`.
     start: np.ndarray
-    # (most, 8): What the oracle and the line search said of each.
+    # (most, 10): What the oracle and the line search said of each; whether a step is made along it,
+    # and whether the memory keeps it.
     visits: np.ndarray
     # (most, 2): What of each change ``v`` and ``d`` take.
     coefficients: np.ndarray
@@ -91,7 +96,7 @@ class SAGOptions(NamedTuple):
     skipping: int
     # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
     uniform: int
-    # 1 for SAGA's unbiased step.
+    # 1 for SAGA's unbiased step; 2 for that with one sample for the step and one for the memory.
     saga: int
     # ``MOVE``: the method. ``FILL``: store the residuals at the present weights, which stay.
     # ``MEASURE``: the same, but only ``d`` takes them, the memory stays, too.
@@ -109,6 +114,11 @@ def _choose(state, options, order, uniforms, step):
     u = uniforms[step, 1]
     i = np.int64(u * n)
     i = i if i < n else n - 1
+    if options.saga == PAIRED:
+        if step % 2 == 1:
+            return i, 1.0
+        i = sample_leaf(state.tree, u)
+        return i, state.tree[1] / (n * state.lipschitz[i])
     if options.uniform == 1:
         return i, 1.0
     if uniforms[step, 0] >= 0.5:
@@ -119,7 +129,7 @@ def _choose(state, options, order, uniforms, step):
 
 @inner_kernel(inline=True)
 def _first_guess(state, options, i):
-    """L_i to start the line search from (section 4.2 of the paper), or to keep if it is skipped."""
+    """L_i to start the line search from (section 5 of the paper), or to keep if it is skipped."""
     totals = state.totals
     if options.uniform == 1:
         return totals[MAX_L] * 2.0 ** (-1.0 / state.lipschitz.shape[0])
@@ -155,10 +165,12 @@ def _remember(state, options, i, start, lipschitz, tests):
 
 @inner_kernel(inline=True)
 def _step_size(state, options):
-    """The step: section 4.2 for non-uniform sampling; of SAGA a third of the other one."""
+    """The step: section 5 for non-uniform sampling; of SAGA those of Proposition 1."""
     totals, lam = state.totals, options.lam
     mean = state.tree[1] / totals[N_KNOWN]
-    if options.uniform == 1:
+    if options.saga == PAIRED:
+        steepest = 4.0 * (mean + lam)
+    elif options.uniform == 1:
         steepest = (3.0 if options.saga == 1 else 1.0) * (totals[MAX_L] + lam)
     elif options.saga == 1:
         # L_i / (n p_i) <= 2 L_mean under this sampling
@@ -188,6 +200,8 @@ def _choose_block(problem, state, options, order, uniforms, block):
         stored = np.int64(state.totals[N_STORED]) // SHARE
         stored = stored if stored > 1 else 1
         most = stored if stored < most else most
+        if options.saga == PAIRED and order.shape[0] == 0:
+            most = 2 - draw % 2
         # The scalars of the weights are looked after between blocks.
         if state.totals[DECAY] * most > _MOST_DECAY:
             most = np.int64(_MOST_DECAY / state.totals[DECAY])
@@ -208,6 +222,12 @@ def _choose_block(problem, state, options, order, uniforms, block):
         block.first[size] = first
         block.start[size + 1] = stop
         block.visits[size, IMPORTANCE] = importance
+        for_memory = options.saga == PAIRED and order.shape[0] == 0 and (draw + size) % 2 == 1
+        paired = options.saga == PAIRED and order.shape[0] == 0 and options.task == MOVE
+        block.visits[size, STEPS] = 0.0 if for_memory else 1.0
+        block.visits[size, KEEPS] = 0.0 if paired and not for_memory else 1.0
+        if for_memory:
+            block.visits[first, KEEPS] = 1.0
         place = size
         while place > 0 and _n_parts(block, block.queue[place - 1]) < n_parts:
             block.queue[place] = block.queue[place - 1]
@@ -234,7 +254,7 @@ def _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, label
                 loss, problem, i, weight, theta, value, labels, r, start, answer, trial, augmented
             )
         visit[START], visit[LIPSCHITZ], visit[TESTS] = start, lipschitz, tests
-    keep = 0.0 if options.task == MEASURE else 1.0
+    keep = 0.0 if options.task == MEASURE else visit[KEEPS]
     now, before = 0.0, 0.0  # <theta, residual>
     memory = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
     for q in range(size):
@@ -263,7 +283,7 @@ def _remember_mixture(state, options, i, weight, visit):
     totals[STALENESS] += 0.0 if divergence < 0.0 else visit[IMPORTANCE] * divergence
     # Too small a term is a valid bound, one too large is not.
     term = value - visit[NOW] - slack
-    if options.task != MEASURE:
+    if options.task != MEASURE and visit[KEEPS] > 0.0:
         state.terms[i] = options.least_term if term < options.least_term else term
 
 
@@ -290,16 +310,18 @@ def _settle(w, sample_weight, options, state, block):
         totals[MAGNITUDE] += sample_weight[i] * visit[TERMS]
         if first == k:  # drawn again, it finds its residual fresh
             _remember_visit(sample_weight, options, state, i, visit)
-        alpha = _step_size(state, options) if options.task == MOVE else 0.0
+        moves = options.task == MOVE and block.visits[k, STEPS] > 0.0
+        alpha = _step_size(state, options) if moves else 0.0
         rho, eta = 1.0 - alpha * options.lam, alpha / totals[N_STORED]
-        totals[DECAY] = alpha * options.lam
+        totals[DECAY] = alpha * options.lam if moves else totals[DECAY]
         change = 0.0
-        if options.saga == 1:
+        if options.saga > 0:
             decay(w, rho, eta)
             change = -alpha * block.visits[k, IMPORTANCE]
         # w = s v + b d: what d takes leaves w in place.
-        block.coefficients[k, 0] = (change - w.scale[1]) / w.scale[0]
-        block.coefficients[k, 1] = 1.0
+        kept = visit[KEEPS]
+        block.coefficients[k, 0] = (change - kept * w.scale[1]) / w.scale[0]
+        block.coefficients[k, 1] = kept
         if options.saga == 0:
             decay(w, rho, eta)
 

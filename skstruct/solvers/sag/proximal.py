@@ -27,6 +27,7 @@ from ...losses.verbs import ROUNDING, least_term
 from ..certificate import certify_l1
 from .kernels import (
     IMPORTANCE,
+    KEEPS,
     LOSS,
     MAGNITUDE,
     MOVE,
@@ -107,6 +108,7 @@ def proximal_epoch(
     totals, visit = state.totals, block.visits[0]
     for step in range(uniforms.shape[0]):
         i, visit[IMPORTANCE] = _choose(state, options, order, uniforms, step)
+        visit[KEEPS] = 1.0
         weight = sample_weight[i]
         r = block.changes[: problem.part_ptr[i + 1] - problem.part_ptr[i]]
         catch_up(problem, i, w, clock)

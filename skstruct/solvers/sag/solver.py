@@ -28,6 +28,7 @@ from ..primal import compile_losses, objective_value
 from ..run import REMEDY, Method
 from ..sampling import sum_tree
 from .kernels import (
+    DECAY,
     DRAW,
     FILL,
     LOSS,
@@ -40,6 +41,7 @@ from .kernels import (
     N_STORED,
     N_TOTALS,
     N_VISIT_FIELDS,
+    PAIRED,
     SHARE,
     STALENESS,
     Block,
@@ -156,6 +158,10 @@ class _StepSchedule:
         self._epoch = 0
         self._smallest = np.inf
 
+    def skip_start(self):
+        """Begin with the paper's step: memory and L_i are those of another run."""
+        self._epoch = 2
+
     def factor(self):
         if self._constant:
             return 1.0
@@ -233,7 +239,7 @@ class SAG(StoredMixtures):
     Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
 
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
-    Algorithms 1 to 3.
+    Algorithms 1 and 2, and of the appendices 2 and 3 (SAGA).
     """
 
     #: Whether threads work on several samples at once.
@@ -243,23 +249,37 @@ class SAG(StoredMixtures):
     l1 = 0.0
 
     def __init__(
-        self, *task, start=None, saga=False, uniform=False, skipping=True, single=False, **options
+        self,
+        *task,
+        start=None,
+        saga=False,
+        paired=False,
+        uniform=False,
+        skipping=True,
+        single=False,
+        memory=None,
+        **options,
     ):
         super().__init__(*task, **options)
         require_smooth(self.loss, "SAGA" if saga else "SAG")
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
-        self.state = _new_state(self.problem, uniform)
+        self.state = _new_state(self.problem, uniform) if memory is None else memory
         self.schedule = self.steps(constant=saga or uniform)
+        self._resumes = memory is not None
+        if self._resumes:
+            self.state.totals[[N_FORWARD, N_ORACLE, DECAY]] = 0.0
+            self.schedule.skip_start()
         self.certificate_schedule = CertificateSchedule()
         self._warm, self._uniform = start is not None, uniform
-        self._flags = int(skipping and not uniform), int(uniform), int(saga)
+        kind = PAIRED if paired else int(saga)
+        self._flags = int(skipping and not uniform), int(uniform), kind
         # The best bound, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
         #: The direction to go on with after a certificate; empty if it is summed again.
         self._direction = None
         # A pass may be cut at multiples of this.
         size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
-        self._grain = max(size, 1)
+        self._grain = 2 if paired else max(size, 1)
         self._block = _new_block(self.problem, self._grain)
         n_threads = min(count_threads(self.problem, self.n_jobs), self._grain)
         self._workers = Workers(self.loss, self.problem, n_threads)
@@ -271,7 +291,7 @@ class SAG(StoredMixtures):
         self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
         fold(self.w)
         self._norms()
-        if self._single:
+        if self._single or self._resumes:
             self._add_memory(0)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
@@ -285,7 +305,10 @@ class SAG(StoredMixtures):
         """
         if self._warm:
             self.state.totals[N_STORED] = self.n
-            self._measure(FILL)
+            if self._resumes:
+                self._add_memory(self.n)
+            else:
+                self._measure(FILL)
             self._offer_memory()
         if self._single:
             # The method continues from the rounded weights.
@@ -423,6 +446,11 @@ class SAG(StoredMixtures):
         squared_norm, _, squared_gradient = self._norms()
         objective = 0.5 * self.lam * squared_norm + loss
         return certify(objective, squared_gradient, self.lam, self.dual, magnitude)
+
+    def memory(self):
+        """The stored mixtures and the L_i, for a run with another regulariser."""
+        self._put_back()
+        return self.state
 
     def work(self):
         """Oracle calls, and the passes of line searches."""

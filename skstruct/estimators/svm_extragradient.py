@@ -58,6 +58,10 @@ class ExtragradientSSVM(StructuralSVM):
         What each iteration adds to the weight of the task loss in the potentials. "auto" takes what
         passes the extragradient test: it is halved when the test fails and grows slowly else. A
         number is taken without a test.
+    restarts : bool, default=True
+        Whether averages become the start where the gap has fallen far enough, and in a ball are of
+        the last half of the steps. Without restarts, with a `radius` and a `step_size`, this is
+        Algorithm 1 of [2]_: one centre, and the plain average of all iterates.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=1000
@@ -162,6 +166,7 @@ class ExtragradientSSVM(StructuralSVM):
         "radius": [None, Interval(Real, 1e-100, 1e100, closed="both")],
         "projection": [StrOptions({"auto", *PROJECTIONS})],
         "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "restarts": ["boolean"],
     }
 
     def __init__(
@@ -174,6 +179,7 @@ class ExtragradientSSVM(StructuralSVM):
         class_weight: Mapping | str | None = None,
         projection: str = "auto",
         step_size: float | str = "auto",
+        restarts: bool = True,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-2,
@@ -188,6 +194,7 @@ class ExtragradientSSVM(StructuralSVM):
         self.class_weight = class_weight
         self.projection = projection
         self.step_size = step_size
+        self.restarts = restarts
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -213,6 +220,7 @@ class ExtragradientSSVM(StructuralSVM):
             projection=self.projection_,
             radius=None if self.radius is None else float(self.radius),
             step_size=None if self.step_size == "auto" else float(self.step_size),
+            restarts=bool(self.restarts),
         )
         # BLAS threads wait for each other in short vector operations, most of all where another
         # process has the cores.

@@ -215,7 +215,7 @@ class Extragradient(Method):
 
     fields = (*Method.fields, "step_size")
 
-    def __init__(self, *task, start, cone, projection, radius, step_size):
+    def __init__(self, *task, start, cone, projection, radius, step_size, restarts=True):
         super().__init__(*task)
         cone = make_cone(cone, self.shapes[1][0])
         zeros = zero_weights(self.shapes)
@@ -228,7 +228,7 @@ class Extragradient(Method):
         self.loss, self.hinge = projection_hinge(projection, size), hinge_of(self.problem)
         # Of all steps, without a test; None for the largest that pass it.
         self._fixed = self.step = step_size
-        self._euclidean = projection == "euclidean"
+        self._euclidean, self._restarts = projection == "euclidean", restarts
         self._out = np.zeros((3, self.n))
         self.best, self.n_calls, self.n_restarts = Best(), 0, 0
         self._center = flatten(zero_weights(self.shapes) if start is None else start)
@@ -360,7 +360,7 @@ class Extragradient(Method):
         self.at, block.answers, block.total, block.bank = after, answers, total, max(room, 0.0)
         # Projections lie in the hull but for rounding.
         block.task_loss += step * (middle.task_loss - ROUNDING * middle.magnitude / middle.c)
-        if self.lam == 0.0:
+        if self.lam == 0.0 and self._restarts:
             self._mark()
         return True
 
@@ -381,7 +381,7 @@ class Extragradient(Method):
         """The weights of all steps, or in a ball of the last half to three quarters of them.
 
         The regulariser makes early steps count for little. Those of a block only are far from the
-        optimum for longer.
+        optimum for longer. Without restarts in a ball, too, of all.
         """
         w = self._center.copy()
         if self.at is not None:
@@ -411,7 +411,7 @@ class Extragradient(Method):
         magnitude = best.magnitude + regulariser.magnitude
         self.certificate = certify_pair(best.objective, regulariser.value, magnitude)
         self._last_certified = self._k
-        if moved and self.certificate.relative <= _FIRST_RESTART:
+        if moved and self._restarts and self.certificate.relative <= _FIRST_RESTART:
             self._restart(average, self._objective - bound)
 
     def _restart(self, average, gap):

@@ -322,8 +322,8 @@ class Point(NamedTuple):
 class CasimirSteps:
     """Accelerated SVRG on ``mean smoothed loss of linearised scores + quadratic terms``."""
 
-    def __init__(self, losses: MappedLosses, lam, n_passes, batch_size, rate, settle):
-        self.losses, self.lam = losses, lam
+    def __init__(self, losses: MappedLosses, lam, n_passes, batch_size, rate, warm_start, settle):
+        self.losses, self.lam, self.warm_start = losses, lam, warm_start
         self.n_passes, self.batch_size, self.rate = n_passes, batch_size, rate
         self.settle = settle
         #: Estimate of the smoothness of a sample's loss, at the present strength of smoothing.
@@ -345,7 +345,7 @@ class CasimirSteps:
         if self.lipschitz == 0.0:
             self.lipschitz = self._probe(at, rng, strength)
         strong = self.lam + 1.0 / eta
-        center = before = at.vector
+        center = before = older = at.vector
         snapshot, gradient, least = at.found, at.gradient - self.lam * at.vector, at.objective
         for k in range(self.n_passes):
             if k > 0:
@@ -363,22 +363,31 @@ class CasimirSteps:
                 else:
                     # Longer steps than the losses bear: once more from the last snapshot.
                     self._fail()
-                    center = before = kept
+                    center = before = older = kept
             else:
                 kept = center
             n_batches = len(snapshot.batches)
             kappa = max(self._caution * self.lipschitz / n_batches - strong, 0.0)
-            w = self._steps(at, center, snapshot, gradient, eta, kappa, rng, pieces)
+            start = self._start(center, older, before, kappa, strong)
+            w = self._steps(at, center, start, snapshot, gradient, eta, kappa, rng, pieces)
             if pieces.stopped:
                 return before
             if w is None:
                 self._fail()
                 return kept
             root = np.sqrt(strong / (strong + kappa))
-            center = w + (1.0 - root) / (1.0 + root) * (w - before)
+            older, center = center, w + (1.0 - root) / (1.0 + root) * (w - before)
             self.settle(center)
             before = w
         return before
+
+    def _start(self, center, older, before, kappa, strong):
+        """Where a pass of steps starts: see section 7.3.1."""
+        if self.warm_start == "previous":
+            return before
+        if self.warm_start == "extrapolation":
+            return before + kappa / (kappa + strong) * (center - older)
+        return center
 
     def _fail(self):
         self._least_caution = _BELOW * self._caution
@@ -435,13 +444,13 @@ class CasimirSteps:
         largest = max(near, _AT_TIES * far)
         return 2.0 * largest / (n * strength) if largest > 0.0 else 1.0
 
-    def _steps(self, at, center, snapshot, gradient, eta, kappa, rng, pieces):
-        """A pass of SVRG steps from the prox-center; None if the scores overflow."""
+    def _steps(self, at, center, start, snapshot, gradient, eta, kappa, rng, pieces):
+        """A pass of SVRG steps around the prox-center; None if the scores overflow."""
         rate = 1.0 / (self._caution * self.lipschitz) if self.rate is None else self.rate
         pull = at.vector / eta + kappa * center - gradient
         pull *= rate
         shrink = 1.0 / (1.0 + rate * (self.lam + 1.0 / eta + kappa))
-        w = center.copy()
+        w = start.copy()
         order = rng.permutation(len(snapshot.batches))
         for first, last in pieces.ranges(0, order.size):
             for b in order[first:last]:
@@ -516,14 +525,26 @@ class MappedMethod(Method):
 class ProxLinear(MappedMethod):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
 
-    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models,
-    section 6, Algorithm 5.
+    Burke 1985, Descent methods for composite nondifferentiable optimization problems; Drusvyatskiy,
+    Paquette 2019, Efficiency of minimizing compositions of convex functions and smooth maps;
+    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models
+    (arXiv:1902.03228), section 6, Algorithm 5.
     """
 
     fields = ("stationarity", "gradient_norm", "eta", "smoothing_strength")
 
     def __init__(
-        self, *task, loss, strength, shrinking, eta, n_passes, batch_size, rate, **options
+        self,
+        *task,
+        loss,
+        strength,
+        shrinking,
+        eta,
+        n_passes,
+        batch_size,
+        rate,
+        warm_start="prox-center",
+        **options,
     ):
         require_smooth(loss, "prox-linear")
         super().__init__(*task, loss=loss, **options)
@@ -531,7 +552,7 @@ class ProxLinear(MappedMethod):
         self.strength, self.shrinking = strength, shrinking
         # The proximal term is ``1 / (2 eta)`` times the squared distance; None for a line search.
         self.fixed_eta = self.eta = eta
-        choices = n_passes, batch_size, rate
+        choices = n_passes, batch_size, rate, warm_start
         self.inner = CasimirSteps(self.losses, self.lam, *choices, self.settle)
         self.nu, self.at, self._moved = strength, None, np.inf
 

@@ -1,10 +1,13 @@
 """The dual extragradient: BCFW's optimum, bounds that hold, the same bits for any threads."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import (
     BCFWSSVM,
@@ -20,6 +23,7 @@ from skstruct.callbacks import TimeLimit
 from skstruct.core.parallel import Pieces, make_scratch
 from skstruct.losses.smooth_hinge import projection_hinge
 from skstruct.losses.verbs import loss_oracle
+from skstruct.solvers.extragradient import Extragradient
 from skstruct.testing import random_sequences
 from tests.helpers.attractive_cases import Reference, draw_samples, flat
 
@@ -334,3 +338,40 @@ def test_features_that_overflow_are_named(table):
     X, y = table
     with pytest.raises(FloatingPointError, match=r"scale"):
         ExtragradientSSVM("multiclass").fit(1e200 * X, y)
+
+
+def test_without_restarts_a_ball_has_plain_averages(chains):
+    X, y = chains
+    norm = 1.0
+    kept = []
+
+    class Watched(Extragradient):
+        """Keeps the weights of all steps."""
+
+        def _try(self, v, pieces, anyhow):
+            before = self.at.z.copy()
+            done = super()._try(v, pieces, anyhow)
+            kept.append((self.at.z - before) / self.step)
+            return done
+
+    options = {"radius": norm, "step_size": 0.5, "restarts": False, "max_iter": 40, "tol": 0.0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skstruct.estimators.svm_extragradient.Extragradient", Watched)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            svm = ExtragradientSSVM(**options).fit(X, y)
+    assert svm.n_restarts_ == 0
+    assert len(kept) == 40
+    # The best certified average is that of the first so many iterates, all alike.
+    found = np.concatenate([svm.node_weights_.ravel(), svm.pair_weights_.ravel()])
+    averages = np.cumsum(kept, axis=0) / np.arange(1, 41)[:, None]
+    assert np.abs(averages - found).max(axis=1).min() < 1e-5
+    reference = ExtragradientSSVM(radius=norm, tol=1e-3).fit(X, y)
+    assert svm.dual_objective_ <= reference.objective_
+    assert reference.dual_objective_ <= svm.objective_
+    assert svm.suboptimality_ < 0.5
+
+
+def test_restarts_are_a_bool(chains):
+    with pytest.raises(ValueError, match="restarts"):
+        ExtragradientSSVM(restarts="never").fit(*chains)

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -60,6 +61,25 @@ def test_a_linear_map_reaches_the_optimum_of_the_chain(sequences, optimum):
     same.pair_weights_[:] = svm.pair_weights_
     for a, b in zip(svm.predict_top_k(X, 2)[1], same.predict_top_k(X, 2)[1], strict=True):
         assert_allclose(a, b)
+
+
+@pytest.mark.parametrize("strategy", ["extrapolation", "previous"])
+@pytest.mark.parametrize("schedule", ["constant", "inverse"])
+def test_all_warm_starts_reach_the_optimum_of_the_chain(sequences, optimum, strategy, schedule):
+    svm = ProxLinearSSVM(
+        C=0.1,
+        smoothing_strength=0.1,
+        smoothing_schedule=schedule,
+        step_size=100.0 if schedule == "inverse" else "auto",
+        warm_start_strategy=strategy,
+        max_iter=60,
+        tol=1e-3,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm.fit(*sequences)
+    assert optimum.dual_objective_ <= svm.objective_ <= 1.05 * optimum.objective_
 
 
 @pytest.mark.parametrize("smoothing", ["l2", "entropy"])

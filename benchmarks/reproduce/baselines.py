@@ -1,29 +1,27 @@
-"""Ways to train a CRF that the package does not offer: stochastic gradients, AdaGrad.
+"""Ways to train a CRF that the package does not offer: stochastic gradients, AdaGrad, and rivals.
 
-:class:`BaselineCRF` is a SAGCRF whose solver is AdaGrad, on the package's oracles, or stochastic
-gradients of one of three kinds, by its kernel. It has callbacks, histories and predictions as well.
+:class:`BaselineCRF` is a SAGCRF whose solver is AdaGrad or one of :mod:`rivals`, on the package's
+oracles, or stochastic gradients of one of three kinds, by its kernel. It has callbacks, histories
+and predictions as well.
 """
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
+from rivals import _SURER, SAGNUS, SGNUS, SMD, Hybrid, PaperOEG, PaperSAG, Primal
 
 from skstruct import SAGCRF
 from skstruct.core.jit.dispatch import kernel
 from skstruct.core.oracles import accumulate, potentials
-from skstruct.core.parallel import make_scratch
 from skstruct.core.sklearn_private import Interval, StrOptions
 from skstruct.core.weights import zero_weights
 from skstruct.losses.log import LogLoss
 from skstruct.losses.verbs import loss_oracle
-from skstruct.solvers.primal import compile_losses, objective_value
-from skstruct.solvers.run import Method, run
+from skstruct.solvers.run import run
 from skstruct.solvers.sgd import SGD
 
-METHODS = "pegasos", "sgd", "asg", "adagrad"
 # A rate that is constant is one that decays after so many passes.
 _NEVER = 1e12
 
@@ -93,49 +91,20 @@ def catch_up(w, squares, seen, rate, lam):
             seen[j] = seen[last]
 
 
-class _Known(NamedTuple):
-    """The objective, and nothing else."""
-
-    objective: float
-    relative: float = np.inf
-
-    measure = "no gap: this baseline has none"
-
-    @property
-    def record(self):
-        """Its field of the history."""
-        return {"objective": self.objective}
-
-    @property
-    def published(self):
-        """The attribute that it gives an estimator."""
-        return {"objective_": self.objective}
-
-
-class AdaGrad(Method):
+class AdaGrad(Primal):
     """Proximal AdaGrad; rows are brought up to date when they are read."""
 
-    fields = ()
-
     def __init__(self, *task, rate):
-        super().__init__(*task)
+        super().__init__(*task, rate=rate)
         if not hasattr(self.problem.nodes, "indptr"):
             raise TypeError("AdaGrad reads the columns of CSR features: X must be sparse")
-        self.loss, self.rate, self.calls = LogLoss(), rate, 0.0
         self.w = zero_weights(self.shapes)
         self.gradient, self.squares = zero_weights(self.shapes), zero_weights(self.shapes)
         self.seen = np.zeros(self.shapes[0][0] + 1, dtype=np.int64)
-        scratch = make_scratch(self.problem)
-        self.buffers, self.labels = np.empty((3, scratch.theta.size)), scratch.labels
 
-    def compile(self):
-        """Compile outside the clock."""
-        self.visit(np.empty(0, dtype=np.int64))
-        compile_losses(self.loss, self.problem, self.w)
-
-    def epoch(self, k, rng, progress):
-        """A pass in a new order."""
-        self.visit(rng.permutation(self.n))
+    def draw(self, rng):
+        """A new order."""
+        return np.empty(0, dtype=np.int64) if rng is None else rng.permutation(self.n)
 
     def visit(self, order):
         """Steps at the samples of an order."""
@@ -144,22 +113,37 @@ class AdaGrad(Method):
         catch_up(self.w, self.squares, self.seen, self.rate, self.lam)
         self.calls += order.size
 
-    def certify(self):
-        """The objective of the present weights."""
-        present = self.loss, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
-        self.certificate = _Known(objective_value(*present).objective)
 
-    def reached(self, tol):
-        """Never."""
+class Stochastic(SGD):
+    """The package's, its objectives off the clock."""
+
+    def due(self, k, tol):
+        """Never on the clock."""
         return False
 
-    def work(self):
-        """Oracle calls."""
-        return self.calls, 0.0
+    def entry(self):
+        """The objective."""
+        self.certify()
+        return self.certificate.record
 
-    def weights(self):
-        """A copy."""
-        return self.w.copy()
+
+_SAG = {"loss": LogLoss(), "track_objective": True}
+#: Methods of their own, and what they are told but for the rate.
+OWN = {
+    "adagrad": (AdaGrad, {}),
+    "smd": (SMD, {}),
+    "sgd-nus": (SGNUS, {}),
+    "hybrid": (Hybrid, {}),
+    "sag-nus": (SAGNUS, {}),
+    "sag-nus*": (PaperSAG, _SAG),
+    "sag-nus*-search": (PaperSAG, _SAG | {"skipping": False}),
+    "oeg": (PaperOEG, {}),
+    "oeg-norp": (PaperOEG, {"permuted": False}),
+    "oeg-10": (PaperOEG, {"score": _SURER}),
+}
+METHODS = "pegasos", "sgd", "asg", *OWN
+#: Those that need a rate.
+RATED = "sgd", "asg", "adagrad", "smd", "sgd-nus"
 
 
 class BaselineCRF(SAGCRF):
@@ -167,11 +151,12 @@ class BaselineCRF(SAGCRF):
 
     Parameters
     ----------
-    method : {"pegasos", "sgd", "asg", "adagrad"}
-        Steps of ``1 / (lam t)`` (without the average of the iterates), constant steps, constant
-        steps and the average with weights t, or AdaGrad.
+    method : str
+        One of `METHODS`: steps of ``1 / (lam t)`` without the average of the iterates ("pegasos"),
+        constant steps ("sgd"), constant steps and the average with weights t ("asg"), or one of
+        `OWN`.
     rate : float
-        Step size of "sgd", "asg" and "adagrad".
+        Step size of the methods in `RATED`.
     graph, C, fit_intercept, max_iter, random_state : object
         As in SAGCRF.
     """
@@ -197,11 +182,14 @@ class BaselineCRF(SAGCRF):
         task = problem, shapes, sample_weight, lam
         rng = self._generator()
         common = {"max_iter": max_iter, "tol": 0.0, "rng": rng, "after_epoch": after_epoch}
-        if self.method == "adagrad":
-            return run(AdaGrad(*task, None, rate=self.rate), **common)
+        if self.method in OWN:
+            method, options = OWN[self.method]
+            if self.method in RATED:
+                options = options | {"rate": self.rate}
+            return run(method(*task, None, **options), **common)
         steps = {"rate": 0.0, "period": 0.0}
         if self.method != "pegasos":
             steps = {"rate": self.rate, "period": _NEVER}
         averaging = self.method == "asg"
-        method = SGD(*task, None, loss=LogLoss(), averaging=averaging, **steps)
+        method = Stochastic(*task, None, loss=LogLoss(), averaging=averaging, **steps)
         return run(method, **common)

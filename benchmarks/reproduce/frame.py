@@ -33,6 +33,8 @@ _COLUMNS = "Claim", "Where", "Ours", "Holds", "Why, or what differs"
 _COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
 _COLOURS.append("#e6002e")
 _STYLES = ["-", "--", "-.", ":"]
+#: Curves with this in their name are dotted, in the colour of the name before it.
+DOTTED = ", second"
 _MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
@@ -109,11 +111,11 @@ def _refuse_early(args, parser):
             parser.error(f"figures are drawn by {package}: pip install {package}")
 
 
-def thin(*columns):
-    """At most 40 points of curves, closest together at the beginning; four digits."""
+def thin(*columns, marks=(), points=_POINTS):
+    """At most 40 points of curves, closest together at the beginning, and marks; four digits."""
     n = len(columns[0])
-    if n > _POINTS:
-        keep = np.unique(np.geomspace(1, n, _POINTS).astype(int) - 1)
+    if n > points:
+        keep = np.union1d(np.array(marks, int), np.geomspace(1, n, points).astype(int) - 1)
     else:
         keep = np.arange(n)
     return [[_digits(np.asarray(column)[k]) for k in keep] for column in columns]
@@ -207,15 +209,19 @@ def draw(path, panels, columns=2):
 
     plt.rcParams |= {"font.size": 10}
     n_rows = -(-len(panels) // columns)
-    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
+    names = [name for panel in panels for name in panel.curves]
+    names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
         for name, (x, y) in panel.curves.items():
-            k = names.index(name)
+            base, variant, _ = name.partition(DOTTED)
+            k = names.index(base)
             style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
-            (lines[name],) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=1.3)
+            style, width = (":", 0.8) if variant else (style, 1.3)
+            (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
+            lines |= {} if variant else {base: line}
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
             ax.set_xscale("log")

@@ -399,10 +399,16 @@ class Hybrid(OffClock, QuasiNewton):
         before = self.seen
         while self.seen - before < self.n and not self.stalled:
             if self.size < self.n:
-                self.size = min(math.ceil(1.1 * self.size + 1), self.n)
-                self._here.known = False
+                self.grow(min(math.ceil(1.1 * self.size + 1), self.n), progress)
             super().epoch(k, rng, progress)
             self.stalled &= self.size == self.n
+
+    def grow(self, size, progress):
+        """A larger batch, its gradient, and the products of the pairs with that."""
+        self.size, here = size, self._here
+        self._evaluate(here, progress.pieces)
+        gradient = here.d + self.lam * here.w
+        self._pairs._products = np.array([row @ gradient for row in self._pairs.rows])
 
     def work(self):
         """Gradients of samples."""

@@ -26,6 +26,15 @@ RUNS = (
     ("sgd", 0.02, 40),
     ("asg", 0.03, 60),
     ("adagrad", 0.2, 60),
+    ("smd", 0.1, 60),
+    ("sgd-nus", 0.02, 40),
+    ("hybrid", 1.0, 40),
+    ("sag-nus", 1.0, 60),
+    ("sag-nus*", 1.0, 60),
+    ("sag-nus*-search", 1.0, 60),
+    ("oeg", 1.0, 60),
+    ("oeg-norp", 1.0, 60),
+    ("oeg-10", 1.0, 60),
 )
 
 warnings.filterwarnings("ignore", message=".*did not converge.*")

@@ -127,7 +127,6 @@ class Stochastic(SGD):
         return self.certificate.record
 
 
-_SAG = {"loss": LogLoss(), "track_objective": True}
 #: Methods of their own, and what they are told but for the rate.
 OWN = {
     "adagrad": (AdaGrad, {}),
@@ -135,8 +134,10 @@ OWN = {
     "sgd-nus": (SGNUS, {}),
     "hybrid": (Hybrid, {}),
     "sag-nus": (SAGNUS, {}),
-    "sag-nus*": (PaperSAG, _SAG),
-    "sag-nus*-search": (PaperSAG, _SAG | {"skipping": False}),
+    "sag": (PaperSAG, {"uniform": True}),
+    "sag-small": (PaperSAG, {"uniform": True, "first": 1e-3}),
+    "sag-nus*": (PaperSAG, {}),
+    "sag-nus*-search": (PaperSAG, {"skipping": False}),
     "oeg": (PaperOEG, {}),
     "oeg-norp": (PaperOEG, {"permuted": False}),
     "oeg-10": (PaperOEG, {"score": _SURER}),

@@ -10,13 +10,20 @@ import numpy as np
 from skstruct.core.jit.dispatch import inner_kernel, kernel
 from skstruct.core.oracles import accumulate, potentials
 from skstruct.core.parallel import make_scratch
-from skstruct.core.weights import decay_and_step, lazy_weights, plain_weights, zero_weights
+from skstruct.core.weights import (
+    decay_and_step,
+    lazy_weights,
+    plain_weights,
+    view_flat,
+    zero_weights,
+)
 from skstruct.losses.log import LogLoss
 from skstruct.losses.verbs import ROUNDING, backtrack, loss_oracle
 from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import Method
+from skstruct.solvers.sag.kernels import MAX_L
 from skstruct.solvers.sag.solver import SAG, _StepSchedule
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
@@ -255,9 +262,17 @@ class SGNUS(_Sampled):
 
 
 class PaperSAG(SAG):
-    """SAG-NUS* as written: the step of section 5 without a schedule, one sample at a time."""
+    """SAG and SAG-NUS* as written: the step of section 5 unchanged, one sample at a time.
+
+    `first` is the constant L that SAG begins with.
+    """
 
     in_blocks = False
+
+    def __init__(self, *task, first=1.0, **options):
+        super().__init__(*task, loss=LogLoss(), track_objective=True, **options)
+        if self._uniform:
+            self.state.totals[MAX_L] = first
 
     @staticmethod
     def steps(constant):
@@ -360,9 +375,9 @@ def batch_gradient(loss, problem, w, weights, batch, gradient, buffers, labels):
 class Hybrid(OffClock, QuasiNewton):
     """L-BFGS on batches that grow: min(1.1 |B| + 1, n) samples (Friedlander and Schmidt 2012).
 
-    A batch contains those before it. Both gradients of a pair, and the values of a line search (for
-    the Wolfe conditions, as in the package's L-BFGS), are of one batch. A pass is as many
-    iterations as it takes to see n samples.
+    A batch contains those before it, of which the gradient is known. Both gradients of a pair, and
+    the values of a line search (for the Wolfe conditions, as in the package's L-BFGS), are of one
+    batch. A pass is as many iterations as it takes to see n samples.
     """
 
     def __init__(self, *task):
@@ -370,6 +385,8 @@ class Hybrid(OffClock, QuasiNewton):
         self.order, self.size, self.seen = None, 0, 0
         scratch = make_scratch(self.problem)
         self._buffers, self._labels = np.empty((3, scratch.theta.size)), scratch.labels
+        # Samples of the batch whose sums at the present point are known, their gradients, losses.
+        self._kept = 0, np.zeros(self._p.size), np.zeros(2)
 
     def _compile_gradient(self):
         self._sum(_NONE, zero_weights(self.shapes), zero_weights(self.shapes))
@@ -380,11 +397,14 @@ class Hybrid(OffClock, QuasiNewton):
         return batch_gradient(*task, self._buffers, self._labels)
 
     def _add_gradient(self, w, gradient, pieces):
-        batch = self.order[: self.size]
-        sums = self._sum(batch, w, gradient)
-        for table in gradient.tables:
-            table *= self.n / batch.size
-        return np.array(sums) / batch.size
+        known, direction, sums = self._kept
+        sums = sums + np.array(self._sum(self.order[known : self.size], w, gradient))
+        for table, kept in zip(
+            gradient.tables, view_flat(direction, self.shapes).tables, strict=True
+        ):
+            table += kept
+            table *= self.n / self.size
+        return sums / self.size
 
     def _offer(self, *point):
         """The dual points of a batch bound its own optimum, not that of all samples."""
@@ -404,10 +424,15 @@ class Hybrid(OffClock, QuasiNewton):
             self.stalled &= self.size == self.n
 
     def grow(self, size, progress):
-        """A larger batch, its gradient, and the products of the pairs with that."""
-        self.size, here = size, self._here
+        """A larger batch; its gradient from that of what it had, and the pairs' products."""
+        here, nothing = self._here, self._kept
+        if here.known:
+            loss = here.value - 0.5 * self.lam * float(here.w @ here.w)
+            sums = self.size * np.array([loss, here.magnitude])
+            self._kept = self.size, self.size * here.d, sums
+        self.size = size
         self._evaluate(here, progress.pieces)
-        gradient = here.d + self.lam * here.w
+        self._kept, gradient = nothing, here.d + self.lam * here.w
         self._pairs._products = np.array([row @ gradient for row in self._pairs.rows])
 
     def work(self):

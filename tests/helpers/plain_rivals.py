@@ -184,11 +184,13 @@ unit = direction / np.linalg.norm(direction)
 compare("Hybrid, second", moved / np.linalg.norm(moved), unit, moved)
 method, sizes = rivals.Hybrid(*TASK), []
 add = method._sum
-method._sum = lambda batch, *rest: sizes.append(batch.size) or add(batch, *rest)
+method._sum = lambda batch, *rest: sizes.append((method.size, batch.size)) or add(batch, *rest)
 for k in range(1, 4):
     method.epoch(k, rng, progress)
-found["sizes"] = list(dict.fromkeys(sizes))
-assert method.seen == sum(sizes)
+found["sizes"] = list(dict.fromkeys(size for size, _ in sizes))
+# Whole batches in searches; where one begins only what is new.
+assert {(1, 1), (3, 2), (3, 3), (5, 2), (5, 5)} == set(sizes)
+assert method.seen == sum(visited for _, visited in sizes)
 
 # OEG: the start and two rounds of steps, the dual objective by enumeration.
 LAM = 0.02
@@ -235,7 +237,7 @@ compare("rates of OEG", method.state.rates, rates, rates - 0.5)
 found["halved"], found["left out"] = halved, given_up
 
 # SAG-NUS* as written.
-method = rivals.PaperSAG(*TASK, loss=rivals.LogLoss())
+method = rivals.PaperSAG(*TASK)
 method.compile()
 for k in range(1, 4):
     method.epoch(k, rng, progress)

@@ -47,9 +47,12 @@ offsets = np.append(0, np.cumsum([len(x) for x in X]))
 X, y = RaggedArray(sparse.csr_matrix(flat), offsets), RaggedArray(np.concatenate(list(y)), offsets)
 best = SAGCRF("chain", C=0.3, solver="lbfgs", tol=1e-9).fit(X, y)
 found = {"optimum": best.objective_, "bound": best.dual_objective_, "ends": {}}
+found["duals"] = {}
 for method, rate, passes in RUNS:
     model = BaselineCRF(method, rate, graph="chain", C=0.3, max_iter=passes, random_state=0)
     objective = model.fit(X, y).history_["objective"]
+    if hasattr(model, "dual_objective_"):
+        found["duals"][method] = model.dual_objective_
     found["ends"][method] = [objective[0], objective[-1]]
 sag.GRID = dict.fromkeys(sag.GRID, (0.01, 0.1))
 part = SimpleNamespace(X=X, y=y)

@@ -15,6 +15,7 @@ from scipy import sparse
 from skstruct import BCFWSSVM, RaggedArray
 from skstruct.testing import random_sequences
 
+NUS_STAR = "sag-nus*", "sag-nus*-search"
 REPRODUCE = Path(__file__).resolve().parents[2] / "benchmarks" / "reproduce"
 sys.path[:0] = [str(REPRODUCE), str(REPRODUCE.parent)]
 
@@ -70,6 +71,12 @@ def test_baselines_come_to_the_optimum(plain, method, within):
     assert end <= plain["optimum"] * (1.0 + within), end / plain["optimum"] - 1.0
     assert end < begin
     assert set(plain["ends"]) == set(METHODS)
+
+
+def test_baselines_that_have_a_bound_have_one_of_the_optimum(plain):
+    assert set(plain["duals"]) == {"oeg", "oeg-norp", "oeg-10", "sag", "sag-small", *NUS_STAR}
+    for bound in plain["duals"].values():
+        assert 0.999 * plain["optimum"] <= bound <= plain["optimum"] * (1.0 + 1e-14)
 
 
 def test_sag_measures_all_methods(plain):

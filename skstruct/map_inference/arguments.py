@@ -94,3 +94,10 @@ def check_duals(graph, duals):
         place = int(np.argmin(np.isfinite(duals)))
         raise ValueError(f"duals must be finite, got {duals[place]} at position {place}")
     return duals
+
+
+def check_flag(name, value):
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a bool, got {value!r}")
+    return bool(value)

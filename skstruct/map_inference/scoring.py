@@ -11,8 +11,11 @@ from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_
 
 # Result of a solver of MAP problems.
 
-#: Fields of `history_`, one entry per record; the last two for methods that have them only.
-HISTORY_FIELDS = "passes", "seconds", "bound", "score", "infeasibility", "objective", "dual_gap"
+#: Fields of `history_`, one entry per record; the last three for methods that have them only.
+HISTORY_FIELDS = (
+    *("passes", "seconds", "bound", "score", "infeasibility"),
+    *("objective", "dual_gap", "shifted_objective"),
+)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -47,8 +50,10 @@ class MAPResult:
     history_ : dict of ndarray
         Equally long arrays: ``passes``, ``seconds``, ``bound`` and ``score`` (the best by then) and
         ``infeasibility`` (NaN where it is not known). Subgradients, coordinate descent, gradients,
-        Frank-Wolfe, SDCA and decreasing smoothing also have ``objective``, their own, and
-        ``dual_gap``, how far that is from its optimum at most (NaN likewise).
+        Frank-Wolfe, SDCA and decreasing smoothing also have ``objective``, their own,
+        ``dual_gap``, how far that is from its optimum at most (NaN likewise), and
+        ``shifted_objective``: of L2-smoothed duals the objective and what the L2 term took off at
+        most, a bound on the linear program; else the objective.
     method : str
         What solved the problem.
     n_iter : int

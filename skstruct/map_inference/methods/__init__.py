@@ -12,6 +12,7 @@ METHODS = {
     "accelerated-gradient": "methods.first_order:solve_accelerated_gradient",
     "frank-wolfe": "methods.frank_wolfe:solve_frank_wolfe",
     "sdca": "methods.frank_wolfe:solve_sdca",
+    "strong-gradient": "methods.first_order:solve_strong_gradient",
     "strong-accelerated": "methods.first_order:solve_strong_accelerated",
     "decreasing-smoothing": "methods.coordinate_descent:solve_decreasing_smoothing",
     "trws": "trws:solve_trws",

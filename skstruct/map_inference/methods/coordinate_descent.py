@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
-from ..arguments import check_positive
-from ..kinds.table import collect_columns, collect_potts, collect_rows
+from ..arguments import check_choice, check_positive
+from ..kinds.implicit import sort_down
+from ..kinds.table import children_of, collect_columns, collect_potts, collect_rows, fill_hat
 from ..kinds.verbs import region_max_marginals, region_soft_marginals
-from ..regions import POTTS, TABLE
-from .relaxation import Method, Report, hat_scores, own_scores, pieces
+from ..regions import KINDS, POTTS, TABLE
+from .relaxation import (
+    SMOOTHINGS,
+    Method,
+    Report,
+    hat_scores,
+    l2_shift,
+    own_scores,
+    pieces,
+)
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4
 _STALLED, _PATIENCE = 1e-3, 5
 _LOWEST = -1e300
+_EPS = float(np.finfo(float).eps)
+# Newton's method ends at the piece of the root, after a few steps.
+_MOST_NEWTON = 200
 
 
 @inner_kernel
@@ -212,14 +225,213 @@ def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, tota
         _share(p, r, is_wide, delta, total)
 
 
+# Stars of the L2-smoothed dual. Given the marginals m of its region a star falls apart into the
+# parents' groups of configurations that agree with one of the region: their scores v above a
+# threshold t have the marginals (v - t) / gamma, which sum to m. So t is convex, falling and
+# piecewise linear in m, and the marginals of the region are those at which its own score, less
+# gamma m, and all thresholds sum to one number, whose equation is of that kind, too.
+
+
+class Star(NamedTuple):
+    """Room for one star."""
+
+    # (size,): Marginals of the region; how many scores its configurations have so far.
+    masses: np.ndarray
+    counts: np.ndarray
+    # (scores of all parents,): The groups of their scores, the largest first, and sums up to each.
+    values: np.ndarray
+    sums: np.ndarray
+    # (largest parent,): Room for sorting.
+    order: np.ndarray
+    spare: np.ndarray
+    spare_order: np.ndarray
+
+
+def _star(p):
+    """Room for the stars of a graph."""
+    n, most = int(p.size.max(initial=0)), int(p.size.max(initial=0))
+    entries = np.bincount(p.child, weights=p.size[p.owner], minlength=p.kind.size)
+    values, sums = np.zeros((2, int(entries.max(initial=0))))
+    order, spare_order = np.zeros((2, most), dtype=np.int64)
+    counts = np.zeros(n, dtype=np.int64)
+    return Star(np.zeros(n), counts, values, sums, order, np.zeros(most), spare_order)
+
+
+@inner_kernel
+def _sort_group(star, start, n):
+    """Sort a group of scores, with their sums; returns how many are finite."""
+    for j in range(n):
+        star.order[j] = j
+    sort_down(star.values[start : start + n], star.order, star.spare, star.spare_order, n)
+    total, count = 0.0, 0
+    for j in range(start, start + n):
+        if star.values[j] > -math.inf:
+            total += star.values[j]
+            count += 1
+        star.sums[j] = total
+    return count
+
+
+@inner_kernel
+def _threshold(star, start, count, mass):
+    """The threshold of a sorted group whose entries above it exceed it by `mass` in all.
+
+    Also how many entries are above it, or would be for a little more.
+    """
+    low, high = 1, count
+    while low < high:
+        j = (low + high) // 2
+        if star.sums[start + j - 1] - j * star.values[start + j] > mass:
+            high = j
+        else:
+            low = j + 1
+    return (star.sums[start + low - 1] - mass) / low, low
+
+
+@inner_kernel
+def _collect_star(p, r, delta, star, total, scratch):
+    """Write the scores of the parents' groups, without messages to region `r`, sorted."""
+    n, start = p.size[r], 0
+    own_scores(p, r, delta, total)
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        s = p.parent[at]
+        q, slot = p.owner[s], s - p.slot_ptr[p.owner[s]]
+        each = p.size[q] // n
+        fill_hat(p, q, delta, scratch.hat, scratch)
+        for x in range(n):
+            star.counts[x] = 0
+        for e in range(p.size[q]):
+            children_of(p, q, e, scratch.base)
+            x = scratch.base[slot]
+            place = start + x * each + star.counts[x]
+            star.values[place] = scratch.hat[e] + delta[p.message_ptr[s] + x]
+            star.counts[x] += 1
+        for x in range(n):
+            if _sort_group(star, start + x * each, each) == 0:
+                total[x] = -math.inf
+        start += each * n
+
+
+@inner_kernel
+def _level(p, r, x, mass, gamma, star, total):
+    """Own score less ``gamma mass`` plus all thresholds, and how fast that falls with the mass."""
+    level, fall, start = total[x] - gamma * mass, 1.0, 0
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        each = p.size[p.owner[p.parent[at]]] // p.size[r]
+        first = start + x * each
+        count = each
+        while star.values[first + count - 1] == -math.inf:
+            count -= 1
+        threshold, above = _threshold(star, first, count, gamma * mass)
+        level += threshold
+        fall += 1.0 / above
+        start += each * p.size[r]
+    return level, gamma * fall
+
+
+@inner_kernel
+def _mass_at(p, r, x, level, gamma, star, total):
+    """The marginal at which the level is reached, from below by Newton's method; the fall there."""
+    mass, found, fall = 0.0, 0.0, 1.0
+    for _ in range(_MOST_NEWTON):
+        found, fall = _level(p, r, x, mass, gamma, star, total)
+        step = (found - level) / fall
+        if not step > _EPS * (1.0 + mass):
+            break
+        mass += step
+    return mass, fall
+
+
+@inner_kernel
+def _solve_star(p, r, gamma, star, total):
+    """Write the marginals of region `r` at the optimum; their level, -inf if there are none."""
+    level = -math.inf
+    for x in range(p.size[r]):
+        if total[x] > -math.inf:
+            level = max(level, _level(p, r, x, 1.0, gamma, star, total)[0])
+    if level == -math.inf:
+        return level
+    for _ in range(_MOST_NEWTON):
+        excess, slope = -1.0, 0.0
+        for x in range(p.size[r]):
+            star.masses[x] = 0.0
+            if total[x] > -math.inf:
+                star.masses[x], fall = _mass_at(p, r, x, level, gamma, star, total)
+                excess += star.masses[x]
+                slope += 1.0 / fall if star.masses[x] > 0.0 else 0.0
+        if not excess > 4.0 * _EPS or slope == 0.0:
+            break
+        level += excess / slope
+    return level
+
+
+@inner_kernel
+def _count_dead(p, r, x, star):
+    """How many parents of region `r` forbid its configuration `x`."""
+    n_dead, first = 0, 0
+    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+        size = p.size[p.owner[p.parent[at]]]
+        n_dead += star.values[first + x * (size // p.size[r])] == -math.inf
+        first += size
+    return n_dead
+
+
+@kernel
+def l2_star_pass(p, order, start, stop, delta, gamma, forbidden, total, star, scratch):
+    """Blocks of the L2-smoothed dual: all messages into a region."""
+    for k in range(start, stop):
+        r = order[k]
+        _collect_star(p, r, delta, star, total, scratch)
+        level = _solve_star(p, r, gamma, star, total)
+        if level == -math.inf:
+            continue
+        n_parents, first = p.parent_ptr[r + 1] - p.parent_ptr[r], 0
+        for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
+            s = p.parent[at]
+            each = p.size[p.owner[s]] // p.size[r]
+            for x in range(p.size[r]):
+                m, group = p.message_ptr[s] + x, first + x * each
+                if total[x] == -math.inf:
+                    # All are told of what some forbid: see `forbid` of the gradient methods.
+                    n_dead = _count_dead(p, r, x, star)
+                    delta[m] = -forbidden
+                    if star.values[group] == -math.inf:
+                        delta[m] = forbidden * (n_parents - n_dead + 1) / n_dead
+                    continue
+                count = each
+                while star.values[group + count - 1] == -math.inf:
+                    count -= 1
+                mass = gamma * star.masses[x]
+                delta[m] = _threshold(star, group, count, mass)[0]
+                if star.masses[x] == 0.0:
+                    # As even as possible: no marginal lets all have some of what is free.
+                    free = level - _level(p, r, x, 0.0, gamma, star, total)[0]
+                    delta[m] += max(free, 0.0) / (n_parents + 1)
+            first += each * p.size[r]
+
+
+def _require_tables(graph):
+    """Refuse factors that have no table."""
+    first = 0
+    for batch in graph.factors:
+        if KINDS[type(batch)] > POTTS:
+            raise TypeError(
+                f'coordinate-descent with smoother="l2" needs tables, which factor {first} '
+                f'({type(batch).__name__}) does not have; try "accelerated-gradient"'
+            )
+        first += len(batch)
+
+
 class CoordinateDescent(Method):
     """Sweeps of star updates, there and back, and updates of large regions as wholes."""
 
-    def __init__(self, graph, tol, rng, budget, smoothing):
+    def __init__(self, graph, tol, rng, budget, smoothing, smoother="softmax"):
         super().__init__(graph, tol, rng, budget)
         p, self.gamma = self.regions, smoothing
+        self.by_squares = smoother == "l2" and smoothing > 0
         self.monotone_bound = smoothing == 0
-        self.is_wide = (np.diff(p.slot_ptr) > _MOST_SLOTS).astype(np.uint8)
+        most = np.inf if self.by_squares else _MOST_SLOTS
+        self.is_wide = (np.diff(p.slot_ptr) > most).astype(np.uint8)
         in_narrow = self.is_wide[p.owner] == 0
         is_updated = np.bincount(p.child[in_narrow], minlength=p.kind.size) + self.is_wide > 0
         self.order = np.flatnonzero(is_updated)
@@ -228,6 +440,8 @@ class CoordinateDescent(Method):
         visits = visits + self.is_wide * np.diff(p.slot_ptr).astype(float) ** 2
         self.pieces = pieces(visits[self.order])
         self.total = np.zeros(self.room.mu.size)
+        if self.by_squares:
+            self.star = _star(p)
         self.last, self.stalled, self.n_sweeps = math.inf, 0, 0
 
     def one_pass(self):
@@ -235,6 +449,14 @@ class CoordinateDescent(Method):
         order = self.order if self.n_sweeps % 2 == 0 else self.order[::-1].copy()
         self.n_sweeps += 1
         room = self.room
+        if self.by_squares:
+            for start, stop in self.ranges(self.pieces):
+                l2_star_pass(
+                    self.regions, order, start, stop, self.delta, self.gamma, room.forbidden,
+                    self.total, self.star, room.scratch,
+                )  # fmt: skip
+            self.passes += 1
+            return
         one_pass, own = (soft_star_pass, (self.gamma,)) if self.gamma else (max_star_pass, ())
         for start, stop in self.ranges(self.pieces):
             one_pass(
@@ -245,32 +467,41 @@ class CoordinateDescent(Method):
 
     def report(self, maxima):
         """It ends where the objective no longer falls: at the optimum, or where it is stuck."""
-        value = self.smoothed_dual(self.delta, self.gamma, "softmax") if self.gamma else maxima
+        kind = "l2" if self.by_squares else "softmax"
+        value = self.smoothed_dual(self.delta, self.gamma, kind) if self.gamma else maxima
         value += self.regions.offset
         fall = self.last - value
         self.last = value
         self.stalled = 0 if fall > _STALLED * self.tol * max(1.0, abs(value)) else self.stalled + 1
         done = "the objective no longer falls" if self.stalled >= _PATIENCE else ""
-        return Report(value, done=done)
+        shift = l2_shift(self.room, self.gamma) if self.by_squares else 0.0
+        return Report(value, done=done, shift=shift)
 
     def beliefs(self):
         """Marginals of the smoothed relaxation."""
-        return self.smooth_beliefs(self.gamma, True) if self.gamma else None
+        return self.smooth_beliefs(self.gamma, not self.by_squares) if self.gamma else None
 
 
-def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0):
-    """Block coordinate descent on the dual by star updates (MPLP), non-smooth or soft-max.
+def solve_coordinate_descent(
+    graph, *, tol, max_iter, rng, budget, smoothing=0.0, smoother="softmax"
+):
+    """Block coordinate descent on the dual by star updates (MPLP), non-smooth or smoothed.
 
     Every region that is contained in others gets all its messages at once; regions with more than
     four slots send all theirs at once. Each update lowers the objective. The non-smooth one may be
-    stuck above the relaxation's optimum, the smoothed one reaches its own.
+    stuck above the relaxation's optimum, the smoothed one reaches its own. For updates of the
+    L2-smoothed dual, which the paper leaves open, piecewise linear equations are solved, one a
+    star; they are for tables only.
 
     Globerson, Jaakkola 2007, Fixing max-product: convergent message passing algorithms for MAP
     LP-relaxations. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
     Convergence, Table 1.
     """
     smoothing = check_positive("smoothing", smoothing, zero=True)
-    method = CoordinateDescent(graph, tol, rng, budget, smoothing)
+    check_choice("smoother", smoother, SMOOTHINGS)
+    if smoother == "l2":
+        _require_tables(graph)
+    method = CoordinateDescent(graph, tol, rng, budget, smoothing, smoother)
     return method.run("coordinate-descent", max_iter)
 
 
@@ -311,8 +542,7 @@ def solve_decreasing_smoothing(graph, *, tol, max_iter, rng, budget, gamma=None)
     """Soft-max coordinate descent with a smoothing that is halved until it is below `tol`.
 
     Savchynskyy, Schmidt, Kappes, Schnörr 2012, Efficient MRF energy minimization via adaptive
-    diminishing smoothing. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with
-    Linear Convergence, Table 1.
+    diminishing smoothing.
     """
     if gamma is not None:
         gamma = check_positive("gamma", gamma)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from ...core.jit.dispatch import kernel
-from ..arguments import check_choice, check_positive
+from ..arguments import check_choice, check_flag, check_positive
 from ..kinds.verbs import region_max_marginals, require_projection
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
-from .relaxation import Method, Report, own_scores
+from .relaxation import SMOOTHINGS, Method, Report, l2_shift, own_scores
 
 # Messages to start from that know of the hard constraints.
 
@@ -61,16 +61,22 @@ class Subgradient(Method):
 
     always = True
 
-    def __init__(self, graph, tol, rng, budget, step):
+    def __init__(self, graph, tol, rng, budget, step, lam):
         super().__init__(graph, tol, rng, budget)
         self.up = np.zeros(self.room.n_messages)
-        self.delta = hard_start(self.room)
-        self.relative, self.step, self.value = step, 0.0, 0.0
+        self.lam, self.relative, self.step, self.value = lam, step, 0.0, 0.0
+        if not lam:
+            self.delta = hard_start(self.room)
 
     def one_pass(self):
         """The bound that is evaluated after each pass leaves what the next step needs."""
         np.subtract(self.up, self.room.down, out=self.up)
         self.passes += 1
+        if self.lam:
+            # A step of 1 / (lam t); the penalty adds lam times the messages to the subgradient.
+            self.delta *= 1.0 - 1.0 / self.passes
+            self.delta -= self.up / (self.lam * self.passes)
+            return
         if self.passes == 1:
             # Polyak's, as if the first labels' score were the optimum.
             square, distance = float(self.up @ self.up), self.value - self.best.score
@@ -86,37 +92,42 @@ class Subgradient(Method):
         disagreement = float(np.linalg.norm(self.up - self.room.down))
         done = "" if disagreement else "the regions' maximisers agree"
         self.value = self.regions.offset + maxima
-        return Report(self.value, done=done)
+        square = float(self.delta @ self.delta) if self.lam else 0.0
+        return Report(self.value + 0.5 * self.lam * square, done=done)
 
 
-def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0):
+def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0, lam=0.0):
     """Subgradient descent on the dual, steps ``c / sqrt(t)``.
 
+    With `lam`, on the dual plus ``lam / 2 * |delta|^2``, steps ``1 / (lam t)``.
+
     Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
-    Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, Table 1.
+    Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section 4.1 and Table 1.
     """
-    step = check_positive("step", step)
-    return Subgradient(graph, tol, rng, budget, step).run("subgradient", max_iter)
+    step, lam = check_positive("step", step), check_positive("lam", lam, zero=True)
+    return Subgradient(graph, tol, rng, budget, step, lam).run("subgradient", max_iter)
 
 
-SMOOTHINGS = ("softmax", "l2")
-SEARCHES = ("bound", "search")
+SEARCHES = ("bound", "search", "paper")
 # The first guess of a search, relative to the constant that is proved, and how guesses move.
 _FIRST_GUESS, _SHRINK, _GROW = 0.01, 0.9, 2.0
 _ROUNDING = 1e-13
 
 
-def lipschitz_bound(regions, gamma, smoothing):
+def lipschitz_bound(regions, gamma, smoothing, paper=False):
     """A Lipschitz constant of the gradient of a smoothed dual.
 
     The Hessian is a sum over regions, of each region's messages only: a message is in the terms of
     its owner and of its child.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    3, where it is a sum over all regions; Nesterov 2005, Smooth minimization of non-smooth
-    functions, theorem 1.
+    Nesterov 2005, Smooth minimization of non-smooth functions, theorem 1. With ``paper=True`` that
+    of Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
+    sections 3 and 4.2, which is a sum over all regions.
     """
     p = regions
+    if paper:
+        each = np.diff(p.scope_ptr) if smoothing == "softmax" else np.ones(p.kind.size)
+        return float(each.sum()) / gamma
     n_parents = np.diff(p.parent_ptr)
     if smoothing == "softmax":
         steepness = (n_parents + np.diff(p.slot_ptr)) / 2.0
@@ -137,18 +148,19 @@ def lipschitz_bound(regions, gamma, smoothing):
 class GradientDescent(Method):
     """Steps along the disagreement of the smoothed maximisers, perhaps with momentum."""
 
-    def __init__(self, graph, tol, rng, budget, smoothing, gamma, lam, accelerated, lipschitz):
+    def __init__(self, graph, tol, rng, budget, smoothing, gamma, lam, momentum, lipschitz):
         super().__init__(graph, tol, rng, budget)
         self.smoothing, self.gamma, self.lam = smoothing, gamma, lam
-        self.accelerated, self.searches = accelerated, lipschitz == "search"
+        self.accelerated, self.restarts = momentum != "none", momentum == "restarted"
+        self.searches = lipschitz == "search"
         if not lam:
             self.delta = hard_start(self.room)
-        self.constant = lipschitz_bound(self.regions, gamma, smoothing)
+        self.constant = lipschitz_bound(self.regions, gamma, smoothing, lipschitz == "paper")
         if self.searches:
             self.constant *= _FIRST_GUESS
         self.marginals, self.gradient = np.zeros((2, self.room.n_messages))
         # Point at which the gradient is taken; without momentum the messages themselves.
-        self.point = self.delta.copy() if accelerated else self.delta
+        self.point = self.delta.copy() if self.accelerated else self.delta
         self.momentum = 1.0
         self.value = self.norm = self.disagreement = math.nan
         self.known = False
@@ -202,7 +214,7 @@ class GradientDescent(Method):
             root = math.sqrt(self.lam / (self.constant + self.lam))
             beyond = (1.0 - root) / (1.0 + root)
         else:
-            if float(self.gradient @ moved) > 0.0:
+            if self.restarts and float(self.gradient @ moved) > 0.0:
                 self.momentum = 1.0
             ratio = self.constant / before
             last, square = self.momentum, self.momentum**2
@@ -217,28 +229,29 @@ class GradientDescent(Method):
         value = self.regions.offset + self.value
         if math.isnan(self.value):
             return Report(math.nan)
+        shift = l2_shift(self.room, self.gamma) if self.smoothing == "l2" else 0.0
         enough = self.tol * max(1.0, abs(value))
         if self.lam:
             gap = self.norm**2 / (2.0 * self.lam)
             done = "the smoothed dual gap is below tol" if gap <= enough else ""
-            return Report(value, self.disagreement, gap, done)
+            return Report(value, self.disagreement, gap, done, shift)
         radius = max(1.0, float(np.linalg.norm(self.delta)))
         done = "the gradient is small" if self.norm * radius <= enough else ""
-        return Report(value, self.disagreement, done=done)
+        return Report(value, self.disagreement, done=done, shift=shift)
 
     def beliefs(self):
         """Smoothed maximisers of the variables."""
         return self.smooth_beliefs(self.gamma, self.smoothing == "softmax")
 
 
-def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, lipschitz):
+def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, momentum, lipschitz):
     """Gradient descent of a kind, if it can smooth a graph like this."""
     check_choice("smoothing", smoothing, SMOOTHINGS)
     check_choice("lipschitz", lipschitz, SEARCHES)
     if smoothing == "l2":
         require_projection(graph, name)
     gamma = check_positive("gamma", gamma)
-    own = smoothing, gamma, lam, name != "gradient", lipschitz
+    own = smoothing, gamma, lam, momentum, lipschitz
     return GradientDescent(graph, tol, rng, budget, *own).run(name, max_iter)
 
 
@@ -247,25 +260,47 @@ def solve_gradient(
 ):
     """Gradient descent on a smoothed dual.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    3 and Table 1.
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, sections
+    3 and 4.2, Table 1.
     """
-    own = smoothing, gamma, 0.0, lipschitz
+    own = smoothing, gamma, 0.0, "none", lipschitz
     return _solve("gradient", graph, tol, max_iter, rng, budget, *own)
 
 
 def solve_accelerated_gradient(
-    graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lipschitz="search"
+    graph,
+    *,
+    tol,
+    max_iter,
+    rng,
+    budget,
+    smoothing="l2",
+    gamma=0.1,
+    lipschitz="search",
+    restarts=True,
 ):
-    """Nesterov's accelerated gradient descent on a smoothed dual, with restarts.
+    """Nesterov's accelerated gradient descent on a smoothed dual, by default with restarts.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    3 and Table 1. Savchynskyy et al. 2011, A study of Nesterov's scheme for Lagrangian
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, sections
+    3 and 4.2, Table 1. Savchynskyy et al. 2011, A study of Nesterov's scheme for Lagrangian
     decomposition and MAP labeling. O'Donoghue, Candès 2015, Adaptive restart for accelerated
     gradient schemes.
     """
-    own = smoothing, gamma, 0.0, lipschitz
+    check_flag("restarts", restarts)
+    own = smoothing, gamma, 0.0, "restarted" if restarts else "plain", lipschitz
     return _solve("accelerated-gradient", graph, tol, max_iter, rng, budget, *own)
+
+
+def solve_strong_gradient(
+    graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lam=0.1, lipschitz="search"
+):
+    """Gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
+
+    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
+    4.3 and Table 1.
+    """
+    own = smoothing, gamma, check_positive("lam", lam), "none", lipschitz
+    return _solve("strong-gradient", graph, tol, max_iter, rng, budget, *own)
 
 
 def solve_strong_accelerated(
@@ -274,7 +309,7 @@ def solve_strong_accelerated(
     """Accelerated gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
 
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4 and Table 1.
+    4.3 and Table 1.
     """
-    own = smoothing, gamma, check_positive("lam", lam), lipschitz
+    own = smoothing, gamma, check_positive("lam", lam), "plain", lipschitz
     return _solve("strong-accelerated", graph, tol, max_iter, rng, budget, *own)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
-from ..arguments import check_positive
+from ..arguments import check_choice, check_flag, check_positive
 from ..budget import Stopped
-from ..kinds.verbs import region_max, region_project, require_projection
-from ..regions import AT_MOST_ONE
-from .relaxation import Method, Report, pieces
+from ..kinds.verbs import region_max, region_project, region_soft_max, require_projection
+from ..regions import AT_MOST_ONE, POTTS
+from .relaxation import SMOOTHINGS, Method, Report, pieces
 
 
 class Primal(NamedTuple):
@@ -157,13 +157,88 @@ def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, s
             move(p, r, state, delta, lam, mu, down, linear - sums[1], step)
 
 
+@inner_kernel
+def _entropies(p, r, state, mu, down, sums):
+    """Into `sums`: entropy of region `r`'s variables, distance of a new point, by absolute values.
+
+    Logical factors with one true literal have their configurations on their children.
+    """
+    entropy, apart = 0.0, 0.0
+    if p.size[r] > 0:
+        first = state.primal_ptr[r]
+        for x in range(p.size[r]):
+            old = state.primal[first + x]
+            entropy -= old * math.log(old) if old > 0.0 else 0.0
+            apart += abs(mu[x] - old)
+    else:
+        old_none, new_none = 1.0, 1.0
+        begin, m = p.scope_ptr[r], p.message_ptr[p.slot_ptr[r]]
+        for j in range(p.scope_ptr[r + 1] - begin):
+            k = m + 2 * j + 1 - p.negated[begin + j]
+            old = state.projections[k]
+            old_none -= old
+            new_none -= down[k]
+            entropy -= old * math.log(old) if old > 0.0 else 0.0
+            apart += abs(down[k] - old)
+        if p.kind[r] == AT_MOST_ONE:
+            entropy -= old_none * math.log(old_none) if old_none > 0.0 else 0.0
+            apart += abs(new_none - old_none)
+    sums[4], sums[5] = entropy, apart
+
+
 @kernel
-def renew_messages(p, lam, state, delta):
+def entropy_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
+    """Steps on some regions towards their soft maximisers, as far as gains are sure.
+
+    Entropy is strongly concave with respect to the sum of absolute values.
+    """
+    for k in range(start, stop):
+        r = order[k]
+        value = region_soft_max(p, r, delta, gamma, mu, down, scratch)
+        own = _own_score(p, r, mu, down, scratch)
+        measure(p, r, state, delta, mu, down, sums)
+        _entropies(p, r, state, mu, down, sums)
+        gap = value - (state.own[r] + sums[0] + gamma * sums[4])
+        if gap > 0.0:
+            n_parents = p.parent_ptr[r + 1] - p.parent_ptr[r]
+            strong = gamma * sums[5] * sums[5]
+            curvature = strong + (n_parents * sums[3] + sums[2]) / lam
+            step = min(1.0, (gap + 0.5 * strong) / curvature)
+            move(p, r, state, delta, lam, mu, down, own, step)
+
+
+@inner_kernel
+def _own_score(p, r, mu, down, scratch):
+    """Score of a region's new point without messages."""
+    total = 0.0
+    for x in range(p.size[r]):
+        if mu[x] > 0.0:
+            if p.kind[r] != POTTS:
+                total += mu[x] * p.scores[p.score_ptr[r] + x]
+            else:
+                n = p.n_states[p.scope[p.scope_ptr[r] + 1]]
+                total += mu[x] * p.scores[p.score_ptr[r]] if x // n == x % n else 0.0
+    return total
+
+
+@kernel
+def renew_messages(p, lam, state, center, delta):
     """The messages that belong to the primal variables, without what roundings added up to."""
     for s in range(p.child.shape[0]):
         first = state.primal_ptr[p.child[s]] - p.message_ptr[s]
         for k in range(p.message_ptr[s], p.message_ptr[s + 1]):
-            delta[k] = (state.projections[k] - state.primal[first + k]) / lam
+            lack = state.projections[k] - state.primal[first + k]
+            delta[k] = (center[k] if center.shape[0] > 0 else 0.0) + lack / lam
+
+
+@kernel
+def total_entropy(p, state, down, sums):
+    """Entropy of all primal variables."""
+    total = 0.0
+    for r in range(p.kind.shape[0]):
+        _entropies(p, r, state, state.primal[state.primal_ptr[r] :], down, sums)
+        total += sums[4]
+    return total
 
 
 @kernel
@@ -186,17 +261,23 @@ def square_norm(p, state):
     return total
 
 
+_NO_CENTER = np.zeros(0)
+# Passes between two moves of the center.
+_PASSES_OF_CENTER = 3
+
+
 class FrankWolfe(Method):
     """Steps on one region at a time, in random order; see Algorithm 1 of the paper.
 
     With a smoothing `gamma` they go towards smoothed maximisers: stochastic dual coordinate ascent.
     Variables of regions that are in no other are stored for these only; else their scores and what
-    they are on their children.
+    they are on their children. With a center the penalty in the dual is on the distance from it.
     """
 
-    def __init__(self, graph, tol, rng, budget, lam, gamma=None):
+    def __init__(self, graph, tol, rng, budget, lam, gamma=None, smoothing="l2"):
         super().__init__(graph, tol, rng, budget)
-        p, self.lam, self.gamma = self.regions, lam, gamma
+        p, self.lam, self.gamma, self.smoothing = self.regions, lam, gamma, smoothing
+        self.center = _NO_CENTER
         kept = (np.diff(p.parent_ptr) > 0) | (gamma is not None)
         kept[: p.n_variables] = True
         primal_ptr = ends_of(np.where(kept, p.size, 0))
@@ -223,16 +304,20 @@ class FrankWolfe(Method):
             return False
         self.possible = bool(np.isfinite(totals[0]))
         if self.possible:
-            renew_messages(self.regions, self.lam, self.state, self.delta)
+            self._renew()
         self.passes += 1
         return True
+
+    def _renew(self):
+        renew_messages(self.regions, self.lam, self.state, self.center, self.delta)
 
     def one_pass(self):
         """A step on each region."""
         room, order = self.room, self.rng.permutation(self.room.n_regions)
         one_pass, own = frank_wolfe_pass, (self.lam,)
         if self.gamma is not None:
-            one_pass, own = sdca_pass, (self.gamma, self.lam)
+            one_pass = sdca_pass if self.smoothing == "l2" else entropy_pass
+            own = self.gamma, self.lam
         for start, stop in self.ranges(pieces(room.work[order])):
             if self.possible:
                 one_pass(
@@ -240,25 +325,35 @@ class FrankWolfe(Method):
                     room.down, self.sums, room.scratch,
                 )  # fmt: skip
         if self.possible:
-            renew_messages(self.regions, self.lam, self.state, self.delta)
+            self._renew()
         self.passes += 1
 
     def report(self, maxima):
         """The primal objective, with the duality gap of Algorithm 1."""
         if not self.possible:
             return Report(math.nan)
-        square = self.lam * float(self.delta @ self.delta)
-        primal = float(self.state.own.sum()) - 0.5 * square
-        dual = maxima + 0.5 * square
-        if self.gamma is not None:
-            primal -= 0.5 * self.gamma * square_norm(self.regions, self.state)
-            dual = self.smoothed_dual(self.delta, self.gamma, "l2") + 0.5 * square
-        gap, value = max(dual - primal, 0.0), primal + self.regions.offset
+        value, gap = self._penalised(maxima)
         disagreement = self.lam * float(np.linalg.norm(self.delta))
         done = ""
         if gap <= self.tol * max(1.0, abs(value)):
             done = "the duality gap of the soft-constrained problem is below tol"
         return Report(value, disagreement, gap, done)
+
+    def _penalised(self, maxima):
+        """Objective of the primal variables where the center is 0, and its duality gap."""
+        square = self.lam * float(self.delta @ self.delta)
+        primal, dual = float(self.state.own.sum()) - 0.5 * square, maxima + 0.5 * square
+        if self.gamma is not None:
+            primal += self._softness()
+            dual = self.smoothed_dual(self.delta, self.gamma, self.smoothing) + 0.5 * square
+        return primal + self.regions.offset, max(dual - primal, 0.0)
+
+    def _softness(self):
+        """What the smoothing adds to the primal objective."""
+        if self.smoothing == "l2":
+            return -0.5 * self.gamma * square_norm(self.regions, self.state)
+        room = self.room
+        return self.gamma * total_entropy(self.regions, self.state, room.down, self.sums)
 
     def labellings(self):
         """Return the labellings of the messages, and of the primal variables."""
@@ -276,26 +371,103 @@ class FrankWolfe(Method):
         return self.state.primal[: self.graph.unary.size].copy()
 
 
-def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=0.01):
+class AugmentedFrankWolfe(FrankWolfe):
+    """Frank-Wolfe within an augmented Lagrangian: the center follows the messages.
+
+    They are its multipliers, and the penalty leaves no bias when they rest.
+    """
+
+    def __init__(self, *task):
+        super().__init__(*task)
+        self.center = np.zeros(self.room.n_messages)
+
+    def one_pass(self):
+        """A pass, and now and then a step of the multipliers."""
+        super().one_pass()
+        if self.possible and int(self.passes) % _PASSES_OF_CENTER == 0:
+            np.copyto(self.center, self.delta)
+            self._renew()
+
+    def report(self, maxima):
+        """Scores of the primal variables, and how far they are from agreeing."""
+        if not self.possible:
+            return Report(math.nan)
+        value = float(self.state.own.sum()) + self.regions.offset
+        disagreement = self.lam * float(np.linalg.norm(self.delta - self.center))
+        gap = abs(maxima + self.regions.offset - value)
+        enough = self.tol * max(1.0, abs(value))
+        done = "the marginals agree" if max(gap, disagreement) <= enough else ""
+        return Report(value, disagreement, done=done)
+
+
+class AcceleratedSDCA(FrankWolfe):
+    """SDCA on proximal subproblems that a few passes can solve, with extrapolated centers."""
+
+    def __init__(self, graph, tol, rng, budget, lam, gamma, smoothing):
+        super().__init__(graph, tol, rng, budget, lam, gamma, smoothing)
+        p = self.regions
+        contacts = int((np.diff(p.parent_ptr) + np.diff(p.slot_ptr)).max(initial=1))
+        self.own_lam, self.lam = lam, max(contacts / gamma, lam)
+        self.last, self.center = np.zeros((2, self.room.n_messages))
+
+    def one_pass(self):
+        """A pass, and now and then a step of the center beyond the messages."""
+        super().one_pass()
+        if self.possible and int(self.passes) % _PASSES_OF_CENTER == 0:
+            root = math.sqrt(self.own_lam / self.lam)
+            ahead = self.delta + (1.0 - root) / (1.0 + root) * (self.delta - self.last)
+            np.copyto(self.last, self.delta)
+            np.multiply(ahead, 1.0 - self.own_lam / self.lam, out=self.center)
+            self._renew()
+
+    def _penalised(self, maxima):
+        """The dual objective at the messages, and its gap from the primal one without a center."""
+        dual = self.smoothed_dual(self.delta, self.gamma, self.smoothing)
+        dual += 0.5 * self.own_lam * float(self.delta @ self.delta)
+        lack = self.lam * (self.delta - self.center)
+        primal = float(self.state.own.sum()) + self._softness()
+        primal -= float(lack @ lack) / (2.0 * self.own_lam)
+        return primal + self.regions.offset, max(dual - primal, 0.0)
+
+
+def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=0.01, augmented=False):
     """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
 
+    With ``augmented=True`` the penalty is that of an augmented Lagrangian, whose optimum is that of
+    the linear program for any `lam`.
+
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4 and Algorithm 1.
+    4.1 and Algorithm 1. Martins et al. 2011, An augmented Lagrangian approach to constrained MAP
+    inference (the outer loop that section 4.1 refers to).
     """
     lam = check_positive("lam", lam)
-    return FrankWolfe(graph, tol, rng, budget, lam).run("frank-wolfe", max_iter)
+    method = AugmentedFrankWolfe if check_flag("augmented", augmented) else FrankWolfe
+    return method(graph, tol, rng, budget, lam).run("frank-wolfe", max_iter)
 
 
-def solve_sdca(graph, *, tol, max_iter, rng, budget, gamma=0.1, lam=0.1):
+def solve_sdca(
+    graph,
+    *,
+    tol,
+    max_iter,
+    rng,
+    budget,
+    gamma=0.1,
+    lam=0.1,
+    smoothing="l2",
+    accelerated=False,
+):
     """Stochastic dual coordinate ascent where smoothing and penalty make all rates linear.
 
-    The dual is L2-smoothed by `gamma` and has ``lam / 2 * |delta|^2`` added; the steps are on its
+    The dual is smoothed by `gamma` and has ``lam / 2 * |delta|^2`` added; the steps are on its
     dual, the primal whose consistency is a penalty.
 
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
+    4.3 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
     ascent for regularized loss minimization.
     """
+    check_choice("smoothing", smoothing, SMOOTHINGS)
     require_projection(graph, "sdca")
     gamma, lam = check_positive("gamma", gamma), check_positive("lam", lam)
-    return FrankWolfe(graph, tol, rng, budget, lam, gamma).run("sdca", max_iter)
+    method = AcceleratedSDCA if check_flag("accelerated", accelerated) else FrankWolfe
+    return method(graph, tol, rng, budget, lam, gamma, smoothing).run("sdca", max_iter)

@@ -37,22 +37,32 @@ _PASSES = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
 
 def methods(gamma, lam):
-    """Every relaxation of the paper's table, by the name of its row."""
+    """Relaxations of the paper's table, then three that are not in it, by the names of rows."""
     soft, l2 = {"smoothing": "softmax", "gamma": gamma}, {"smoothing": "l2", "gamma": gamma}
+    strong = {"gamma": gamma, "lam": lam}
     return {
         "subgradient": ("subgradient", {}),
         "MPLP": ("coordinate-descent", {"smoothing": 0.0}),
-        f"CD, soft-max {gamma:g}": ("coordinate-descent", {"smoothing": gamma}),
+        f"CD, soft-max {gamma:g}": ("coordinate-descent", soft),
+        f"CD, L2 {gamma:g}": ("coordinate-descent", l2),
         f"gradient, soft-max {gamma:g}": ("gradient", soft),
         f"gradient, L2 {gamma:g}": ("gradient", l2),
         f"AGD, soft-max {gamma:g}": ("accelerated-gradient", soft),
         f"AGD, L2 {gamma:g}": ("accelerated-gradient", l2),
         f"Frank-Wolfe, lambda {lam:g}": ("frank-wolfe", {"lam": lam}),
-        f"SDCA, gamma {gamma:g}, lambda {lam:g}": ("sdca", {"gamma": gamma, "lam": lam}),
-        f"AGD, gamma {gamma:g}, lambda {lam:g}": (
-            "strong-accelerated",
-            {"gamma": gamma, "lam": lam},
+        f"SDCA, gamma {gamma:g}, lambda {lam:g}": ("sdca", strong),
+        f"AGD, gamma {gamma:g}, lambda {lam:g}": ("strong-accelerated", strong),
+        f"accelerated SDCA, gamma {gamma:g}, lambda {lam:g}": (
+            "sdca",
+            strong | {"accelerated": True},
         ),
+        f"entropy SDCA, gamma {gamma:g}, lambda {lam:g}": (
+            "sdca",
+            strong | {"smoothing": "softmax"},
+        ),
+        f"gradient, gamma {gamma:g}, lambda {lam:g}": ("strong-gradient", strong),
+        f"strong subgradient, lambda {lam:g}": ("subgradient", {"lam": lam}),
+        "augmented Frank-Wolfe": ("frank-wolfe", {"augmented": True}),
         "decreasing smoothing": ("decreasing-smoothing", {}),
         "TRW-S": ("trws", {}),
     }

@@ -32,6 +32,7 @@ STRONG = "SDCA", "AGD, gamma"
 # How the names of smoothed methods begin, and what the table calls them.
 SMOOTHED = {
     "CD, soft": "CD with soft-max",
+    "CD, L2": "CD with L2",
     "gradient, soft": "gradient with soft-max",
     "gradient, L2": "gradient with L2",
     "AGD, soft": "AGD with soft-max",
@@ -209,7 +210,7 @@ def panels(found):
 def protein(args):
     """The benchmark's run, with and without local search."""
     found = bench.run_protein(args)
-    with mock.patch.object(Incumbent, "improve", return_value=None):
+    with mock.patch.object(Incumbent, "improve", return_value=-np.inf):
         return found | {"plain": bench.run_protein(args)["curves"]}
 
 

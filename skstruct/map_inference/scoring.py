@@ -52,8 +52,8 @@ class MAPResult:
         ``infeasibility`` (NaN where it is not known). Subgradients, coordinate descent, gradients,
         Frank-Wolfe, SDCA and decreasing smoothing also have ``objective``, their own,
         ``dual_gap``, how far that is from its optimum at most (NaN likewise), and
-        ``shifted_objective``: of L2-smoothed duals the objective and what the L2 term took off at
-        most, a bound on the linear program; else the objective.
+        ``shifted_objective``: with L2 smoothing the objective plus ``gamma / 2`` for each region,
+        the most that the smoothing takes off; else the objective.
     method : str
         What solved the problem.
     n_iter : int

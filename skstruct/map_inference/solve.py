@@ -42,8 +42,8 @@ def solve_map(
         ``"auto"`` simplifies the model, solves it exactly where that is cheap, and else combines a
         relaxation, decoding, moves and branch and bound. The others run one algorithm:
         the relaxations ``"subgradient"``, ``"coordinate-descent"``, ``"gradient"``,
-        ``"accelerated-gradient"``, ``"frank-wolfe"``, ``"sdca"``, ``"strong-accelerated"``,
-        ``"decreasing-smoothing"`` and ``"trws"``; and, exact ones,
+        ``"accelerated-gradient"``, ``"frank-wolfe"``, ``"sdca"``, ``"strong-gradient"``,
+        ``"strong-accelerated"``, ``"decreasing-smoothing"`` and ``"trws"``; and, exact ones,
         ``"max-product"`` (forests), ``"junction-tree"``, ``"max-flow"`` (two attracting labels),
         ``"roof-dual"`` (two labels) and ``"branch-and-bound"``.
     tol : float, default=1e-6

@@ -18,7 +18,7 @@ from skstruct.map_inference.methods import METHODS
 
 # What these do not take: cycles, more than two labels, factors without projections or tables.
 REFUSING = {"max-product", "max-flow", "roof-dual", "sdca", "gradient", "accelerated-gradient"}
-REFUSING |= {"strong-accelerated"}
+REFUSING |= {"strong-accelerated", "strong-gradient"}
 
 
 def _model(rng):

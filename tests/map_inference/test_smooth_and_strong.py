@@ -17,6 +17,9 @@ from skstruct.map_inference import (
     Table,
     solve_map,
 )
+from skstruct.map_inference.budget import Budget
+from skstruct.map_inference.methods.coordinate_descent import CoordinateDescent, l2_star_pass
+from skstruct.map_inference.methods.first_order import lipschitz_bound
 from tests.map_inference.test_methods import Dense, brute_force, check, random_graph
 
 TABLES = {"implicit": False}
@@ -34,7 +37,7 @@ CELLS = {
     "SDCA, entropy": ("sdca", {"gamma": 0.2, "smoothing": "softmax"}, ONE),
     "SDCA, accelerated": ("sdca", {"gamma": 0.2, "accelerated": True}, ONE),
     "SDCA, both": ("sdca", {"gamma": 0.2, "smoothing": "softmax", "accelerated": True}, ONE),
-    "CD, L2": ("coordinate-descent", {"smoothing": 0.2, "smoother": "l2"}, TABLES),
+    "CD, L2": ("coordinate-descent", {"smoothing": "l2", "gamma": 0.2}, TABLES),
     "FW, augmented": ("frank-wolfe", {"lam": 0.1, "augmented": True}, ANY),
 }
 
@@ -60,6 +63,15 @@ def chain(seed=0, n_states=(3, 2, 4)):
     rng = np.random.default_rng(seed)
     pairs = [Table([k, k + 1], 2 * rng.normal(size=n_states[k : k + 2])) for k in (0, 1)]
     return FactorGraph(n_states, pairs, unaries=[rng.normal(size=n) for n in n_states])
+
+
+def frustrated(seed, n_states=3, n=5):
+    """A complete graph whose neighbours prefer different labels, so that no bound is tight."""
+    rng = np.random.default_rng(seed)
+    scopes = list(itertools.combinations(range(n), 2))
+    tables = -4.0 * np.eye(n_states) + 0.3 * rng.normal(size=(len(scopes), n_states, n_states))
+    unaries = [0.3 * rng.normal(size=n_states) for _ in range(n)]
+    return FactorGraph([n_states] * n, [Table(scopes, tables)], unaries=unaries)
 
 
 # Steps by hand.
@@ -118,6 +130,27 @@ def test_step_of_the_strongly_convex_subgradient():
     assert found.size > 2
 
 
+def test_constants_of_the_paper():
+    tables = [Table([0, 1], np.zeros((2, 2))), Table([1, 2], np.ones((2, 3)))]
+    graph = FactorGraph([2, 2, 3], tables)
+    # Five regions, of 1 + 1 + 1 + 2 + 2 variables.
+    assert lipschitz_bound(graph.regions, 0.5, "l2", paper=True) == 10.0
+    assert lipschitz_bound(graph.regions, 0.5, "softmax", paper=True) == 14.0
+
+
+def test_star_of_two_variables_by_hand():
+    # A pair's scores without the message to x are (1, 0) at x = 0 and (0, 0) at x = 1; gamma is 1.
+    # Masses (m, 1 - m): thresholds 1 - m at m <= 1, and -(1 - m) / 2 for two equal scores of 0.
+    # x has no scores: -m + 1 - m = -(1 - m) - (1 - m) / 2, so m = 5 / 7.
+    graph = FactorGraph([2, 2], [Table([0, 1], [[1.0, 0.0], [0.0, 0.0]])])
+    method = CoordinateDescent(graph, 0.0, None, Budget(), 1.0, "l2")
+    delta, room, order = method.delta, method.room, np.array([0])
+    own = room.forbidden, method.total, method.star, room.scratch
+    l2_star_pass(graph.regions, order, 0, 1, delta, 1.0, *own)
+    assert method.star.masses[:2] == pytest.approx([5 / 7, 2 / 7])
+    assert delta == pytest.approx([2 / 7, -1 / 7, 0.0, 0.0])
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_star_of_the_l2_smoothed_dual_is_at_its_optimum(seed):
     # Two tables hang on variable 0 only: its star is the whole dual but for fixed messages.
@@ -125,7 +158,7 @@ def test_star_of_the_l2_smoothed_dual_is_at_its_optimum(seed):
     factors = [Table([0, 1], 2 * rng.normal(size=(4, 3))), Table([2, 0], rng.normal(size=(2, 4)))]
     graph = FactorGraph([4, 3, 2], factors, unaries=[rng.normal(size=n) for n in (4, 3, 2)])
     gamma, dense, p = 0.3, Dense(graph), graph.regions
-    own = {"smoothing": gamma, "smoother": "l2", "tol": 0.0}
+    own = {"smoothing": "l2", "gamma": gamma, "tol": 0.0}
     result = solve_map(graph, "coordinate-descent", max_iter=1, **own)
     # After a sweep in the order 0, 1, 2 the gradient is 0 in the messages to 2.
     slot = int(np.flatnonzero(p.child == 2)[0])
@@ -144,9 +177,7 @@ def test_star_in_closed_form():
     # Three labels and one table of one column, gamma = 1: m solves m + m = hat - level.
     unary, column = np.array([1.0, 0.0, -9.0]), np.array([0.5, 0.2, 0.0])
     graph = FactorGraph([3, 1], [Table([0, 1], column[:, None])], unaries=[unary, [0.0]])
-    result = solve_map(
-        graph, "coordinate-descent", smoothing=1.0, smoother="l2", max_iter=1, tol=0.0
-    )
+    result = solve_map(graph, "coordinate-descent", smoothing="l2", gamma=1.0, max_iter=1, tol=0.0)
     # hat = 1.5, 0.2, -9: masses (hat - level) / 2 of the first two sum to 1 at -0.15.
     masses = np.array([0.825, 0.175, 0.0])
     assert result.beliefs[0] == pytest.approx(masses, abs=1e-12)
@@ -165,7 +196,7 @@ def test_l2_coordinate_descent_falls_to_the_smoothed_optimum(seed, forbidden):
         graph = random_graph(seed, forbidden, implicit=False, regions=regions)
         if brute_force(graph) == -np.inf:
             return
-        own = {"smoothing": gamma, "smoother": "l2", "max_iter": 3000, "tol": 1e-10}
+        own = {"smoothing": "l2", "gamma": gamma, "max_iter": 3000, "tol": 1e-10}
         result = solve_map(graph, "coordinate-descent", **own)
         history, size = result.history_, max(1.0, abs(result.bound))
         objective = history["objective"][np.isfinite(history["objective"])]
@@ -212,6 +243,35 @@ def test_smooth_and_strong_cells_agree(smoothing, seed):
             assert (value[known] + gap[known] >= reference - 1e-6 * size).all()
 
 
+def test_acceleration_takes_fewer_passes():
+    graph = frustrated(2)
+    common = {"gamma": 0.3, "lam": 0.003, "tol": 1e-7, "max_iter": 20000, "random_state": 0}
+    passes = {}
+    for method, own in [
+        ("strong-gradient", {"lipschitz": "bound"}),
+        ("strong-accelerated", {"lipschitz": "bound"}),
+        ("sdca", {}),
+        ("sdca", {"accelerated": True}),
+    ]:
+        result = solve_map(graph, method, **own, **common)
+        assert result.converged
+        passes[method, own.get("accelerated", False)] = result.history_["passes"][-1]
+    assert 1.5 * passes["strong-accelerated", False] < passes["strong-gradient", False]
+    assert 2 * passes["sdca", True] < passes["sdca", False]
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.1])
+def test_l2_coordinate_descent_where_no_bound_is_tight(gamma):
+    graph = frustrated(0)
+    dense, own = Dense(graph), {"smoothing": "l2", "gamma": gamma, "tol": 1e-12, "max_iter": 5000}
+    result = solve_map(graph, "coordinate-descent", **own)
+    objective, shifted = (result.history_[k][-1] for k in ("objective", "shifted_objective"))
+    assert not result.optimal
+    assert objective == pytest.approx(dense.optimum(gamma, 0.0, "l2"), abs=1e-6)
+    assert shifted == pytest.approx(objective + gamma * len(dense.rows) / 2)
+    assert brute_force(graph) + 0.1 < dense.lp_value() <= min(result.bound, shifted) + 1e-9
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_strongly_convex_subgradient_reaches_frank_wolfe(seed):
     graph, lam = random_graph(2 * seed, implicit=False), 0.5
@@ -251,10 +311,12 @@ def test_augmented_lagrangian_has_no_bias():
     value = Dense(graph).lp_value()
     own = {"lam": 2.0, "max_iter": 3000, "random_state": 0}
     assert solve_map(graph, "frank-wolfe", **own).bound > value + 0.5
-    augmented = solve_map(graph, "frank-wolfe", augmented=True, **own)
-    assert augmented.message == "the marginals agree"
-    assert value - 1e-9 <= augmented.bound <= value + 1e-5
-    assert augmented.history_["objective"][-1] == pytest.approx(value, abs=1e-5)
+    for lam in (2.0, None):
+        own["lam"] = lam
+        augmented = solve_map(graph, "frank-wolfe", augmented=True, **own)
+        assert augmented.message == "the marginals agree"
+        assert value - 1e-9 <= augmented.bound <= value + 1e-5
+        assert augmented.history_["objective"][-1] == pytest.approx(value, abs=1e-5)
 
 
 def test_papers_constant_may_be_too_small():
@@ -285,7 +347,9 @@ def test_papers_constant_may_be_too_small():
         ("sdca", {"smoothing": "entropy"}, ValueError, "smoothing"),
         ("sdca", {"accelerated": "yes"}, TypeError, "accelerated"),
         ("frank-wolfe", {"augmented": None}, TypeError, "augmented"),
-        ("coordinate-descent", {"smoothing": 1.0, "smoother": "l1"}, ValueError, "smoother"),
+        ("coordinate-descent", {"smoothing": "l1"}, ValueError, "smoothing"),
+        ("coordinate-descent", {"smoothing": "l2", "gamma": 0.0}, ValueError, "gamma"),
+        ("frank-wolfe", {"lam": 0.0, "augmented": True}, ValueError, "lam"),
     ],
 )
 def test_parameters_out_of_range(method, own, error, message):
@@ -299,7 +363,7 @@ def test_factors_without_a_table_are_refused():
     one = FactorGraph([2, 2, 2], [ExactlyOne([0, 1, 2])])
     for graph in (counts, one):
         with pytest.raises(TypeError, match="factor 0"):
-            solve_map(graph, "coordinate-descent", smoothing=0.1, smoother="l2")
+            solve_map(graph, "coordinate-descent", smoothing="l2")
     with pytest.raises(TypeError, match=r"factor 0 \(Cardinality\)"):
         solve_map(counts, "strong-gradient")
 
@@ -322,7 +386,7 @@ def test_first_star_minimises_over_its_messages():
     rng = np.random.default_rng(5)
     factors = [Table([0, k], rng.normal(size=(5, 1))) for k in (1, 2, 3)]
     graph = FactorGraph([5, 1, 1, 1], factors, unaries=[rng.normal(size=5), [0.0], [0.0], [0.0]])
-    own = {"smoothing": 0.4, "smoother": "l2", "max_iter": 1, "tol": 0.0}
+    own = {"smoothing": "l2", "gamma": 0.4, "max_iter": 1, "tol": 0.0}
     result = solve_map(graph, "coordinate-descent", **own)
     dense, p = Dense(graph), graph.regions
     slots = np.flatnonzero(p.child == 0)

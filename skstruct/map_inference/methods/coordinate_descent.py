@@ -249,12 +249,12 @@ class Star(NamedTuple):
 
 def _star(p):
     """Room for the stars of a graph."""
-    n, most = int(p.size.max(initial=0)), int(p.size.max(initial=0))
+    most = int(p.size.max(initial=0))
     entries = np.bincount(p.child, weights=p.size[p.owner], minlength=p.kind.size)
     values, sums = np.zeros((2, int(entries.max(initial=0))))
-    order, spare_order = np.zeros((2, most), dtype=np.int64)
-    counts = np.zeros(n, dtype=np.int64)
-    return Star(np.zeros(n), counts, values, sums, order, np.zeros(most), spare_order)
+    masses, spare = np.zeros((2, most))
+    counts, order, spare_order = np.zeros((3, most), dtype=np.int64)
+    return Star(masses, counts, values, sums, order, spare, spare_order)
 
 
 @inner_kernel
@@ -416,7 +416,7 @@ def _require_tables(graph):
     for batch in graph.factors:
         if KINDS[type(batch)] > POTTS:
             raise TypeError(
-                f'coordinate-descent with smoother="l2" needs tables, which factor {first} '
+                f'coordinate-descent with smoothing="l2" needs tables, which factor {first} '
                 f'({type(batch).__name__}) does not have; try "accelerated-gradient"'
             )
         first += len(batch)
@@ -425,11 +425,10 @@ def _require_tables(graph):
 class CoordinateDescent(Method):
     """Sweeps of star updates, there and back, and updates of large regions as wholes."""
 
-    def __init__(self, graph, tol, rng, budget, smoothing, smoother="softmax"):
+    def __init__(self, graph, tol, rng, budget, gamma, smoothing="softmax"):
         super().__init__(graph, tol, rng, budget)
-        p, self.gamma = self.regions, smoothing
-        self.by_squares = smoother == "l2" and smoothing > 0
-        self.monotone_bound = smoothing == 0
+        p, self.gamma, self.by_squares = self.regions, gamma, smoothing == "l2"
+        self.monotone_bound = gamma == 0
         most = np.inf if self.by_squares else _MOST_SLOTS
         self.is_wide = (np.diff(p.slot_ptr) > most).astype(np.uint8)
         in_narrow = self.is_wide[p.owner] == 0
@@ -482,9 +481,7 @@ class CoordinateDescent(Method):
         return self.smooth_beliefs(self.gamma, not self.by_squares) if self.gamma else None
 
 
-def solve_coordinate_descent(
-    graph, *, tol, max_iter, rng, budget, smoothing=0.0, smoother="softmax"
-):
+def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0, gamma=0.1):
     """Block coordinate descent on the dual by star updates (MPLP), non-smooth or smoothed.
 
     Every region that is contained in others gets all its messages at once; regions with more than
@@ -497,11 +494,14 @@ def solve_coordinate_descent(
     LP-relaxations. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
     Convergence, Table 1.
     """
-    smoothing = check_positive("smoothing", smoothing, zero=True)
-    check_choice("smoother", smoother, SMOOTHINGS)
-    if smoother == "l2":
+    gamma = check_positive("gamma", gamma)
+    if isinstance(smoothing, str):
+        check_choice("smoothing", smoothing, SMOOTHINGS)
+    else:
+        gamma, smoothing = check_positive("smoothing", smoothing, zero=True), "softmax"
+    if smoothing == "l2":
         _require_tables(graph)
-    method = CoordinateDescent(graph, tol, rng, budget, smoothing, smoother)
+    method = CoordinateDescent(graph, tol, rng, budget, gamma, smoothing)
     return method.run("coordinate-descent", max_iter)
 
 

@@ -13,7 +13,7 @@ from ..arguments import check_choice, check_flag, check_positive
 from ..budget import Stopped
 from ..kinds.verbs import region_max, region_project, region_soft_max, require_projection
 from ..regions import AT_MOST_ONE, POTTS
-from .relaxation import SMOOTHINGS, Method, Report, pieces
+from .relaxation import SMOOTHINGS, Method, Report, l2_shift, pieces
 
 
 class Primal(NamedTuple):
@@ -195,7 +195,7 @@ def entropy_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums
     for k in range(start, stop):
         r = order[k]
         value = region_soft_max(p, r, delta, gamma, mu, down, scratch)
-        own = _own_score(p, r, mu, down, scratch)
+        own = _own_score(p, r, mu)
         measure(p, r, state, delta, mu, down, sums)
         _entropies(p, r, state, mu, down, sums)
         gap = value - (state.own[r] + sums[0] + gamma * sums[4])
@@ -208,7 +208,7 @@ def entropy_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums
 
 
 @inner_kernel
-def _own_score(p, r, mu, down, scratch):
+def _own_score(p, r, mu):
     """Score of a region's new point without messages."""
     total = 0.0
     for x in range(p.size[r]):
@@ -264,6 +264,8 @@ def square_norm(p, state):
 _NO_CENTER = np.zeros(0)
 # Passes between two moves of the center.
 _PASSES_OF_CENTER = 3
+# Without an augmented Lagrangian, and with one, there relative to the inverse of scores.
+_LAM, _LAM_OF_MULTIPLIERS = 0.01, 10.0
 
 
 class FrankWolfe(Method):
@@ -337,7 +339,9 @@ class FrankWolfe(Method):
         done = ""
         if gap <= self.tol * max(1.0, abs(value)):
             done = "the duality gap of the soft-constrained problem is below tol"
-        return Report(value, disagreement, gap, done)
+        is_l2 = self.gamma is not None and self.smoothing == "l2"
+        shift = l2_shift(self.room, self.gamma) if is_l2 else 0.0
+        return Report(value, disagreement, gap, done, shift)
 
     def _penalised(self, maxima):
         """Objective of the primal variables where the center is 0, and its duality gap."""
@@ -377,8 +381,10 @@ class AugmentedFrankWolfe(FrankWolfe):
     They are its multipliers, and the penalty leaves no bias when they rest.
     """
 
-    def __init__(self, *task):
-        super().__init__(*task)
+    def __init__(self, graph, tol, rng, budget, lam):
+        super().__init__(graph, tol, rng, budget, lam)
+        if lam is None:
+            self.lam = _LAM_OF_MULTIPLIERS / (self.room.mean_range or 1.0)
         self.center = np.zeros(self.room.n_messages)
 
     def one_pass(self):
@@ -430,18 +436,20 @@ class AcceleratedSDCA(FrankWolfe):
         return primal + self.regions.offset, max(dual - primal, 0.0)
 
 
-def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=0.01, augmented=False):
+def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=None, augmented=False):
     """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
 
     With ``augmented=True`` the penalty is that of an augmented Lagrangian, whose optimum is that of
-    the linear program for any `lam`.
+    the linear program for any `lam`; None is then 10 over the mean range of the regions' scores,
+    and else 0.01.
 
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4.1 and Algorithm 1. Martins et al. 2011, An augmented Lagrangian approach to constrained MAP
     inference (the outer loop that section 4.1 refers to).
     """
-    lam = check_positive("lam", lam)
     method = AugmentedFrankWolfe if check_flag("augmented", augmented) else FrankWolfe
+    if lam is not None or not augmented:
+        lam = check_positive("lam", _LAM if lam is None else lam)
     return method(graph, tol, rng, budget, lam).run("frank-wolfe", max_iter)
 
 

@@ -253,7 +253,7 @@ class Report(NamedTuple):
     dual_gap: float = math.nan
     # Why the method ends by itself, or empty.
     done: str = ""
-    # What makes `objective` an upper bound on the linear program.
+    # What an L2 term took off the objective at most.
     shift: float = 0.0
 
 

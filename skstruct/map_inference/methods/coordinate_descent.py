@@ -235,13 +235,17 @@ def soft_star_pass(p, order, start, stop, is_wide, delta, gamma, forbidden, tota
 class Star(NamedTuple):
     """Room for one star."""
 
-    # (size,): Marginals of the region; how many scores its configurations have so far.
+    # (size,): Marginals of the region.
     masses: np.ndarray
+    # (groups,): How many scores each group has, by parents, then configurations.
     counts: np.ndarray
-    # (scores of all parents,): The groups of their scores, the largest first, and sums up to each.
+    # (scores of all parents,): Each group's, the largest first, and sums up to each.
     values: np.ndarray
     sums: np.ndarray
-    # (largest parent,): Room for sorting.
+    # (largest parent,): The group of each score, the largest score of each group and then the level
+    # of each mass of 0, room for sorting.
+    group: np.ndarray
+    tops: np.ndarray
     order: np.ndarray
     spare: np.ndarray
     spare_order: np.ndarray
@@ -252,24 +256,22 @@ def _star(p):
     most = int(p.size.max(initial=0))
     entries = np.bincount(p.child, weights=p.size[p.owner], minlength=p.kind.size)
     values, sums = np.zeros((2, int(entries.max(initial=0))))
-    masses, spare = np.zeros((2, most))
-    counts, order, spare_order = np.zeros((3, most), dtype=np.int64)
-    return Star(masses, counts, values, sums, order, spare, spare_order)
+    counts = np.zeros(int((p.size * np.diff(p.parent_ptr)).max(initial=0)), dtype=np.int64)
+    masses, tops, spare = np.zeros((3, most))
+    group, order, spare_order = np.zeros((3, most), dtype=np.int64)
+    return Star(masses, counts, values, sums, group, tops, order, spare, spare_order)
 
 
 @inner_kernel
 def _sort_group(star, start, n):
-    """Sort a group of scores, with their sums; returns how many are finite."""
+    """Sort a group of scores, with their sums."""
     for j in range(n):
         star.order[j] = j
     sort_down(star.values[start : start + n], star.order, star.spare, star.spare_order, n)
-    total, count = 0.0, 0
+    total = 0.0
     for j in range(start, start + n):
-        if star.values[j] > -math.inf:
-            total += star.values[j]
-            count += 1
+        total += star.values[j]
         star.sums[j] = total
-    return count
 
 
 @inner_kernel
@@ -289,43 +291,64 @@ def _threshold(star, start, count, mass):
 
 
 @inner_kernel
-def _collect_star(p, r, delta, star, total, scratch):
-    """Write the scores of the parents' groups, without messages to region `r`, sorted."""
-    n, start = p.size[r], 0
+def _find_groups(p, q, slot, each, group, scratch):
+    """Write which configuration of a child each one of region `q` agrees with."""
+    if p.scope_ptr[q + 1] - p.scope_ptr[q] > 2:
+        for e in range(p.size[q]):
+            children_of(p, q, e, scratch.base)
+            group[e] = scratch.base[slot]
+        return
+    n_rows = each if slot == 1 else p.size[q] // each
+    n_columns = p.size[q] // n_rows
+    for i in range(n_rows):
+        for j in range(n_columns):
+            group[i * n_columns + j] = i if slot == 0 else j
+
+
+@inner_kernel
+def _collect_star(p, r, delta, gamma, star, total, scratch):
+    """Write the scores of the parents' groups, without messages to region `r`, sorted.
+
+    A threshold is at most `gamma` below the largest score: others are left out.
+    """
+    n, start, first = p.size[r], 0, 0
     own_scores(p, r, delta, total)
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
         s = p.parent[at]
-        q, slot = p.owner[s], s - p.slot_ptr[p.owner[s]]
+        q, slot, m = p.owner[s], s - p.slot_ptr[p.owner[s]], p.message_ptr[s]
         each = p.size[q] // n
         fill_hat(p, q, delta, scratch.hat, scratch)
+        _find_groups(p, q, slot, each, star.group, scratch)
         for x in range(n):
-            star.counts[x] = 0
+            star.counts[first + x], star.tops[x] = 0, -math.inf
         for e in range(p.size[q]):
-            children_of(p, q, e, scratch.base)
-            x = scratch.base[slot]
-            place = start + x * each + star.counts[x]
-            star.values[place] = scratch.hat[e] + delta[p.message_ptr[s] + x]
-            star.counts[x] += 1
+            x = star.group[e]
+            star.tops[x] = max(star.tops[x], scratch.hat[e])
+        for e in range(p.size[q]):
+            x, value = star.group[e], scratch.hat[e]
+            if value > -math.inf and value >= star.tops[x] - gamma:
+                star.values[start + x * each + star.counts[first + x]] = value + delta[m + x]
+                star.counts[first + x] += 1
         for x in range(n):
-            if _sort_group(star, start + x * each, each) == 0:
+            _sort_group(star, start + x * each, star.counts[first + x])
+            if star.counts[first + x] == 0:
                 total[x] = -math.inf
         start += each * n
+        first += n
 
 
 @inner_kernel
 def _level(p, r, x, mass, gamma, star, total):
     """Own score less ``gamma mass`` plus all thresholds, and how fast that falls with the mass."""
-    level, fall, start = total[x] - gamma * mass, 1.0, 0
+    level, fall, start, group = total[x] - gamma * mass, 1.0, 0, x
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
-        each = p.size[p.owner[p.parent[at]]] // p.size[r]
-        first = start + x * each
-        count = each
-        while star.values[first + count - 1] == -math.inf:
-            count -= 1
-        threshold, above = _threshold(star, first, count, gamma * mass)
+        size = p.size[p.owner[p.parent[at]]]
+        place = start + x * (size // p.size[r])
+        threshold, above = _threshold(star, place, star.counts[group], gamma * mass)
         level += threshold
         fall += 1.0 / above
-        start += each * p.size[r]
+        start += size
+        group += p.size[r]
     return level, gamma * fall
 
 
@@ -347,7 +370,9 @@ def _solve_star(p, r, gamma, star, total):
     """Write the marginals of region `r` at the optimum; their level, -inf if there are none."""
     level = -math.inf
     for x in range(p.size[r]):
+        star.tops[x] = -math.inf
         if total[x] > -math.inf:
+            star.tops[x] = _level(p, r, x, 0.0, gamma, star, total)[0]
             level = max(level, _level(p, r, x, 1.0, gamma, star, total)[0])
     if level == -math.inf:
         return level
@@ -355,7 +380,7 @@ def _solve_star(p, r, gamma, star, total):
         excess, slope = -1.0, 0.0
         for x in range(p.size[r]):
             star.masses[x] = 0.0
-            if total[x] > -math.inf:
+            if star.tops[x] > level:
                 star.masses[x], fall = _mass_at(p, r, x, level, gamma, star, total)
                 excess += star.masses[x]
                 slope += 1.0 / fall if star.masses[x] > 0.0 else 0.0
@@ -365,49 +390,37 @@ def _solve_star(p, r, gamma, star, total):
     return level
 
 
-@inner_kernel
-def _count_dead(p, r, x, star):
-    """How many parents of region `r` forbid its configuration `x`."""
-    n_dead, first = 0, 0
-    for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
-        size = p.size[p.owner[p.parent[at]]]
-        n_dead += star.values[first + x * (size // p.size[r])] == -math.inf
-        first += size
-    return n_dead
-
-
 @kernel
 def l2_star_pass(p, order, start, stop, delta, gamma, forbidden, total, star, scratch):
     """Blocks of the L2-smoothed dual: all messages into a region."""
     for k in range(start, stop):
         r = order[k]
-        _collect_star(p, r, delta, star, total, scratch)
+        _collect_star(p, r, delta, gamma, star, total, scratch)
         level = _solve_star(p, r, gamma, star, total)
         if level == -math.inf:
             continue
-        n_parents, first = p.parent_ptr[r + 1] - p.parent_ptr[r], 0
-        for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
-            s = p.parent[at]
-            each = p.size[p.owner[s]] // p.size[r]
-            for x in range(p.size[r]):
-                m, group = p.message_ptr[s] + x, first + x * each
-                if total[x] == -math.inf:
-                    # All are told of what some forbid: see `forbid` of the gradient methods.
-                    n_dead = _count_dead(p, r, x, star)
-                    delta[m] = -forbidden
-                    if star.values[group] == -math.inf:
-                        delta[m] = forbidden * (n_parents - n_dead + 1) / n_dead
-                    continue
-                count = each
-                while star.values[group + count - 1] == -math.inf:
-                    count -= 1
-                mass = gamma * star.masses[x]
-                delta[m] = _threshold(star, group, count, mass)[0]
-                if star.masses[x] == 0.0:
+        n, n_parents = p.size[r], p.parent_ptr[r + 1] - p.parent_ptr[r]
+        for x in range(n):
+            free, n_dead, first = 0.0, 0, 0
+            if total[x] == -math.inf:
+                for group in range(x, n * n_parents, n):
+                    n_dead += star.counts[group] == 0
+            elif star.masses[x] == 0.0:
+                free = max(level - star.tops[x], 0.0)
+            for j in range(n_parents):
+                s = p.parent[p.parent_ptr[r] + j]
+                m, count = p.message_ptr[s] + x, star.counts[j * n + x]
+                place = first + x * (p.size[p.owner[s]] // n)
+                first += p.size[p.owner[s]]
+                if total[x] > -math.inf:
                     # As even as possible: no marginal lets all have some of what is free.
-                    free = level - _level(p, r, x, 0.0, gamma, star, total)[0]
-                    delta[m] += max(free, 0.0) / (n_parents + 1)
-            first += each * p.size[r]
+                    threshold = _threshold(star, place, count, gamma * star.masses[x])[0]
+                    delta[m] = threshold + free / (n_parents + 1)
+                elif count == 0:
+                    # All are told of what some forbid: see `forbid` of the gradient methods.
+                    delta[m] = forbidden * (n_parents - n_dead + 1) / n_dead
+                else:
+                    delta[m] = -forbidden
 
 
 def _require_tables(graph):

@@ -55,9 +55,11 @@ STRUCTURES = [
     Pairwise(inference="max-flow", attractive=True),
     Pairwise(inference="roof-dual"),
     Pairwise(inference="lp"),
+    Pairwise(inference="tree-reweighted"),
     Grid(inference="junction-tree"),
     Grid(inference="max-flow", attractive=True),
     Grid(inference="lp"),
+    Grid(inference="tree-reweighted"),
     Matching(),
     Matching(max_degree=2),
     Candidates(),
@@ -142,9 +144,9 @@ def answers(model, X, y):
         "allowed labels": ("predict", model.graph_.inference_, masks(model, X, y)),
         "n best": ("predict_top_k", "exact", 2),
         "scores": ("decision_function", "exact"),
-        "marginals": ("predict_marginals", "exact"),
-        "of pairs": ("predict_marginals", "exact", True),
-        "likelihoods": ("predict_log_likelihood", "exact", y),
+        "marginals": ("predict_marginals", model.graph_.inference_),
+        "of pairs": ("predict_marginals", model.graph_.inference_, True),
+        "likelihoods": ("predict_log_likelihood", model.graph_.inference_, y),
     }
     how = {}
     for name, (method, kind, *arguments) in calls.items():
@@ -163,10 +165,11 @@ def takes(graph, model, X, y):
     weighted = works(lambda: clone(model).fit(X, y, node_weight=weights))
     with tempfile.TemporaryDirectory() as folder:
         packed = works(lambda: pack_shards(X, y, Path(folder, "shards"), graph=clone(graph)))
+    bounded = getattr(graph, "inference", None) == "tree-reweighted"
     found = {
         "CSR features": sparse,
         "weights of nodes": weighted,
-        "missing labels": graph.takes_partial_labels,
+        "missing labels": graph.takes_partial_labels and not bounded,
         "shards": packed,
     }
     return {name: "yes" if is_so else NO for name, is_so in found.items()}
@@ -185,7 +188,9 @@ def trial(graph):
     training = {
         name: models[name].graph_.training_inference_ if name in models else NO for name in trained
     }
-    return training, found, takes(graph, models["BCFWSSVM", ""], X, y)
+    # Marginals that bound a likelihood are for CRFs alone.
+    any_model = models.get(("BCFWSSVM", "")) or next(iter(models.values()))
+    return training, found, takes(graph, any_model, X, y)
 
 
 def merged(table):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..core.oracles import gram, top_k_oracle
-from ..core.sklearn_private import Interval, StrOptions
+from ..core.sklearn_private import Interval, Options, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
@@ -185,7 +185,7 @@ class CasimirSSVM(StructuralSVM):
         "variant": [StrOptions({"adaptive", "constant", "svrg"})],
         "smoothing": [StrOptions({"l2", "entropy"})],
         "n_best": [Interval(Integral, 1, None, closed="left")],
-        "smoothing_strength": [Interval(Real, 0, 1e100, closed="both")],
+        "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both"), Options(Real, {0})],
         "kappa": [None, Interval(Real, 0, None, closed="neither")],
         "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -255,12 +255,7 @@ class CasimirSSVM(StructuralSVM):
         self._check_strength()
 
     def _check_strength(self):
-        """Refuse smoothing too weak for floating point, and choices that only smoothing allows."""
-        if 0 < self.smoothing_strength < 1e-100:
-            raise ValueError(
-                "smoothing_strength must be 0, or from 1e-100 to 1e100, got "
-                f"{self.smoothing_strength!r}"
-            )
+        """Refuse choices that only smoothing allows."""
         if self.smoothing_strength == 0:
             if self.learning_rate == "auto":
                 raise ValueError("smoothing_strength=0 needs a learning_rate: nothing is smooth")

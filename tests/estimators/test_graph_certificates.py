@@ -405,7 +405,7 @@ def test_bounds_of_structural_svms(method, name):
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "tree-reweighted"])
 def test_some_graphs_are_for_each_way_of_inference(method, kind):
     takes = [name for one, name in PAIRS if one == method and graphs(method, draw(name, 17))]
     assert takes, f"no case has a graph for {method}"
@@ -427,10 +427,13 @@ def test_bounds_of_crfs(method, name):
                 assert not trained, "one solver does what another cannot"
                 pytest.skip(f"{method}: {error}")
             trained += 1
-            assert crf.graph_.training_inference_ == "exact"
-            assert dual <= high
+            # The bounded likelihood has an optimum of its own, above the exact one.
+            is_exact = method != "tree-reweighted"
+            assert crf.graph_.training_inference_ == ("exact" if is_exact else "relaxed")
+            if is_exact:
+                assert dual <= high
+                assert crf.objective_ * (1.0 - crf.suboptimality_) <= high
             assert primal >= low
-            assert crf.objective_ * (1.0 - crf.suboptimality_) <= high
         assert crf.objective_ >= low
     if not trained:
         pytest.skip(f"{method} does not take: {name}")

@@ -61,7 +61,7 @@ def test_graphs_that_are_none(sequences, estimator, graph, message):
 
 
 def test_choices_are_listed_in_one_order(sequences):
-    listed = "'auto', 'casimir', 'lbfgs', 'oeg', 'sag', 'saga'"
+    listed = "'auto', 'casimir', 'lbfgs', 'oeg', 'sag', 'saga', 'svrg'"
     with pytest.raises(ValueError, match=f"must be a str among {{{listed}}}"):
         SAGCRF(solver="adam").fit(*sequences)
 

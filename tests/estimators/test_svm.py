@@ -364,7 +364,7 @@ def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
         (BCFWSSVM, {"n_cached": 0}, "'n_cached' parameter"),
         (BCFWSSVM, {"sampling": "random"}, "'sampling' parameter"),
         (CasimirSSVM, {"n_best": 0}, "'n_best' parameter"),
-        (CasimirSSVM, {"smoothing_strength": 0.0}, "'smoothing_strength' parameter"),
+        (CasimirSSVM, {"smoothing_strength": -0.5}, "'smoothing_strength' parameter"),
         (CasimirSSVM, {"learning_rate": "fast"}, "'learning_rate' parameter"),
         (SubgradientSSVM, {"schedule": "constant"}, "'schedule' parameter"),
     ],

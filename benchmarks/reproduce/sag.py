@@ -134,17 +134,17 @@ def run(task, passes, name=None):
         print(f"  {method}: {end}, {fits[method][1][-1]:.1f} s", flush=True)
     curves, clock = {}, {}
     for method, (x, seconds, values) in fits.items():
-        curves[method], clock[method] = shortened(x, seconds, values / best - 1.0)
+        curves[method], clock[method] = shortened(x, seconds, values / best - 1.0, passes)
     known |= {"optimum": best, "rates": rates, "samples": len(task.train.X), "nodes": len(y_test)}
     return known | {"curves": curves, "clock": clock, "errors": errors}
 
 
-def shortened(x, seconds, y):
+def shortened(x, seconds, y, passes):
     """What is drawn of a curve, by passes and by seconds: claims are made of nothing else."""
     stop = np.argmax(y <= CERTIFIED) + 1 if (y <= CERTIFIED).any() else len(y)
     x, seconds, y = x[:stop], seconds[:stop], np.maximum(y[:stop], CERTIFIED)
     marks = [np.argmax(y <= level) for level in (0.1, 1e-2, LEVEL)]
-    marks += [np.searchsorted(x, 1.02 * after, side="right") - 1 for after in (EARLY, SOME)]
+    marks += [np.searchsorted(x, 1.02 * after, side="right") - 1 for after in (EARLY, SOME, passes)]
     x, seconds, y = frame.thin(x, seconds, y, marks=np.maximum(marks, 0), points=16)
     return [x, y], [seconds, y]
 

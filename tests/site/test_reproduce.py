@@ -204,11 +204,11 @@ def test_sag_stores_as_the_paper_says():
 def test_sag_shortens_curves_but_not_what_claims_read():
     x = np.arange(1.0, 61.0)
     y = 0.5 ** (x / 2)
-    curve, clock = sag.shortened(x, 3.0 * x, y)
+    curve, clock = sag.shortened(x, 3.0 * x, y, 47)
     assert len(curve[0]) < 30
     for level in (0.1, 1e-2, sag.LEVEL):
         assert frame.first_below(curve, level) == x[np.argmax(y <= level)]
-    for passes in (sag.EARLY, sag.SOME):
+    for passes in (sag.EARLY, sag.SOME, 47):
         assert frame.at(curve, passes) == pytest.approx(0.5 ** (passes / 2), rel=1e-3)
     assert clock[0] == [3.0 * k for k in curve[0]]
     assert curve[1][-1] == sag.CERTIFIED  # and no further

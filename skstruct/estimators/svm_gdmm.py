@@ -11,7 +11,7 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..solvers.gdmm.active_sets import GDMMOptions
-from ..solvers.gdmm.factors import FactorRun
+from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
@@ -21,11 +21,11 @@ from .svm import CONSTRAINTS, StructuralSVM
 # Run for each description of a structure.
 
 #: The run of each description that :mod:`skstruct.core.factors` knows.
-RUNS = {PairwiseFactors: FactorRun, BinaryFactors: LabelRun}
+RUNS = {PairwiseFactors: run_of, BinaryFactors: LabelRun}
 
 # Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
 # end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
-_STEPS = {"bcfw": 1.5, "afw": 1.5, "bgcd": 0.1}
+_STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
 
 
 class GDMMSSVM(StructuralSVM):
@@ -36,17 +36,17 @@ class GDMMSSVM(StructuralSVM):
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
     Objectives and gaps are reported for the above divided by ``C sum_i s_i``. Nodes and edges that
-    agree are labellings only without cycles: for label sets with cycles the maximum is that of the
-    LP relaxation, however few labels there are (``graph_.training_inference_`` is then "relaxed"),
-    an upper bound on the above; predictions are exact where the structure decodes exactly
-    (``graph_.inference_``).
+    agree are labellings only without cycles: for label sets and graphs with cycles the maximum is
+    that of the LP relaxation, however small they are (``graph_.training_inference_`` is then
+    "relaxed"), an upper bound on the above; predictions are exact where the structure decodes
+    exactly (``graph_.inference_``).
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure: chains and trees without edge features, single nodes, label sets. "auto"
-        takes a table (2-D X) as "multilabel" if y is a table, too, else as "multiclass", and a
-        sequence of 2-D samples as "chain".
+        The structure: chains, trees, graphs and images without edge features (one table for all
+        edges), single nodes, label sets. "auto" takes a table (2-D X) as "multilabel" if y is a
+        table, too, else as "multiclass", and a sequence of 2-D samples as "chain".
         With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
         thresholds and displays on a table say "multiclass".
     C : float, default=1.0
@@ -61,10 +61,14 @@ class GDMMSSVM(StructuralSVM):
         (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
         true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
         has the weights of labels by their columns. See :ref:`weights`.
-    variant : {"bcfw", "afw", "bgcd"}, default="bcfw"
-        Step on each factor: to the optimum over its active set, an away-step Frank-Wolfe step
-        (Algorithm 2), or block-greedy, where only the most violating node and edge of a sample get
-        new entries at a visit (Algorithm 3).
+    variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
+        Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
+        but solving the block), or an away-step Frank-Wolfe step ("away"). Or the algorithms that
+        the theorems of [1]_ are about: "afw" steps on all factors of all samples at once, with away
+        steps over joint bases (Algorithm 2; not for label sets and shards), and "bgcd" lets the
+        factor of largest progress of each sample join its active ones, and visits only these
+        (Algorithm 3). For label sets "bgcd" lets the most violating factor get new entries. Both
+        need far more passes.
     search : {"sublinear", "exact", "sampled"}, default="sublinear"
         How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
         to look at all of them) and one part of the labels a visit; all labels and pairs; one part
@@ -75,11 +79,12 @@ class GDMMSSVM(StructuralSVM):
         Strength of the penalty on disagreement. Larger values make nodes and edges agree sooner
         and progress on the objective slower.
     eta : float, default=None
-        Step of the multipliers; must be below 2. By default 1.5, and 0.1 with ``variant="bgcd"``,
-        whose factors follow the multipliers more slowly: there 1.5 diverges. The theorems of [1]_
-        hold for far smaller steps only; the certificate holds for any.
+        Step of the multipliers; must be below 2. By default 1.5, and 0.1 with the variants "afw"
+        and "bgcd", whose factors follow the multipliers more slowly: there 1.5 diverges. The
+        theorems of [1]_ hold for far smaller steps only; the certificate holds for any.
     multipliers : bool, default=True
-        False leaves the penalty only (Soft-BCFW, the baseline of the paper).
+        False leaves the penalty only: Soft-BCFW [3]_, the baseline of the paper, which has `rho` of
+        1 and 10.
     gap_every : int, default=10
         Passes between certificates, which cost a pass of decoding each; 0 for one at the end only,
         which is what to choose where decoding all samples costs more than many passes.
@@ -154,6 +159,8 @@ class GDMMSSVM(StructuralSVM):
        Factorwise Oracle for Structural SVM of Large Output Domain. NeurIPS. Algorithms 1 to 3.
     .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
        Primal-Dual Optimization. ICML. Algorithm 1.
+    .. [3] Meshi, Srebro, Hazan (2015). Efficient Training of Structured SVMs via Soft Constraints.
+       AISTATS.
 
     Examples
     --------
@@ -168,7 +175,7 @@ class GDMMSSVM(StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: kind for name, kind in CONSTRAINTS.items() if name != "warm_start"},
-        "variant": [StrOptions({"bcfw", "afw", "bgcd"})],
+        "variant": [StrOptions({"bcfw", "away", "afw", "bgcd"})],
         "search": [StrOptions({"sublinear", "exact", "sampled"})],
         "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
         "rho": [Interval(Real, 0, None, closed="neither")],
@@ -226,6 +233,11 @@ class GDMMSSVM(StructuralSVM):
                 f"GDMMSSVM is not available for {type(graph).__name__}: it does not describe its "
                 "nodes and edges; use BCFWSSVM"
             )
+        if isinstance(factors, BinaryFactors) and self.variant == "afw":
+            raise ValueError(
+                'variant="afw" is not available for label sets: use variant="away", away steps on '
+                "each factor"
+            )
         if factors.edge_features:
             raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         relaxed = graph.relaxation(problem)
@@ -235,6 +247,11 @@ class GDMMSSVM(StructuralSVM):
     _blocks = GDMMBlocks
 
     def _local(self, n_labels):
+        if self.variant == "afw":
+            raise ValueError(
+                'variant="afw" is not available with shards, since its steps are on all samples at '
+                'once: use variant="away"'
+            )
         return LocalGDMM(self._options(n_labels), self.graph_.decoding)
 
     def _options(self, n_labels):

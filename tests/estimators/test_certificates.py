@@ -59,7 +59,7 @@ BCFW = [
 ]
 GDMM = [
     {},
-    {"variant": "afw", "search": "sampled", "n_partitions": 2},
+    {"variant": "away", "search": "sampled", "n_partitions": 2},
     {"variant": "bgcd", "search": "exact", "rho": 0.3},
 ]
 SLACK = 1e-9

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ...core.factors import PairwiseFactors
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
@@ -569,12 +570,27 @@ class Pairwise(PairwiseGraph):
         """The ends of every edge as they were given."""
         return samples.global_ends()
 
-    def factors(self, problem: NamedTuple, samples: Any) -> None:
-        """Refused: GDMMSSVM certifies graphs without cycles."""
-        raise TypeError(
-            f"GDMMSSVM is not available for {type(self).__name__}: it bounds the optimum of graphs "
-            "without cycles (Chain, Tree); use BCFWSSVM"
-        )
+    def relaxation(self, problem: NamedTuple) -> NamedTuple:
+        """With cycles the LP relaxation takes the place of what was chosen."""
+        if problem.method in ("tree", "lp"):
+            return problem
+        own = {"own", "work"}
+        fields = {name: value for name, value in problem._asdict().items() if name not in own}
+        return LPProblem.of(fields, problem.own._replace(inference=()), problem.work.tables)
+
+    def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
+        """The nodes and edges of graphs whose edges share one table."""
+        kind = type(self).__name__
+        if self.interactions != "full" or self._n_types() > 1:
+            raise TypeError(
+                f'GDMMSSVM takes {kind} with one type of edges and interactions="full": use '
+                "BCFWSSVM"
+            )
+        if problem.method != "tree" and np.isneginf(problem.transition_mask).any():
+            raise TypeError(
+                f"GDMMSSVM does not take {kind} with cycles and forbidden pairs: use BCFWSSVM"
+            )
+        return super().factors(problem, samples)
 
 
 def check_tuple(item, i, n_parts, wanted):

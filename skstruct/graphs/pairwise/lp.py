@@ -101,7 +101,13 @@ class LPProblem(NetworkProblem):
     @classmethod
     def make(cls, graph, samples, fields, network, tables, n_best):
         """The problem."""
-        n, m = longest_item(samples.offsets), longest_item(samples.edge_ptr)
+        return cls.of(fields, network, tables)
+
+    @classmethod
+    def of(cls, fields, network, tables):
+        """The problem of these fields and edges."""
+        offsets = fields["label_ptr"]
+        n, m = longest_item(offsets), longest_item(network.ptr)
         n_labels, n_tables = len(network.column), int(fields["n_tables"].max(initial=1))
         work = LPWork(
             tables=tables,
@@ -116,9 +122,7 @@ class LPProblem(NetworkProblem):
             entropy=np.zeros(n),
             slack=np.zeros(1),
         )
-        return cls(
-            **fields, own=network._replace(inference=_messages(samples, n_labels)), work=work
-        )
+        return cls(**fields, own=network._replace(inference=_messages(network, offsets)), work=work)
 
     def set_target_gap(self, gap):
         """Of a training gap each visit may leave a tenth, and need not go on for long."""
@@ -319,19 +323,20 @@ def _(problem, i, theta, labels):
     return score(problem, i, theta, labels)
 
 
-def _messages(samples, n_labels):
+def _messages(network, offsets):
     """Return the edges of nodes, and messages initialised to 0."""
-    ends = np.stack(samples.global_ends(), axis=1).reshape(-1)
-    counts = np.bincount(ends, minlength=int(samples.offsets[-1]))
+    n_edges, n_labels = np.diff(network.ptr), len(network.column)
+    ends = (network.ends + np.repeat(offsets[:-1], n_edges)[:, None]).reshape(-1)
+    counts = np.bincount(ends, minlength=int(offsets[-1]))
     half = np.argsort(ends, kind="stable")
-    half -= 2 * np.repeat(samples.edge_ptr[:-1], samples.n_edges)[half // 2]
+    half -= 2 * np.repeat(network.ptr[:-1], n_edges)[half // 2]
     return Messages(
         ptr=ends_of(counts),
         half=half.astype(np.int32),
-        delta=np.zeros((len(samples.edges), 2, n_labels)),
-        gamma=np.zeros(len(samples.lengths)),
+        delta=np.zeros((len(network.ends), 2, n_labels)),
+        gamma=np.zeros(len(n_edges)),
         slack=np.zeros(1),
-        counts=np.zeros((len(samples.lengths), 3)),
+        counts=np.zeros((len(n_edges), 3)),
         weight=np.empty(0),
         rest=np.empty(0),
     )

@@ -315,7 +315,7 @@ def drop_empty(sets, which, first):
 
 # The choices of a run, and what it counts.
 
-BCFW, AFW, BGCD = 0, 1, 2
+BCFW, AWAY, BGCD, AFW = 0, 1, 2, 3
 SUBLINEAR, EXACT, SAMPLED = 0, 1, 2
 # Entries of ``totals`` of a state.
 SEARCH, ALL, INFEASIBILITY, CHANGE = range(4)
@@ -324,7 +324,7 @@ SEARCH, ALL, INFEASIBILITY, CHANGE = range(4)
 class GDMMOptions(NamedTuple):
     """Choices of one run."""
 
-    # BCFW, AFW or BGCD.
+    # BCFW, AWAY, BGCD or AFW.
     variant: int
     # SUBLINEAR, EXACT or SAMPLED.
     search: int

@@ -24,9 +24,8 @@ from ...data.matrices import row_squares
 from ...inference.numerics import cycles
 from ...inference.simplex import project
 from .active_sets import (
-    AFW,
     ALL,
-    BGCD,
+    AWAY,
     CHANGE,
     EXACT,
     INFEASIBILITY,
@@ -112,6 +111,9 @@ class GDMMState(NamedTuple):
     # Scratch for one active set.
     value: np.ndarray
     before: np.ndarray
+    chosen: np.ndarray
+    # Q_max of Algorithm 3.
+    curvature: float
     # (2,): Position of the pass: sample, factor.
     cursor: np.ndarray
     # (4,): Cycles spent in search, and in all; largest infeasibility; sum of squared changes.
@@ -260,7 +262,8 @@ LEAST_CURVATURE = 1e-12
 def away_step(value, before, size, curvature):
     """An away or a Frank-Wolfe step with an exact line search, whichever promises more.
 
-    Guelat and Marcotte 1986, Some comments on Wolfe's away step; Yen et al. 2016, Algorithm 2.
+    Guelat and Marcotte 1986, Some comments on Wolfe's away step; as in Algorithm 2 of Yen et al.
+    2016, but on one factor at a time.
     """
     best, worst, level = 0, -1, 0.0
     for e in range(size):
@@ -295,7 +298,7 @@ def block_step(value, before, size, curvature, variant):
 
     `curvature` bounds the Hessian over C.
     """
-    if variant == AFW:
+    if variant == AWAY:
         away_step(value, before, size, curvature)
         return
     for e in range(size):
@@ -304,7 +307,7 @@ def block_step(value, before, size, curvature, variant):
 
 
 @inner_kernel
-def _visit_node(graph, options, state, w, i, j, uniform, admit):
+def _visit_node(graph, options, state, w, i, j, uniform):
     """A block step on the distribution of node j."""
     reach, truth = state.reach[i], graph.labels[j]
     nodes, value, before = state.nodes, state.value, state.before
@@ -315,12 +318,10 @@ def _visit_node(graph, options, state, w, i, j, uniform, admit):
     for e in range(n):
         before[e] = nodes.share[start + e] if e < size else 0.0
     clock = cycles()
-    lo, hi = 0, 0
-    if admit:
-        _, label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
-        if label >= 0:
-            before[n] = 0.0
-            n = touch(state.pad, 0, n, label)
+    _, label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
+    if label >= 0:
+        before[n] = 0.0
+        n = touch(state.pad, 0, n, label)
     state.totals[SEARCH] += cycles() - clock
     penalty = options.rho * reach
     masked = graph.allowed.shape[0] > 0
@@ -389,7 +390,7 @@ def _commit(options, state, f, reach, n_labels):
 
 
 @inner_kernel
-def _visit_edge(graph, options, state, i, f, uniform, admit):
+def _visit_edge(graph, options, state, i, f, uniform):
     """Block steps on the distribution of edge f."""
     reach, n_labels = state.reach[i], graph.cost.shape[0]
     edges, value, before = state.edges, state.value, state.before
@@ -397,14 +398,13 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
     n_first, n_second = edge_messages(graph, state, f)
     penalty = options.rho * reach
     clock = cycles()
-    if admit:
-        _, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
-        if a >= 0 and state.table[a, b] > -math.inf:
-            known = False
-            for e in range(edges.start[f], edges.start[f] + edges.size[f]):
-                known |= edges.key[e] == a * n_labels + b
-            if not known:
-                append(edges, f, a * n_labels + b, 0.0, 0.0)
+    _, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
+    if a >= 0 and state.table[a, b] > -math.inf:
+        known = False
+        for e in range(edges.start[f], edges.start[f] + edges.size[f]):
+            known |= edges.key[e] == a * n_labels + b
+        if not known:
+            append(edges, f, a * n_labels + b, 0.0, 0.0)
     state.totals[SEARCH] += cycles() - clock
     start, size = edges.start[f], edges.size[f]
     keys, shares = edges.key[start : start + size], edges.share[start : start + size]
@@ -412,7 +412,7 @@ def _visit_edge(graph, options, state, i, f, uniform, admit):
     for e in range(size):
         # `price` of an edge's entry keeps what its share was before the visit.
         edges.price[start + e] = shares[e]
-    inner = INNER_AWAY if options.variant == AFW else INNER
+    inner = INNER_AWAY if options.variant == AWAY else INNER
     for _ in range(inner if size > 1 else 0):
         for e in range(size):
             a, b = keys[e] // n_labels, keys[e] % n_labels
@@ -471,43 +471,6 @@ def _new_marginals(edges, ports, f, n_labels):
 
 
 @inner_kernel
-def _most_violating(graph, options, state, w, i, uniform):
-    """The node and the edge of a sample whose best new entries promise most."""
-    node, edge, node_gain, edge_gain = -1, -1, 0.0, 0.0
-    reach = state.reach[i]
-    penalty = options.rho * reach
-    for j in range(graph.node_ptr[i], graph.node_ptr[i + 1]):
-        p0, p1 = graph.port_ptr[j], graph.port_ptr[j + 1]
-        n = messages(state.nodes, state.ports, state.pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
-        best, label, _, _ = search_label(graph, options, state, w, i, j, uniform)
-        level = 0.0
-        start = state.nodes.start[j]
-        for e in range(start, start + state.nodes.size[j]):
-            k = state.nodes.key[e]
-            score = column_dot(graph.nodes, j, w.node, k)
-            score += graph.share[j] * graph.cost[graph.labels[j], k]
-            level += state.nodes.share[e] * (score + penalty * state.pad.message[0, k])
-        if label >= 0 and best - level > node_gain:
-            node, node_gain = j, best - level
-        clear_side(state.pad, 0, n)
-    n_labels = graph.cost.shape[0]
-    for f in range(graph.edge_ptr[i], graph.edge_ptr[i + 1]):
-        n_first, n_second = edge_messages(graph, state, f)
-        best, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
-        level = 0.0
-        start = state.edges.start[f]
-        for e in range(start, start + state.edges.size[f]):
-            a, b = state.edges.key[e] // n_labels, state.edges.key[e] % n_labels
-            own = state.table[a, b] - penalty * (state.pad.message[0, a] + state.pad.message[1, b])
-            level += state.edges.share[e] * own
-        if best - level > edge_gain:
-            edge, edge_gain = f, best - level
-        clear_side(state.pad, 0, n_first)
-        clear_side(state.pad, 1, n_second)
-    return node, edge
-
-
-@inner_kernel
 def _room_for(graph, state, factor, n_nodes):
     """Return whether a visit is certain to fit into the arenas."""
     if factor < n_nodes:
@@ -527,29 +490,22 @@ def _room_for(graph, state, factor, n_nodes):
 
 
 @inner_kernel(inline=True)
-def _visit_sample(graph, options, state, w, i, uniforms, node, edge):
-    """Visit the factors of a sample, from the cursor on; False when an arena is full.
-
-    With greedy steps only `node` and `edge` get new entries.
-    """
+def _visit_sample(graph, options, state, w, i, uniforms):
+    """Visit the factors of a sample, from the cursor on; False when an arena is full."""
     cursor = state.cursor
     n_nodes = graph.labels.shape[0]
     first = graph.node_ptr[i]
     n_own = graph.node_ptr[i + 1] - first
     n_factors = n_own + graph.edge_ptr[i + 1] - graph.edge_ptr[i]
-    greedy = options.variant == BGCD
     while cursor[1] < n_factors:
         q = cursor[1]
         factor = first + q if q < n_own else n_nodes + graph.edge_ptr[i] + q - n_own
         if not _room_for(graph, state, factor, n_nodes):
             return False
-        # A greedy step searches the part in which its factor was found.
-        draw = uniforms[first] if greedy else uniforms[factor]
         if q < n_own:
-            _visit_node(graph, options, state, w, i, factor, draw, not greedy or factor == node)
+            _visit_node(graph, options, state, w, i, factor, uniforms[factor])
         else:
-            f = factor - n_nodes
-            _visit_edge(graph, options, state, i, f, draw, not greedy or f == edge)
+            _visit_edge(graph, options, state, i, factor - n_nodes, uniforms[factor])
         cursor[1] += 1
     cursor[0] += 1
     cursor[1] = 0
@@ -563,23 +519,7 @@ def gdmm_pass(graph, options, state, w, order, uniforms):
     done = True
     while done and state.cursor[0] < order.shape[0]:
         i = order[state.cursor[0]]
-        done = _visit_sample(graph, options, state, w, i, uniforms, -1, -1)
-    state.totals[ALL] += cycles() - begin
-    return done
-
-
-@kernel
-def greedy_pass(graph, options, state, w, order, uniforms):
-    """A BGCD pass: in each sample the most violating node and edge get new entries."""
-    begin = cycles()
-    done = True
-    while done and state.cursor[0] < order.shape[0]:
-        i = order[state.cursor[0]]
-        clock = cycles()
-        draw = uniforms[graph.node_ptr[i]]
-        node, edge = _most_violating(graph, options, state, w, i, draw)
-        state.totals[SEARCH] += cycles() - clock
-        done = _visit_sample(graph, options, state, w, i, uniforms, node, edge)
+        done = _visit_sample(graph, options, state, w, i, uniforms)
     state.totals[ALL] += cycles() - begin
     return done
 
@@ -876,7 +816,7 @@ def gdmm_graph(factors) -> GDMMGraph:
     )
 
 
-def _new_state(graph, reach, forbidden, search):
+def _new_state(graph, reach, forbidden, search, curvature=0.0):
     n_labels = graph.cost.shape[0]
     labels = graph.labels.astype(np.int64)
     pairs = labels[graph.ends[:, 0]] * n_labels + labels[graph.ends[:, 1]]
@@ -884,6 +824,8 @@ def _new_state(graph, reach, forbidden, search):
     table = np.zeros((size, size)) if forbidden is None else forbidden.copy()
     indexed = table if search == SUBLINEAR else np.zeros((1, 1))
     turned = np.ascontiguousarray(indexed.T)
+    # Algorithm 3 solves for all pairs of an edge.
+    length = max(n_labels, size * size) if curvature > 0.0 else n_labels + 64
     return GDMMState(
         nodes=one_entry_each(labels, 1.0),
         edges=one_entry_each(pairs, 1.0),
@@ -899,8 +841,10 @@ def _new_state(graph, reach, forbidden, search):
             touched=np.zeros((2, n_labels + 1), dtype=np.int64),
         ),
         scores=np.zeros((2, n_labels)),
-        value=np.zeros(n_labels + 64),
-        before=np.zeros(n_labels + 64),
+        value=np.zeros(length),
+        before=np.zeros(length),
+        chosen=np.zeros(length if curvature > 0.0 else 0, dtype=np.int64),
+        curvature=curvature,
         cursor=np.zeros(2, dtype=np.int64),
         totals=np.zeros(4),
     )
@@ -910,6 +854,8 @@ class FactorRun(Run):
     """A run on nodes and edges that share one table."""
 
     arenas = ("nodes", "edges", "ports")
+    #: Visits all factors of the samples.
+    kind = staticmethod(gdmm_pass)
 
     def __init__(self, factors, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -919,9 +865,14 @@ class FactorRun(Run):
             self.options = self.options._replace(search=EXACT)
         mask = factors.mask
         self.constrained = mask is not None and not np.isfinite(mask).all()
-        self.state = _new_state(graph, self.reach, mask, self.options.search)
+        #: Q_max, where steps need it.
+        self.curvature = self._curvature()
+        self.state = _new_state(graph, self.reach, mask, self.options.search, self.curvature)
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
+
+    def _curvature(self):
+        return 0.0
 
     @property
     def sets(self):
@@ -934,7 +885,7 @@ class FactorRun(Run):
         if len(self.graph.ends):
             table = np.where(np.isfinite(table), w.pair.reshape(table.shape), table)
         self.w = self.w._replace(node=w.node)
-        self.state = _new_state(self.graph, self.reach, table, self.options.search)
+        self.state = _new_state(self.graph, self.reach, table, self.options.search, self.curvature)
         if sets is not None:
             self.state = self.state._replace(**dict(zip(self.arenas, sets, strict=True)))
 
@@ -961,8 +912,11 @@ class FactorRun(Run):
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers."""
-        kind = greedy_pass if self.options.variant == BGCD else gdmm_pass
-        self.visit(kind, order, uniforms, pieces)
+        self.visit(self.kind, order, uniforms, pieces)
+        self.move_multipliers()
+
+    def move_multipliers(self):
+        """Step 2 of Algorithm 1."""
         self.state.totals[INFEASIBILITY] = 0.0
         self.over_arena(multiplier_step)
 

@@ -12,8 +12,8 @@ from ...core.weights import Weights, squared_norm
 from ...inference.numerics import cycles
 from ...inference.qpbo import HALF, OFF, forced, widen
 from .active_sets import (
-    AFW,
     ALL,
+    AWAY,
     BGCD,
     CHANGE,
     EXACT,
@@ -238,7 +238,7 @@ def _visit_edge(graph, options, state, i, place):
     penalty = options.rho * reach
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
-    for _ in range(INNER_AWAY if options.variant == AFW else INNER):
+    for _ in range(INNER_AWAY if options.variant == AWAY else INNER):
         both = awake.share[place]
         only_second, only_first = awake.more[place, 0], awake.more[place, 1]
         rest = 1.0 - both - only_second - only_first

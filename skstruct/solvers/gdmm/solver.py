@@ -13,7 +13,7 @@ from ..primal import compile_hinge, hinge_value
 from ..run import Method
 from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
-VARIANTS = {"bcfw": 0, "afw": 1, "bgcd": 2}
+VARIANTS = {"bcfw": 0, "away": 1, "bgcd": 2, "afw": 3}
 _STILL = 0.1
 SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 

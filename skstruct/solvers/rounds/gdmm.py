@@ -13,7 +13,7 @@ from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ...data.store import read_tree
 from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
-from ..gdmm.factors import FactorRun
+from ..gdmm.greedy import run_of
 from ..gdmm.solver import Certifying
 from ..primal import compile_hinge
 from .blocks import Blocks, Local
@@ -31,7 +31,7 @@ class LocalGDMM(Local):
         problem, factors = shard.problem
         weight = shard.sample_weight
         arguments = problem, self._decoding, shard.shapes, weight, lam / weight.size
-        return FactorRun(factors, *arguments, self.options, 1)
+        return run_of(factors, *arguments, self.options, 1)
 
     def decoding(self, task, w):
         """The problem in the form in which these weights are decoded fastest."""

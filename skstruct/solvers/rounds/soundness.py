@@ -229,7 +229,9 @@ def _distributions(sets, true, n_keys, what):
     shares, size = sets.share[place], sets.size.size
     total = np.bincount(owner, shares, minlength=size)
     require((shares >= 0.0).all() and close(total, np.ones(size)), f"{what} are not distributions")
-    require(not sets.price[place].any(), f"{what} have prices")
+    # Algorithm 3 of GDMM marks active factors at the first entry.
+    first = np.isin(place, sets.start) & (sets.price[place] == 1.0)
+    require(not sets.price[place[~first]].any(), f"{what} have prices")
     return owner, keys, shares
 
 

@@ -89,8 +89,8 @@ def test_what_needs_exact_inference_says_so_before_any_compile(estimator, messag
 
 def test_gdmm_says_what_to_use_instead():
     X, y = _images()
-    with pytest.raises(TypeError, match=r"GDMMSSVM is not available for Grid: .*; use BCFWSSVM"):
-        GDMMSSVM(Grid()).fit(X, y)
+    with pytest.raises(TypeError, match=r"GDMMSSVM takes Grid with one type of edges .* BCFWSSVM"):
+        GDMMSSVM(Grid(interactions="potts")).fit(X, y)
 
 
 def test_answers_of_a_relaxed_model():

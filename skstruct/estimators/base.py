@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
@@ -152,6 +152,18 @@ def fitted_state(estimator) -> dict:
         for name, value in vars(estimator).items()
         if name in _STATE or (name.endswith("_") and name not in parameters)
     }
+
+
+def fit_path(estimator, model, data, Cs, left_out=()) -> list:
+    """Fits of `model`, which starts from the fit before, as one copy of `estimator` for each C."""
+    Cs, fitted = [float(C) for C in Cs], []
+    if not Cs:
+        raise ValueError("Cs is empty")
+    for C in Cs:
+        state = fitted_state(model.set_params(C=C).fit(*data))
+        fitted.append(clone(estimator).set_params(C=C))
+        vars(fitted[-1]).update({k: v for k, v in state.items() if k not in left_out})
+    return fitted
 
 
 class StructuredEstimator(

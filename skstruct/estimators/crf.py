@@ -28,7 +28,7 @@ from ..solvers.rounds.quasi import OrthantRounds, QuasiRounds
 from ..solvers.run import run
 from ..solvers.sag.proximal import ProximalSAG
 from ..solvers.sag.solver import SAG, takes_single
-from .base import StructuredEstimator, fitted_state
+from .base import StructuredEstimator, fit_path
 from .class_weight import likelihood_weights
 from .marginals import ProbabilisticPredictor
 from .partial_fit import Streaming
@@ -519,14 +519,6 @@ def crf_path(
     >>> [crf.C for crf in path]
     [0.01, 0.1, 1.0]
     """
-    Cs = [float(C) for C in Cs]
-    if not Cs:
-        raise ValueError("Cs is empty")
-    model, fitted = clone(estimator).set_params(warm_start=True), []
+    model = clone(estimator).set_params(warm_start=True)
     model._path = SimpleNamespace(memory=None)
-    for C in Cs:
-        model.set_params(C=C).fit(X, y, sample_weight, node_weight)
-        one = clone(estimator).set_params(C=C)
-        vars(one).update(fitted_state(model))
-        fitted.append(one)
-    return fitted
+    return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs)

@@ -14,7 +14,7 @@ from ..data.partial import split_partial
 from ..data.ragged import object_array
 from ..losses.verbs import private_loss
 from ..shards.reading import Shard, Shards
-from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals
+from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals, why_relaxed
 from ..solvers.primal import loss_values
 from .partial_labels import ImputedLabels, allowed_mask
 from .prediction import on_one_state, shard_codes
@@ -99,12 +99,8 @@ class ProbabilisticPredictor:
             getattr(problem, "inference", "exact") == "relaxed"
             and self.graph_.inference_ == "exact"
         ):
-            warnings.warn(
-                f"{problem.structure}: fit was exact, but X has graphs for which that takes too "
-                "long; probabilities are those of a bound",
-                UserWarning,
-                stacklevel=4,
-            )
+            why = why_relaxed(problem, "probabilities are those of a bound")
+            warnings.warn(why, UserWarning, stacklevel=4)
 
     def _edges(self, samples, keep, problem):
         n_classes = len(self.classes_)

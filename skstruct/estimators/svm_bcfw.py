@@ -17,7 +17,7 @@ from ..solvers.bcfw.batch import BatchFrankWolfe
 from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
 from ..solvers.run import run
-from .base import fitted_state
+from .base import fit_path
 from .svm import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
@@ -376,14 +376,6 @@ def bcfw_path(
     >>> [svm.C for svm in path]
     [0.01, 0.1, 1.0]
     """
-    Cs = [float(C) for C in Cs]
-    if not Cs:
-        raise ValueError("Cs is empty")
-    model, fitted = clone(estimator).set_params(warm_start=True), []
-    for C in Cs:
-        model.set_params(C=C).fit(X, y, sample_weight, node_weight)
-        one = clone(estimator).set_params(C=C)
-        # The dual point stays with the model that the next fit starts from.
-        vars(one).update({k: v for k, v in fitted_state(model).items() if k != "_dual"})
-        fitted.append(one)
-    return fitted
+    model = clone(estimator).set_params(warm_start=True)
+    # The dual point stays with the model that the next fit starts from.
+    return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs, left_out={"_dual"})

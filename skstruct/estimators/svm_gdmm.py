@@ -244,6 +244,7 @@ class GDMMSSVM(StructuralSVM):
         graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors
 
+    _takes_relaxations = True
     _blocks = GDMMBlocks
 
     def _local(self, n_labels):

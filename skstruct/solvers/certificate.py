@@ -168,15 +168,22 @@ class DualMixture:
         #: The bound, and the size of the terms that it is a difference of.
         self.value = self.magnitude = 0.0
 
-    def offer(self, term: float, direction) -> None:
-        """Raise the bound by one more point."""
+    @property
+    def weights(self) -> Weights:
+        """Those of the mixture, where there is no cone."""
+        return Weights(*(table / -self._lam for table in self._direction.tables))
+
+    def offer(self, term: float, direction, step: float | None = None) -> None:
+        """Raise the bound by one more point; or mix it by a share that is given."""
         mixed, changes = self._direction.tables, self.change.tables
         for new, g, change in zip(direction, mixed, changes, strict=True):
             np.subtract(new, g, out=change)
         gain = term - self._term
         slope = gain - inner_product(self._ascent.tables, changes) / self._lam
         curvature = squared_norm(self.change) / self._lam
-        step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(gain > 0)
+        if step is None:
+            best = np.clip(slope / curvature, 0.0, 1.0) if curvature > 0 else gain > 0
+            step = float(best)
         self._term += step * gain
         for g, change in zip(mixed, changes, strict=True):
             change *= step

@@ -21,12 +21,12 @@ def decodes_exactly(problem, w):
     return is_exact and (exact_at is None or exact_at(w))
 
 
-def why_relaxed(problem):
-    """The warning where a problem is not decoded exactly, though those of fit were."""
+def why_relaxed(problem, so="predictions are good labellings, not always the best"):
+    """The warning where inference on a problem is not exact, though on those of fit it was."""
     why = "fit was exact, but X has graphs for which that takes too long"
     if getattr(problem, "inference", "exact") == "exact":
         why = "at the model's weights interactions do not attract (edited, or rounded?)"
-    return f"{problem.structure}: {why}; predictions are good labellings, not always the best"
+    return f"{problem.structure}: {why}; {so}"
 
 
 @kernel

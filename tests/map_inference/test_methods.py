@@ -317,8 +317,11 @@ def test_pairs_within_larger_factors_are_tighter():
     assert -1.0 <= wolfe.bound <= -0.9
 
 
-def test_coordinate_descent_is_stuck_where_smoothing_is_not():
-    # As the synthetic model of figure 1 of Meshi, Mahdavi, Schwing 2015: ties everywhere.
+def stuck_model():
+    """As the synthetic model of figure 1 of Meshi, Mahdavi, Schwing 2015: ties everywhere.
+
+    The linear program is at 2, above all labellings.
+    """
     unaries = [[0, -1], [0, 0], [-1, 1], [-1, -1]]
     tables = np.array(
         [
@@ -329,7 +332,11 @@ def test_coordinate_descent_is_stuck_where_smoothing_is_not():
         ]
     )
     scopes = list(itertools.combinations(range(4), 3))
-    graph = FactorGraph([2] * 4, [Table(scopes, tables)], unaries=unaries)
+    return FactorGraph([2] * 4, [Table(scopes, tables)], unaries=unaries)
+
+
+def test_coordinate_descent_is_stuck_where_smoothing_is_not():
+    graph = stuck_model()
     assert Dense(graph).lp_value() == pytest.approx(2.0)
     stuck = solve_map(graph, "coordinate-descent", tol=1e-12, max_iter=5000)
     assert stuck.message == "the objective no longer falls"

@@ -20,7 +20,13 @@ from skstruct.map_inference import (
 from skstruct.map_inference.budget import Budget
 from skstruct.map_inference.methods.coordinate_descent import CoordinateDescent, l2_star_pass
 from skstruct.map_inference.methods.first_order import lipschitz_bound
-from tests.map_inference.test_methods import Dense, brute_force, check, random_graph
+from tests.map_inference.test_methods import (
+    Dense,
+    brute_force,
+    check,
+    random_graph,
+    stuck_model,
+)
 
 TABLES = {"implicit": False}
 ONE = {"logic": (ExactlyOne, AtMostOne)}
@@ -298,18 +304,7 @@ def test_augmented_lagrangian_ends_at_the_linear_program(seed):
 
 
 def test_augmented_lagrangian_has_no_bias():
-    # Ties everywhere, as in figure 1: the linear program is at 2, above all labellings.
-    unaries = [[0, -1], [0, 0], [-1, 1], [-1, -1]]
-    tables = np.array(
-        [
-            [[[-1, 1], [0, 0]], [[0, 1], [1, 0]]],
-            [[[0, 1], [-1, -1]], [[-1, -1], [0, 0]]],
-            [[[1, 1], [1, 0]], [[0, 1], [1, 1]]],
-            [[[0, 1], [-1, -1]], [[0, 0], [1, 1]]],
-        ]
-    )
-    scopes = list(itertools.combinations(range(4), 3))
-    graph = FactorGraph([2] * 4, [Table(scopes, tables)], unaries=unaries)
+    graph = stuck_model()
     value = Dense(graph).lp_value()
     own = {"lam": 2.0, "max_iter": 3000, "random_state": 0}
     assert solve_map(graph, "frank-wolfe", **own).bound > value + 0.5

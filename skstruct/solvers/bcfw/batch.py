@@ -8,15 +8,16 @@ from ...core.weights import inner_product, squared_norm, zero_weights
 from ...losses.hinge import hinge_of
 from ...losses.verbs import ROUNDING
 from ..batch import BatchGradient
-from ..certificate import certify_pair
-from ..primal import compile_hinge, hinge_value
+from ..certificate import DualMixture, certify_pair
+from ..primal import Best, compile_hinge, hinge_value
 from ..run import Method
 
 
 class BatchFrankWolfe(Method):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
 
-    The dual point is known by its weights and its mean task loss: nothing is stored of a sample.
+    The dual point is a mixture of those that the best labellings at each pass are: it is known by
+    its weights and its mean task loss, and nothing is stored of a sample.
 
     Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
     Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
@@ -24,11 +25,11 @@ class BatchFrankWolfe(Method):
 
     def __init__(self, *task, line_search=True):
         super().__init__(*task)
-        self.line_search, self.n_calls = line_search, 0
-        self.w, self._corner = zero_weights(self.shapes), zero_weights(self.shapes)
-        self._best, self._loss, self._out = (np.inf, 0.0, None), 0.0, np.zeros((2, self.n))
-        #: The lower bound on the optimum.
-        self.dual = 0.0
+        self.line_search, self.n_calls, self.best = line_search, 0, Best()
+        self.w, self._gradient = zero_weights(self.shapes), zero_weights(self.shapes)
+        self._mixture = DualMixture(self.lam, zero_weights(self.shapes))
+        #: The best lower bound on the optimum.
+        self.dual, self._out = 0.0, np.zeros((2, self.n))
         task = hinge_of(self.problem), self.problem, self.sample_weight, self.n_jobs
         self._gradients = BatchGradient(*task)
 
@@ -38,49 +39,31 @@ class BatchFrankWolfe(Method):
         compile_hinge(self.problem, self.w)
 
     def epoch(self, k, rng, progress):
-        """The corner that is best at the present weights, which certifies them; a step to it."""
-        for table in self._corner.tables:
+        """The best labellings at the present weights, which certify them; a step to these."""
+        tables = self._gradient.tables
+        for table in tables:
             table.fill(0.0)
-        self._gradients.add(self.w, self._corner, self._out, progress.pieces)
+        self._gradients.add(self.w, self._gradient, self._out, progress.pieces)
         if progress.pieces.stopped:
             return
         self.n_calls += self.n
-        hinge, magnitude = np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
-        square, products = squared_norm(self.w), inner_product(self.w.tables, self._corner.tables)
-        objective = 0.5 * self.lam * square + float(hinge)
-        if objective < self._best[0]:
-            self._best = objective, float(magnitude), self.w.copy()
-        # In place: the corner's weights less the present ones.
-        for corner, now in zip(self._corner.tables, self.w.tables, strict=True):
-            corner *= -1.0 / (self.lam * self.n)
-            corner -= now
-        loss = float(hinge) - products / self.n
-        self._step(k, loss - self._loss, square)
-
-    def _step(self, k, gain, square):
-        """Move towards the corner, whose task loss is larger by `gain`."""
-        slope = gain - self.lam * inner_product(self.w.tables, self._corner.tables)
-        curvature = self.lam * squared_norm(self._corner)
-        step = 2.0 / (k + 1.0)
-        if self.line_search:
-            step = float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else 0.0
-        for now, way in zip(self.w.tables, self._corner.tables, strict=True):
-            way *= step
-            now += way
-        self._loss += step * gain
-        square = squared_norm(self.w)
-        bound = self._loss - 0.5 * self.lam * square
-        # A sum of so many steps is off by their rounding.
-        rounding = ROUNDING * (self._loss + self.lam * square + self._best[1])
-        self.dual = max(self.dual, bound - rounding)
+        for table in tables:
+            table /= self.n
+        hinge, magnitude = (np.einsum("ki,i->k", self._out, self.sample_weight) / self.n).tolist()
+        self.best.offer(0.5 * self.lam * squared_norm(self.w) + hinge, self.w, magnitude)
+        task_loss = hinge - inner_product(self.w.tables, tables)
+        step = None if self.line_search else 2.0 / (k + 1.0)
+        self._mixture.offer(task_loss - ROUNDING * magnitude, tables, step)
+        self.w, self.dual = self._mixture.weights, max(self.dual, self._mixture.value)
 
     def certify(self):
         """Of the best weights and the best bound; the passes have told both."""
-        if self._best[2] is None:
+        if self.best.weights is None:
             value = hinge_value(self.problem, self.w, self.sample_weight, self.lam, self.n_jobs)
-            self._best = value.objective, value.magnitude, self.w.copy()
+            self.best.offer(value.objective, self.w, value.magnitude)
             self.n_calls += self.n
-        self.certificate = certify_pair(self._best[0], self.dual, self._best[1])
+        magnitude = self.best.magnitude + self._mixture.magnitude
+        self.certificate = certify_pair(self.best.objective, self.dual, magnitude)
 
     def work(self):
         """Oracle calls; nothing else passes over the data."""
@@ -96,4 +79,4 @@ class BatchFrankWolfe(Method):
 
     def solution(self):
         """The best ones seen."""
-        return self._best[2] or self.weights()
+        return self.best.weights

@@ -384,7 +384,7 @@ def _commit(options, state, f, reach, n_labels):
         pad.message[0, a] = 0.0  # an admitted pair may have touched labels without messages
         pad.message[1, b] = 0.0
         if change != 0.0:
-            _change_pair(options.search, state, a, b, -reach * change)
+            change_pair(options.search, state, a, b, -reach * change)
             state.totals[CHANGE] += change * change
     drop_empty(edges, f, 1)
 
@@ -432,11 +432,12 @@ def _visit_edge(graph, options, state, i, f, uniform):
     clear_side(state.pad, 0, n_first)
     clear_side(state.pad, 1, n_second)
     _commit(options, state, f, reach, n_labels)
-    _new_marginals(edges, state.ports, f, n_labels)
+    new_marginals(edges, state.ports, f, n_labels)
 
 
 @inner_kernel
-def _change_pair(search, state, a, b, c):
+def change_pair(search, state, a, b, c):
+    """Add `c` to a pair in the table, turned too where that is searched."""
     state.table[a, b] += c
     if search == SUBLINEAR:
         state.turned[b, a] += c
@@ -445,7 +446,7 @@ def _change_pair(search, state, a, b, c):
 
 
 @inner_kernel
-def _new_marginals(edges, ports, f, n_labels):
+def new_marginals(edges, ports, f, n_labels):
     """Bring the marginals at both ports of edge f up to date."""
     for side in range(2):
         port = 2 * f + side

@@ -26,11 +26,11 @@ from .active_sets import (
 from .factors import (
     LEAST_CURVATURE,
     FactorRun,
-    _change_pair,
-    _new_marginals,
+    change_pair,
     clear_side,
     edge_messages,
     messages,
+    new_marginals,
     search_label,
     search_pair,
     touch,
@@ -244,13 +244,10 @@ def shares_of_bases(graph, options, state, bases):
             _gather_shares(bases, state.nodes, cursor[0], cursor[0])
         else:
             size = state.edges.size[f] + 1
-            room = fits(state.edges, f, 1) and fits(state.ports, 2 * f, size)
-            if not (
-                room and fits(state.ports, 2 * f + 1, 8 * (state.ports.size[2 * f] + size + 2))
-            ):
+            if not (fits(state.edges, f, 1) and _ports_fit(state.ports, f, size)):
                 return False
             _gather_shares(bases, state.edges, f, cursor[0])
-            _new_marginals(state.edges, state.ports, f, graph.cost.shape[0])
+            new_marginals(state.edges, state.ports, f, graph.cost.shape[0])
         cursor[0] += 1
     return True
 
@@ -408,10 +405,10 @@ def _move_block(graph, options, state, w, i, factor, m):
         if f < 0:
             add_to_column(graph.nodes, factor, w.node, key, -reach * change)
         else:
-            _change_pair(options.search, state, key // n_labels, key % n_labels, -reach * change)
+            change_pair(options.search, state, key // n_labels, key % n_labels, -reach * change)
     drop_empty(sets, which, 1)
     if f >= 0:
-        _new_marginals(state.edges, state.ports, f, n_labels)
+        new_marginals(state.edges, state.ports, f, n_labels)
     return True
 
 

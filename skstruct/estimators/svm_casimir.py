@@ -59,7 +59,7 @@ class CasimirSSVM(StructuralSVM):
     kappa : float, default=None
         Weight of the proximal term, then the same in all iterations. By default it comes from the
         measured smoothness (Proposition 29). If the smoothing is adaptive and C finite, it is 10
-        lambda (the paper's experiments have lambda), and with ``learning_rate="auto"`` it grows
+        lambda at first and falls to lambda, the paper's, and with ``learning_rate="auto"`` it grows
         late in a run, see Notes.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
@@ -156,7 +156,8 @@ class CasimirSSVM(StructuralSVM):
     on the task and on the number of passes, and if the samples are separable, what the first steps
     overshoot is hardly corrected within a hundred passes. So the rate follows the objective, which
     is measured after each iteration anyway, and until the third rise nu is at least 0.3 of its
-    first value times the share. Later kappa is at least ``L / (10 n)``: with one pass an iteration,
+    first value times the share, and kappa falls by a tenth an iteration from 10
+    lambda to lambda, as in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration,
     SVRG solves a subproblem well only while its condition number is of the order of n, as in
     Proposition 29. Algorithm 4 allows for a kappa that grows.
 

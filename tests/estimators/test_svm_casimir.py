@@ -64,6 +64,8 @@ def test_a_given_kappa_stays(rare_words):
     grown = CasimirSSVM(max_iter=60, tol=1e-5, random_state=0).fit(*rare_words)
     first = CasimirSSVM(max_iter=1, tol=1e-5, random_state=0).fit(*rare_words)
     assert first.kappa_ == 10.0 / len(rare_words[0])
+    second = CasimirSSVM(max_iter=2, tol=1e-5, random_state=0).fit(*rare_words)
+    assert second.kappa_ == 0.9 * first.kappa_
     assert grown.kappa_ > first.kappa_
     assert grown.smoothing_strength_ < first.smoothing_strength_ == 2.0
 

@@ -157,9 +157,9 @@ class CasimirSSVM(StructuralSVM):
     overshoot is hardly corrected within a hundred passes. So the rate follows the objective, which
     is measured after each iteration anyway, and until the third rise nu is at least 0.3 of its
     first value times the share, and kappa falls by a tenth an iteration from 10 lambda to lambda,
-    which it is in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG solves a
-    subproblem well only while its condition number is of the order of n, as in Proposition 29.
-    Algorithm 4 allows for a kappa that changes.
+    which it is in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG
+    solves a subproblem well only while its condition number is of the order of n, as in Proposition
+    29. Algorithm 4 allows for a kappa that changes.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

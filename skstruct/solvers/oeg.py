@@ -221,6 +221,24 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 
 @kernel
+def shift_potentials(loss, problem, shift, options, state, first, stop, buffers, labels):
+    """Add the potentials of a change of the weights to those stored; the best mixtures at them."""
+    theta, change = buffers[0], buffers[3]
+    for i in range(first, stop):
+        own = slice(problem.part_ptr[i], problem.part_ptr[i + 1])
+        phi, memory = state.phi[own], state.residuals[own]
+        potentials(problem, i, shift, theta)
+        for q in range(phi.shape[0]):
+            phi[q] += theta[q]
+        value, magnitude = loss_oracle(loss, problem, i, phi, labels, memory, change)
+        term = value - ROUNDING * magnitude
+        for q in range(phi.shape[0]):
+            term -= phi[q] * memory[q] if phi[q] > -math.inf else 0.0
+        state.terms[i] = max(term, options.least_term)
+        state.totals[N_ORACLE] += 1.0
+
+
+@kernel
 def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
     """Add the weights of stored residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros."""
     for i in range(first, stop):
@@ -252,10 +270,11 @@ def _new_state(problem):
 
 
 class OEGMemory(NamedTuple):
-    """A dual point, and the regulariser that it was found with."""
+    """A dual point, the regulariser that it was found with, and its weights."""
 
     state: OEGState
     lam: float
+    weights: Weights
 
 
 def _padded_weights(shapes):
@@ -274,7 +293,7 @@ class OEG(StoredMixtures):
     Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
     """
 
-    def __init__(self, *task, single=False, memory=None, **options):
+    def __init__(self, *task, single=False, memory=None, start=None, **options):
         super().__init__(*task, **options)
         require_smooth(self.loss, "OEG")
         self._single, self._resumes = single, memory is not None
@@ -282,7 +301,11 @@ class OEG(StoredMixtures):
         self.state = memory.state if self._resumes else _new_state(self.problem)
         inverse = 1.0 / (self.lam * self.n)
         self._options = OEGOptions(inverse, 0.0, least_term(self.loss))
+        #: Prediction of what the weights gain on those of the memory; without padding.
+        self._shift = None
         if self._resumes:
+            changes = map(np.subtract, start.tables, memory.weights.tables)
+            self._shift = Weights(*changes)
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
             np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
@@ -299,18 +322,22 @@ class OEG(StoredMixtures):
         """Compile outside the clock."""
         self._steps(_NO_ORDER)
         self._sum(self.w)
+        if self._resumes:
+            self._move(Pieces(), 0)
         self._gradients.compile(self.shapes)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
-        """The weights of a dual point that another run has left."""
+        """The weights of a dual point that another run has left, moved where that is predicted."""
         if self._resumes:
+            if any(map(np.any, self._shift.tables)):
+                self._move(progress.pieces, self.n)
             self._sum(self.w, self.n)
 
     def memory(self):
         """The dual point, for a run with another regulariser."""
-        return OEGMemory(self.state, self.lam)
+        return OEGMemory(self.state, self.lam, self.weights())
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""
@@ -349,6 +376,15 @@ class OEG(StoredMixtures):
     def _steps(self, order):
         task = self.w, self.sample_weight, self._options, self.state, order
         oeg_pass(self.loss, self.problem, *task, *self._scratch)
+
+    def _move(self, pieces, stop):
+        """Move the stored potentials of samples before `stop`, by a pass; none compile."""
+        shift = _padded_weights(self.shapes)
+        for table, change in zip(shift.tables, self._shift.tables, strict=True):
+            table[:, : change.shape[1]] = change
+        task = shift, self._options, self.state
+        for cut in pieces.visits(stop):
+            shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)
 
     def _sum(self, w, stop=0):
         task = self.sample_weight, self._options.inverse, self.state.residuals

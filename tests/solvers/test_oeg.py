@@ -166,21 +166,22 @@ def test_compact_steps_are_those_by_hand(compact):
     assert n_whole > n / 2  # others were made again with lower rates
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("C", [0.5, 50.0])
 def test_how_many_residuals_are_stored_changes_rounding_alone(compact, monkeypatch, C):
     X, y = compact
-    options = {"solver": "oeg", "C": C, "tol": 1e-5, "random_state": 0}
+    options = {"solver": "oeg", "C": C, "max_iter": 20, "tol": 0.0, "random_state": 0}
     fits = []
-    for room in (0, 100, 101, 200):
+    for room in (0, 100, 200):
         monkeypatch.setattr(oeg, "_ROOM", room)
         fits.append(SAGCRF(**options).fit(X, y))
     again = SAGCRF(n_jobs=2, **options).fit(X, y)
     np.testing.assert_array_equal(again.pairwise_coef_, fits[-1].pairwise_coef_)
     for crf in fits:
-        np.testing.assert_allclose(crf.node_weights_, fits[-1].node_weights_, atol=1e-7)
-        assert crf.objective_ == pytest.approx(fits[-1].objective_, rel=1e-9)
+        np.testing.assert_allclose(crf.node_weights_, fits[-1].node_weights_, atol=1e-5)
+        assert crf.objective_ == pytest.approx(fits[-1].objective_, rel=1e-8)
     calls = [crf.history_["oracle_calls"][-1] for crf in fits]
-    assert calls[0] > calls[1] > calls[3]  # what is not stored is found again
+    assert calls[0] > calls[1] > calls[2]  # what is not stored is found again
 
 
 def test_a_path_keeps_a_compact_dual_point(compact, monkeypatch):
@@ -207,13 +208,11 @@ def test_only_large_pair_tables_are_compact(monkeypatch):
     assert not oeg.is_compact(nodes)
     # An inexact oracle would not find its marginals again.
     triangle = np.ones((3, 1)), np.array([[0, 1], [1, 2], [2, 0]])
-    graph, labels = Pairwise(inference="tree-reweighted"), np.arange(3)
-    inexact = training_problem(graph, [triangle, triangle], [labels, labels])[0]
+    graph, labels = Pairwise(inference="tree-reweighted"), [np.arange(3), np.arange(3, 6)]
+    inexact = training_problem(graph, [triangle] * 2, labels)[0]
     assert not oeg.is_compact(inexact)
-    exact = training_problem(
-        graph.set_params(inference="junction-tree"), [triangle] * 2, [labels] * 2
-    )
-    assert oeg.is_compact(exact[0])
+    graph.set_params(inference="junction-tree")
+    assert oeg.is_compact(training_problem(graph, [triangle] * 2, labels)[0])
 
 
 def test_samples_that_are_certain_do_not_hold_it_up():

@@ -211,8 +211,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     times labels, and squared labels per sample) are more than 2**26 and most of them belong to
     pairs, as with 10,000 sentences and 83 labels, it keeps the potentials alone, in single
     precision, and the marginals of the first 2**26 parts only. The others are computed once more at
-    each visit: this takes a quarter of the memory besides half a gigabyte, about as many epochs, and
-    up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
+    each visit: this takes a quarter of the memory besides half a gigabyte, about as many epochs,
+    and up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated

@@ -35,7 +35,7 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
     """Return the method to begin with: with an L1 penalty, proximal SAG.
 
     Without one, OEG, if sparse features have many weights, there are no weights to start from, and
-    memory has room for its two numbers per part; else SAG.
+    memory has room for its dual point; else SAG.
     """
     problem, shapes, *_ = task
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
@@ -47,7 +47,7 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
     elif isinstance(options.get("memory"), OEGMemory):
         method = OEG(*task, **{name: options[name] for name in names})
     elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
-        with contextlib.suppress(MemoryError):  # SAG takes half as much
+        with contextlib.suppress(MemoryError):  # SAG may take half as much
             method = OEG(*task, **{name: options[name] for name in names[:3]})
     if method is None:
         method = SAG(*task, **options)

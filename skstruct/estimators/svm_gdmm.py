@@ -238,8 +238,6 @@ class GDMMSSVM(StructuralSVM):
                 'variant="afw" is not available for label sets: use variant="away", away steps on '
                 "each factor"
             )
-        if factors.edge_features:
-            raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         relaxed = graph.relaxation(problem)
         graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors

@@ -2,8 +2,8 @@
 
 Every node j has its own distribution ``q_j`` over labels, every edge f its own ``q_f`` over pairs;
 only entries that are not 0, and the truth, are kept (the *active sets*). The weights are
-``W = sum_j C_j (e_true - q_j) x_j'`` and ``T = sum_f C_f (e_true - q_f)``; where edges have features
-``V = sum_f C_f A (e_true - q_f) x_f'``, A being the columns of the pairs. The two are made to
+``W = sum_j C_j (e_true - q_j) x_j'`` and ``T = sum_f C_f (e_true - q_f)``. Edges with features have
+``V = sum_f C_f A (e_true - q_f) x_f'``, where A sums the pairs that share a weight. Nodes and edges
 agree by messages ``m = u + nu``, where ``u`` is the marginal of ``q_f`` at an end of the edge minus
 the ``q_j`` there, and ``nu`` the scaled multipliers. A *port* is one end of an edge.
 """
@@ -76,11 +76,11 @@ class GDMMGraph(NamedTuple):
     share: np.ndarray
     # (n_nodes,): Squared norms of the feature rows.
     squares: np.ndarray
-    # Feature rows of the edges, and their squared norms: (n_edges,), or (0,) where all share a table.
+    # Where edges have tables of their own (else without entries): feature rows of the edges, and
+    # (n_edges,) their squared norms.
     edges: tuple
     edge_squares: np.ndarray
-    # (n_labels, n_labels): Column of the pair weights that a pair of labels has, or -1; what is
-    # added to its score. Without entries where all edges share a table.
+    # (n_labels, n_labels): Column of V for a pair of labels, or -1; what is added to its score.
     column: np.ndarray
     mask: np.ndarray
 

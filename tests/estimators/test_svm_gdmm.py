@@ -18,12 +18,16 @@ from skstruct import (
     RaggedArray,
     Tree,
 )
+from skstruct.core.factors import BinaryFactors
 from skstruct.core.jit.dispatch import kernel
+from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights
+from skstruct.estimators.svm_gdmm import RUNS
 from skstruct.graphs.chain import SparseChainProblem
 from skstruct.graphs.pairwise.graph import pair_columns
 from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
+from skstruct.solvers.gdmm.labels import LabelRun
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.multilabel_cases import make_labels
@@ -196,11 +200,15 @@ def test_stops_on_infeasibility_without_certificates(structure):
     assert svm.dual_gap_ <= 0.05 * svm.objective_
 
 
-def test_forbidden_steps():
-    X, _ = random_sequences(np.random.default_rng(3), n_samples=20, max_length=5)
+@pytest.mark.parametrize("edge_features", [False, True])
+def test_forbidden_steps(edge_features):
+    rng = np.random.default_rng(3)
+    X, _ = random_sequences(rng, n_samples=20, max_length=5)
     names = np.array(["B-x", "I-x", "O"])
     y = [names[[0, 1, 2, 0, 1][: len(x)]] for x in X]
-    graph = Chain(forbidden="iob2", boundary=True)
+    if edge_features:
+        X = [(x, rng.normal(size=(len(x) - 1, 2))) for x in X]
+    graph = Chain(forbidden="iob2", boundary=True, edge_features=edge_features)
     svm = GDMMSSVM(graph, C=0.5, tol=1e-3, max_iter=2000, random_state=0).fit(X, y)
     best = BCFWSSVM(graph, C=0.5, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
     assert_allclose(svm.objective_, best.objective_, rtol=1e-3)
@@ -514,6 +522,40 @@ def test_block_greedy_label_sets(structure, optima):
     svm = GDMMSSVM(STRUCTURES[structure], variant="bgcd", **TIGHT).fit(*_data(structure))
     assert svm.dual_objective_ <= high
     assert low <= svm.objective_ <= high * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("n_passes", [3, 12])
+def test_pairs_of_label_sets_at_rest_and_awake(n_passes, monkeypatch):
+    """Weights follow from the shares; few edges wake per visit; absent pairs keep their bound."""
+    rng, runs = np.random.default_rng(0), []
+    X = rng.normal(size=(40, 6))
+    Y = ((X @ rng.normal(size=(6, 25)) + rng.normal(size=(40, 25))) > 3.2).astype(int)
+    first, second = np.triu_indices(25, 1)
+    never = (Y[:, first] * Y[:, second]).sum(axis=0) == 0
+    assert 0.2 < never.mean() < 0.95
+
+    class Kept(LabelRun):
+        def one_pass(self, *args):
+            super().one_pass(*args)
+            runs.append((self, self.state.awake.size.copy()))
+
+    monkeypatch.setitem(RUNS, BinaryFactors, Kept)
+    svm = GDMMSSVM(MultiLabel("full"), C=0.5, max_iter=n_passes, tol=1e-12, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        svm.fit(X, Y)
+    assert_array_equal(svm.graph_.edges_, np.stack([first, second], axis=1))
+    state = runs[-1][0].state
+    a, b = state.on[:, first], state.on[:, second]
+    both = np.where(never, np.maximum(a + b - 1.0, 0.0), a * b)
+    owner, place = places_of(state.awake.start, state.awake.size)
+    assert (owner.size > 0) == (n_passes > 5)
+    both[owner, state.awake.key[place]] = state.awake.share[place]
+    pair = 0.5 * (Y[:, first] * Y[:, second] - both).sum(axis=0)
+    assert_allclose(svm.pairwise_coef_, pair, atol=1e-12)
+    assert (svm.pairwise_coef_[never] <= 1e-12).all()
+    assert_allclose(svm.coef_, 0.5 * (Y - state.on).T @ X, atol=1e-10)
+    sizes = np.array([size for _, size in runs])
+    assert (np.diff(sizes, axis=0) <= 80).all()
 
 
 def test_joint_directions_are_refused_on_label_sets():

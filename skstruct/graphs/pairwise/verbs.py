@@ -79,8 +79,9 @@ class PairwiseGraph(NodeGraph):
         ends = np.stack(self.edge_ends(samples), axis=1)
         lengths, factor = samples.lengths, problem.loss_weights.factor
         share = 1.0 / lengths if problem.normalize == 1 else np.ones(lengths.size)
-        edges, n = self._edge_factors(problem, samples), problem.cost.shape[0]
-        column = getattr(problem.own, "column", np.arange(n * n).reshape(n, n))
+        edges, column, n = self._edge_factors(problem, samples), None, problem.cost.shape[0]
+        if edges is not None:
+            column = getattr(problem.own, "column", np.arange(n * n).reshape(n, n)).astype(np.int64)
         return PairwiseFactors(
             nodes=problem.nodes,
             node_ptr=problem.label_ptr,
@@ -92,7 +93,7 @@ class PairwiseGraph(NodeGraph):
             share=np.repeat(share, lengths) * factor if factor.size else share,
             mask=problem.transition_mask if len(ends) else None,
             edges=edges,
-            column=None if edges is None else column.astype(np.int64),
+            column=column,
         )
 
     def _edge_factors(self, problem, samples):

@@ -42,7 +42,8 @@ from .solver import Run
 # sample grows with what is active in it, not with the number of edges. In the first passes, while
 # the weights are far from anything, all edges stay at rest: a step on one label is then exact.
 
-_WAKE_AT_ONCE = 16
+# Edges that a visit wakes at most: with two fractional ends, and in the joint search.
+_FRACTIONAL, _JOINT = 64, 16
 _AWAKE = 1.0  # `price` of an awake edge
 _AT_REST, _NO_PRICE = 1e-6, 1e-3
 _SAME = 1e-12
@@ -221,12 +222,12 @@ def _open_labels(graph, state, i, n_near):
 
 
 @inner_kernel
-def _offer(found, first, value, j, k):
+def _offer(found, first, stop, value, j, k):
     """Keep a pair if its value is among the largest so far; the least is in row `first`."""
     if value <= found[first, 0]:
         return
     least = first + 1
-    for r in range(first + 2, first + _WAKE_AT_ONCE):
+    for r in range(first + 2, stop):
         if found[r, 0] < found[least, 0]:
             least = r
     if value > found[least, 0]:
@@ -259,21 +260,21 @@ def _joint_search(graph, options, state, i, n_near):
             e = graph.edge_of[j, k]
             if e < 0 or state.spot[j, k] > 0:
                 continue
-            first = 0
+            first, stop = 0, _FRACTIONAL
             if fractional and 0.0 < on[k] < 1.0:
                 value = _promise(graph, state, i, e)
-                if value == 0.0 and abs(on[j] + on[k] - 1.0) <= _SAME:
-                    value, first = abs(_interaction(state, e)), _WAKE_AT_ONCE
             elif state.states[j] == HALF and state.states[k] == HALF:
-                value, first = abs(_interaction(state, e)), _WAKE_AT_ONCE
-                if graph.never[e] == 1 and abs(on[j] + on[k] - 1.0) > _SAME:
-                    continue  # there each end may move as if the other were not
+                value = 0.0
             else:
                 continue
+            bends = abs(on[j] + on[k] - 1.0) <= _SAME
+            if value == 0.0 and (graph.never[e] == 0 or bends):
+                # Elsewhere the ends of pairs that never occur move as if the other were not.
+                value, first, stop = abs(_interaction(state, e)), _FRACTIONAL, found.shape[0]
             if options.search == EXACT and value > 0.0:
                 _wake(graph, state, i, j, k)
             elif options.search != EXACT:
-                _offer(found, first, value, j, k)
+                _offer(found, first, stop, value, j, k)
     for r in range(found.shape[0]):
         if found[r, 0] > 0.0:
             _wake(graph, state, i, int(found[r, 1]), int(found[r, 2]))
@@ -576,7 +577,7 @@ class LabelState(NamedTuple):
     support: np.ndarray
     # (n_labels,): Scratch of the search.
     states: np.ndarray
-    # (2 * _WAKE_AT_ONCE, 3): Scratch of the search: value and labels of edges to wake.
+    # (_FRACTIONAL + _JOINT, 3): Scratch of the search: value and labels of edges to wake.
     found: np.ndarray
     # (2, 4): Scratch for one edge.
     four: np.ndarray
@@ -620,7 +621,7 @@ class LabelRun(Run):
             near=np.zeros(n_labels, dtype=np.int64),
             support=np.zeros(n_labels, dtype=np.int64),
             states=np.zeros(n_labels, dtype=np.int8),
-            found=np.zeros((2 * _WAKE_AT_ONCE, 3)),
+            found=np.zeros((_FRACTIONAL + _JOINT, 3)),
             four=np.zeros((2, 4)),
             cursor=np.zeros(2, dtype=np.int64),
             totals=np.zeros(4),

@@ -469,8 +469,15 @@ def _algorithm_3(dense, n_passes, eta):
     return dense.weights(q, p), len(active) < n + len(p)
 
 
-@pytest.mark.parametrize(("variant", "n_passes"), [("afw", 25), ("bgcd", 1), ("bgcd", 6)])
-@pytest.mark.parametrize("edges", ["one table", "features", "symmetric", "potts"])
+_PATHS = [
+    (variant, n_passes, edges)
+    for variant, n_passes in (("afw", 25), ("bgcd", 1), ("bgcd", 6))
+    for edges in ("one table", "features", "symmetric", "potts")
+    if (variant, edges) != ("afw", "potts")  # unequal labels tie: any of them is a greedy direction
+]
+
+
+@pytest.mark.parametrize(("variant", "n_passes", "edges"), _PATHS)
 def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
     rng, cost = np.random.default_rng(5), np.array([[0, 1, 2.2], [0.5, 0, 1.5], [3, 1, 0]])
     X = [rng.normal(size=(t, 4)) for t in ((3, 2, 4) if variant == "afw" else (3,))]

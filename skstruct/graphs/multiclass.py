@@ -127,7 +127,8 @@ class MultiClass(Graph):
 
     is_table = takes_partial_labels = has_node_weights = True
     edge_features = False
-    weight_shapes, factors = NodeGraph.weight_shapes, PairwiseGraph.factors
+    weight_shapes = NodeGraph.weight_shapes
+    factors, _edge_factors = PairwiseGraph.factors, PairwiseGraph._edge_factors
     when_inferred = (
         "; if this is a fold of cross-validation, graph='multiclass' makes an integer cv stratify "
         "(with graph='auto' an estimator is not a classifier before fit)"

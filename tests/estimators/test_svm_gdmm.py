@@ -720,8 +720,6 @@ def test_forests_and_images():
 
 def test_graphs_that_gdmm_does_not_take():
     X, y = _graphs(np.random.default_rng(3))
-    with pytest.raises(TypeError, match='one type of edges and interactions="full": use BCFWSSVM'):
-        GDMMSSVM(Pairwise(interactions="potts")).fit(X, y)
     y = [np.zeros_like(labels) for labels in y[:-1]] + [np.ones_like(y[-1])]
     with pytest.raises(TypeError, match="with cycles and forbidden pairs: use BCFWSSVM"):
         GDMMSSVM(Pairwise(forbidden=[(0, 1)])).fit(X, y)

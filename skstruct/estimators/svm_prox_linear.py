@@ -186,7 +186,7 @@ class ProxLinearSSVM(StructuralSVM):
     `n_best` labellings are too few for the smoothing, what they give is no gradient: a step that
     no eta makes succeed halves nu (``history_["smoothing_strength"]``).
 
-    The paper's experiments (section 7.3.2) have ``smoothing_schedule="inverse"`` and the
+    The paper's experiments (section 7.3) have ``smoothing_schedule="inverse"`` and the
     `step_size` that is best of powers of ten, with five inner passes and ten labellings. The
     defaults search for eta instead, and do not need the falling smoothing for that.
 

@@ -478,6 +478,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return read_crfsuite(path, cls(fit_intercept=False))
 
 
+# Values of log C whose fits predict nothing about others.
+_CLOSE = 1e-3
+
+
 class _Path:
     """What the fits of a path hand on: the last lam and weights, and the memory of SAG or OEG."""
 
@@ -491,9 +495,9 @@ class _Path:
         apart.
         """
         self._lams, self._ends = [*self._lams, lam][-3:], [*self._ends, end][-2:]
-        if len(self._lams) < 3 or self._lams[0] == self._lams[1]:
+        first, second, third = np.log(self._lams) if len(self._lams) == 3 else np.zeros(3)
+        if abs(second - first) < _CLOSE:  # their secant is that of the tolerance
             return end
-        first, second, third = np.log(self._lams)
         share = np.clip((third - second) / (second - first), -1.0, 1.0)
         tables = zip(*(weights.tables for weights in self._ends), strict=True)
         return Weights(*(here + share * (here - before) for before, here in tables))

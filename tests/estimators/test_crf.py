@@ -526,6 +526,16 @@ def test_repeated_values_of_a_path_cost_little():
     assert _spent([second]) <= 2.5
 
 
+@pytest.mark.parametrize("last", [30.0, 100.0])
+def test_values_of_a_path_that_differ_by_rounding_predict_nothing(sequences, last):
+    X, y = sequences
+    Cs = [0.1 * 300.0, np.nextafter(30.0, 0.0), last]
+    path = crf_path(SAGCRF(solver="lbfgs", random_state=0), X, y, Cs)
+    alone = SAGCRF(solver="lbfgs", C=last, random_state=0).fit(X, y)
+    assert path[-1].dual_objective_ <= alone.objective_
+    assert alone.dual_objective_ <= path[-1].objective_
+
+
 def test_a_path_with_an_l1_penalty(sequences):
     X, y = sequences
     path = crf_path(SAGCRF(l1_ratio=0.3, random_state=0), X, y, [0.1, 1.0])

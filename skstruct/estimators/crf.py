@@ -211,7 +211,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     times labels, and squared labels per sample) are more than 2**26 and most of them belong to
     pairs, as with 10,000 sentences and 83 labels, it keeps the potentials alone, in single
     precision, and the marginals of the first 2**26 parts only. The others are computed once more at
-    each visit: this takes a quarter of the memory besides half a gigabyte, about as many epochs,
+    each visit: this takes a quarter of the memory plus half a gigabyte, about as many epochs,
     and up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
@@ -514,9 +514,10 @@ def crf_path(
 ) -> list[SAGCRF]:
     """Fits for a sequence of C, each started from the one before.
 
-    From the third on from weights that the last two predict, linearly in log C. SAG continues with
-    its memory of gradients and its L_i (footnote 1 of Schmidt et al. 2015), exponentiated gradients
-    with their dual point, moved by the same prediction.
+    The third and later fits start from weights extrapolated from the last two, linearly in log C
+    (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote
+    1 of Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
+    prediction.
 
     Parameters
     ----------
@@ -535,7 +536,7 @@ def crf_path(
     Returns
     -------
     list of SAGCRF
-        One fitted estimator a value, each with its own certificate.
+        One fitted estimator per value, each with its own certificate.
 
     Raises
     ------

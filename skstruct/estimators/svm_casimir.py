@@ -153,17 +153,18 @@ class CasimirSSVM(StructuralSVM):
     -----
     The method is Catalyst acceleration [2]_ of SVRG [3]_ on smoothed hinges. The defaults follow
     [1]_ but for adaptive smoothing, whose learning rate is tuned there (section 7.3). A rate
-    proportional to nu stalls where lambda n is small. The best constant rate depends on the task
-    and on the number of passes, and if the samples are separable, what the first steps overshoot is
-    hardly corrected within a hundred passes. So the rate follows the objective, which is measured
-    after each iteration anyway, and until the third rise nu is at least 0.3 of its first value
-    times the share, and kappa falls by a tenth an iteration from 10 lambda to lambda, which it is
-    in [1]_. Where the regulariser is more than half of the objective, weights shortened by a common
-    factor are evaluated, too, and replace the weights if they are better: if lambda is small, decay
-    alone takes thousands of passes to forget what the first steps overshoot. Later kappa is at
-    least ``L / (10 n)``: with one pass an iteration, SVRG solves a subproblem well only while its
-    condition number is of the order of n, as in Proposition 29. Algorithm 4 allows for a kappa that
-    changes.
+    proportional to nu stalls where lambda n is small. The best constant rate depends on the
+    task and on the number of passes, and if the samples are separable, what the first steps
+    overshoot is hardly corrected within a hundred passes. So the rate follows the objective,
+    which is measured after each iteration anyway, and until the third rise nu is at least 0.3
+    of its first value times the share, and kappa falls by a tenth per iteration from 10 lambda
+    to lambda, which it is in [1]_. Where the regulariser is more than half of the objective,
+    weights shortened by a common factor are evaluated, too, and replace the weights if they are
+    better: if lambda is small, decay alone takes thousands of passes to forget what the first
+    steps overshoot. Evaluations of objectives are not counted as passes. Later kappa is at
+    least ``L / (10 n)``: with one pass an iteration, SVRG solves a subproblem well only while
+    its condition number is of the order of n, as in Proposition 29. Algorithm 4 allows for a
+    kappa that changes.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

@@ -73,13 +73,15 @@ class GDMMSSVM(StructuralSVM):
     search : {"sublinear", "exact", "sampled"}, default="sublinear"
         How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
         to look at all of them) and one part of the labels per visit; all labels and pairs; one part
-        of both. Edges that do not share one table have no common order: for them "sublinear" is
-        "sampled". For label sets one part of the labels is searched unless it is "exact".
+        of the labels and of the pairs. Edges that do not share one table have no common order: for
+        them "sublinear" is "sampled". For label sets one part of the labels is searched unless it
+        is "exact".
     n_partitions : int, default=None
         Parts of the labels; None for a number that grows with their square root.
     rho : float, default=1.0
         Strength of the penalty on disagreement. Larger values make nodes and edges agree sooner
-        and progress on the objective slower.
+        and progress on the objective slower. Scale edge features to a norm of about 1: with larger
+        ones the penalty is too weak, and fits take far more passes.
     eta : float, default=None
         Step of the multipliers; must be below 2. By default 1.5, and 0.1 with the variants "afw"
         and "bgcd", whose factors follow the multipliers more slowly: there 1.5 diverges. The

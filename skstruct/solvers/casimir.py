@@ -698,7 +698,7 @@ class HingeCasimir(_SVRG):
         return value
 
     def _shorten(self, value):
-        """Go on from shorter weights if these are better; returns the objective.
+        """Return the objective, after shortening the weights if that lowers it.
 
         Where lambda is small, decay alone takes thousands of passes to shorten what is too long.
         """

@@ -434,7 +434,7 @@ class OEG(StoredMixtures):
         oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
     def _move(self, pieces, stop):
-        """Move the stored potentials of samples before `stop`, by a pass; none compile."""
+        """Move the stored potentials of samples before `stop`; 0 only compiles."""
         shift = _padded_weights(self.shapes)
         for table, change in zip(shift.tables, self._shift.tables, strict=True):
             table[:, : change.shape[1]] = change

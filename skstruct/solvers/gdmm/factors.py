@@ -112,7 +112,8 @@ class GDMMState(NamedTuple):
     turned: np.ndarray
     # (n_edge_features, n_columns): V; (0, 0) where all edges share a table.
     pair: np.ndarray
-    # (2, n_columns): Scratch for an edge: the weights that it sees, and zeros.
+    # (2, n_columns + 1): Scratch for an edge: the weights that it sees, and zeros; the last column
+    # takes what has none (column -1).
     columns_of: np.ndarray
     # Their trees.
     rows: TournamentTrees
@@ -506,7 +507,7 @@ def _visit_edge(graph, options, state, i, f, uniform):
             moved += abs(change)
             if own:
                 c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
-                shift[c if c >= 0 else shift.size - 1] += change
+                shift[c] += change
         if moved < 1e-12:
             break
     if own:

@@ -82,7 +82,7 @@ def _both(graph, e, a, b):
 
 @inner_kernel
 def _move_node(graph, state, w, i, j, change):
-    """Change p_j; edges at rest follow as products."""
+    """Change p_j; edges at rest follow."""
     n_labels = graph.labels.shape[1]
     reach = state.reach[i]
     on = state.on[i]
@@ -135,8 +135,8 @@ def _full_slope(graph, state, i, j):
 def _slopes(graph, state, i, j, n_support):
     """Gains in scores, loss and edges at rest per unit of p_j, and squared lengths in the weights.
 
-    Downwards and upwards, since pairs that never occur bend where their ends sum to 1; then the
-    bends nearest to p_j, below and above.
+    Gain down and up, curvature down and up, since pairs that never occur bend where their ends sum
+    to 1; then the bends nearest to p_j, below and above.
     """
     p, bend, low, high = state.on[i, j], 0.0, 0.0, 1.0
     gain = state.scores[j] + _loss_gain(graph, i, j)
@@ -189,7 +189,7 @@ def _promise(graph, state, i, e):
     a, b = state.on[i, graph.ends[e, 0]], state.on[i, graph.ends[e, 1]]
     v = _interaction(state, e)
     if graph.never[e] == 1:
-        return 0.0  # as good as can be
+        return 0.0  # v <= 0, and "both" is as small as the ends allow
     room = min(a, b) - a * b if v > 0.0 else a * b - max(a + b - 1.0, 0.0)
     curvature = state.reach[i] * (4.0 if graph.full == 1 else 1.0)
     step = min(abs(v) / curvature, room)
@@ -269,7 +269,7 @@ def _joint_search(graph, options, state, i, n_near):
                 continue
             bends = abs(on[j] + on[k] - 1.0) <= _SAME
             if value == 0.0 and (graph.never[e] == 0 or bends):
-                # Elsewhere the ends of pairs that never occur move as if the other were not.
+                # Away from the bend a pair that never occurs adds a linear term: ends move alone.
                 value, first, stop = abs(_interaction(state, e)), _FRACTIONAL, found.shape[0]
             if options.search == EXACT and value > 0.0:
                 _wake(graph, state, i, j, k)

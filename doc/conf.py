@@ -60,7 +60,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skstruct {release}"
 html_static_path = ["_static"]
 # Pages without others below them.
-_ALONE = "index migration benchmarks papers command_line references changelog".split()
+_ALONE = "index migration benchmarks command_line references changelog".split()
 html_sidebars = {page: [] for page in _ALONE}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"

@@ -61,11 +61,11 @@ BULLETS = [f"section 6, bullet {k}" for k in range(1, 7)]
 AFTER = "section 6, after the bullets"
 # Claims that nothing here tests, with places and reasons.
 UNTESTED = (
-    ("Warm starts of w, d, the gradients and the L_i along a path of lambda save passes",
+    ("A path of lambda gains by warm starts of w, d, the gradients and the L_i",
      "footnote 1", "the script has one lambda, as the figures"),
-    ("OEG degrades where lambda is small, SAG less", "section 3",
+    ("OEG degrades more than SAG where lambda is small", "section 3",
      "the script has one lambda, as the figures"),
-    ("That L_i may fall again seems crucial", "section 5", "no variant without it"),
+    ("It is crucial that the L_i may decrease", "section 5", "no variant without it"),
     ("Pegasos with averaging is worse than without", "footnote 6",
      "the text does not give the weights of the average"),
     ("SG and ASG with decreasing steps are worse than with constant ones", "footnote 7",
@@ -232,37 +232,49 @@ def claims(found, passes):
     """What the paper says beside what was measured; `found` by task."""
     some = min(SOME, passes)
     end = f"(after {passes} passes)"
-    text = f"SAG with non-uniform sampling often beats all others tenfold in the objective {end}"
+    text = (
+        f"SAG-NUS often outperforms earlier methods by an order of magnitude in the objective {end}"
+    )
     yield _nearer(
         text, "section 1", found, passes, "SAG-NUS*", [*PRIMAL, "OEG"], margin=10.0, often=True
     )
-    text = "Non-uniform sampling improves substantially on SAG (here: by a fifth, passes to 1e-2)"
+    text = "Non-uniform sampling substantially improves SAG (here: a fifth fewer passes to 1e-2)"
     yield _sooner(text, "abstract", found, "SAG-NUS*", "SAG", 1e-2, FIFTH)
-    text = "SG is better than Pegasos, which moves away from the optimum early (after {} passes)"
+    text = "SG outperforms Pegasos, which first moves away from the optimum (after {} passes)"
     for after in (EARLY, passes):
         row = _nearer(text.format(after), BULLETS[0], found, after, "SGD", ["Pegasos"])
-        yield row._replace(why=_both(row.why, "not in our copy of the text: from notes"))
-    text = f"ASG is better than AdaGrad and SMD, and than SG {end}"
+        yield row._replace(
+            why=_both(row.why, "the sentence is not in our copy of the text: from notes")
+        )
+    text = f"ASG outperforms AdaGrad, SMD and SG {end}"
     yield _nearer(text, BULLETS[1], found, passes, "ASG", ["AdaGrad", "SMD", "SGD"])
     for after in (some, passes):
-        text = f"Hybrid is better than L-BFGS (after {after} passes)"
+        text = f"Hybrid outperforms L-BFGS (after {after} passes)"
         yield _nearer(text, BULLETS[2], found, after, "Hybrid", ["L-BFGS"])
     yield _dominance_claim(found, (some, passes))
     yield _oeg_claim(found, passes)
-    text = "Both SAG-NUS methods beat all others but OEG by a substantial margin (here: twice) "
-    yield _nearer(text + end, BULLETS[5], found, passes, NUS, PRIMAL, MARGIN)
+    text = "Both SAG-NUS methods outperform all others except OEG by a substantial margin (here: "
+    yield _nearer(
+        f"{text}twice as near, after {passes} passes)",
+        BULLETS[5],
+        found,
+        passes,
+        NUS,
+        PRIMAL,
+        MARGIN,
+    )
     for after in (some, passes):
-        text = "Both SAG-NUS methods are among the best in test error (within a standard error, "
-        text += f"after {after} passes)"
+        text = "Both SAG-NUS methods are always among the best in test error (here: within a "
+        text += f"standard error of the best, after {after} passes)"
         yield _error_claim(text, BULLETS[5], found, after, NUS, PRIMAL)
     yield _nearer(
-        f"SAG-NUS* is always better than SAG-NUS {end}", BULLETS[5], found, passes,
+        f"SAG-NUS* always outperforms SAG-NUS {end}", BULLETS[5], found, passes,
         "SAG-NUS*", ["SAG-NUS"],
     )  # fmt: skip
     yield _speed_claim(found)
     for after in (some, passes):
         yield _sensitivity_claim(found, after)
-    text = "SAG is virtually the same from a far too small L (here: a thousandth, within 2)"
+    text = "SAG is virtually the same where the first L is far too small (here: by a thousand)"
     yield _similar(text, AFTER, found, "SAG, small first L", "SAG", passes)
     rows = {name: own["memory"] for name, own in found.items() if own.get("memory")}
     if rows:
@@ -275,28 +287,29 @@ def claims(found, passes):
 def _appendix_claims(found, passes):
     """Of appendices C and D."""
     for after in (min(SOME, passes), passes):
-        text = "SAG-NUS methods are like the best of the tuned stochastic gradients in test error "
-        text += f"(within a standard error, after {after} passes)"
+        text = "SAG-NUS methods are similar to the best tuned stochastic gradients in test error "
+        text += f"(here: within a standard error, after {after} passes)"
         yield _error_claim(text, "appendix C", found, after, NUS, STOCHASTIC)
     for after in (EARLY, min(SOME, passes)):
         yield _pegasos_claim(found, after)
     last_two = {name: own for name, own in found.items() if name not in FIRST_TWO}
     if last_two:
-        text = f"OEG-10 is better on the two tasks where OEG is poor (after {passes} passes)"
+        text = f"OEG-10 outperforms OEG on the last two tasks (after {passes} passes)"
         yield _nearer(text, "appendix D", last_two, passes, "OEG-10", ["OEG"])
-        text = "OEG-10 is nearly as good there as SAG-NUS* (here: within 1.5, passes to 1e-2)"
+        text = "OEG-10 is nearly as good there as SAG-NUS* (here: 1.5 times the passes to 1e-2)"
         yield _as_soon(text, "appendix D", last_two, "OEG-10", "SAG-NUS*")
     ends = {k: [at(own["curves"][m], passes) for m in ("OEG-noRP", "OEG")]
             for k, own in found.items()}  # fmt: skip
     cells = {k: f"{one:.1e} against {two:.1e}" for k, (one, two) in ends.items()}
-    text = f"Without the permutation OEG is much worse on one task (here: twice, {passes} passes)"
+    text = "Without the permutation OEG is much worse on one task (here: twice as far after "
+    text += f"{passes} passes)"
     any_worse = any(one > MARGIN * two for one, two in ends.values())
     yield _row(text, "appendix D", cells, dict.fromkeys(cells, any_worse))
 
 
 def _runtime_claims(found):
     """Of appendix E."""
-    text = "The trends by runtime are those by passes: SAG-NUS* first, OEG aside (seconds to 1e-2)"
+    text = "Trends by runtime are those by passes: SAG-NUS* first, except for OEG (seconds to 1e-2)"
     cells, outcomes = {}, {}
     for name, own in found.items():
         reach = {k: first_below(own["clock"][k], 1e-2 * own["optimum"])
@@ -305,14 +318,14 @@ def _runtime_claims(found):
         cells[name] = f"SAG-NUS* {_told(reach['SAG-NUS*'], 2)}, {rival} {_told(reach[rival], 2)}"
         outcomes[name] = reach["SAG-NUS*"] < reach[rival]
     yield _row(text, "appendix E", cells, outcomes)
-    text = "AdaGrad is slightly worse in runtime (milliseconds a pass, against ASG)"
+    text = "AdaGrad is slightly worse in runtime (milliseconds per pass, against ASG)"
     yield _cost(text, found, "AdaGrad", "ASG")
-    text = "Hybrid is worse in runtime (milliseconds a pass, against SAG-NUS*)"
+    text = "Hybrid is worse in runtime (milliseconds per pass, against SAG-NUS*)"
     yield _cost(text, found, "Hybrid", "SAG-NUS*")
     text = "Hybrid is still faster than L-BFGS (seconds to 1e-2)"
     yield _sooner(text, "appendix E", found, "Hybrid", "L-BFGS", 1e-2, by="clock", digits=2)
     for method in ("OEG", "OEG-10"):
-        text = f"{method} is much worse in runtime (here: twice SAG-NUS*, seconds to 1e-2)"
+        text = f"{method} is much worse in runtime (here: twice the seconds to 1e-2 of SAG-NUS*)"
         yield _sooner(
             text, "appendix E", found, "SAG-NUS*", method, 1e-2, 1.0 / MARGIN, "clock", 2
         )  # fmt: skip
@@ -320,13 +333,13 @@ def _runtime_claims(found):
 
 def _variant_claims(found, passes):
     """Of footnotes and section 5.2, ours, and what is not tested."""
-    text = f"SG with the proposed sampling is like SG (here: within 2, after {passes} passes)"
+    text = f"SG with non-uniform sampling is similar to SG (here: factor 2, after {passes} passes)"
     yield _similar(text, NOTE, found, "SGD-NUS", "SGD", passes)
     for method in ("SAG", "SAG-NUS*"):
         saga = method.replace("SAG", "SAGA", 1) + ", SAG's step"
-        text = f"SAGA variants are like SAG: {method} (here: within 1.5, passes to 1e-2)"
+        text = f"SAGA variants are very similar to {method} (here: passes to 1e-2, factor 1.5)"
         yield _as_soon(text, NOTE, found, saga, method)
-    text = "Skipping takes off most line searches of later iterations (forward passes a step)"
+    text = "Skipping drastically reduces later evaluations (here: forward passes per step, halved)"
     cells, outcomes = {}, {}
     for name, own in found.items():
         one, two = (own["searches"][k] for k in ("SAG-NUS*", "SAG-NUS*, no skipping"))
@@ -339,7 +352,7 @@ def _variant_claims(found, passes):
         ("For SAGA the step of SAG, against the theory's, saves", "SAGA-NUS*, SAG's step",
          "SAGA-NUS*, package"),
     ):  # fmt: skip
-        text = f"(Ours) {text} a tenth of the passes (to {LEVEL:g})"
+        text = f"(Ours) {text} a tenth of the passes to {LEVEL:g}"
         yield _sooner(text, "", found, first, second, LEVEL, TENTH)
     for text, where, why in UNTESTED:
         yield Claim(text, where, "", "not tested", why)
@@ -428,8 +441,8 @@ def _dominance_claim(found, places):
             told.append(" or ".join(dict.fromkeys(first)))
         cells[name] = ", then ".join(told)
     where = " and ".join(map(str, places))
-    text = f"None of ASG, Hybrid and SAG is always best (after {where} passes; or, for ASG's second"
-    text += " rate)"
+    text = "None of ASG, Hybrid and SAG dominates: ranks depend on the task and the rate (best "
+    text += f"after {where} passes, with the best rate of ASG or its second)"
     return _row(text, BULLETS[3], cells, dict.fromkeys(cells, len(winners) > 1))
 
 
@@ -442,7 +455,9 @@ def _oeg_claim(found, passes):
         nus = at(own["curves"]["SAG-NUS*"], passes)
         cells[name] = f"{ends['OEG']:.1e}, {rival} {ends[rival]:.1e} (SAG-NUS* {nus:.1e})"
         outcomes[name] = (ends["OEG"] < ends[rival]) == (name in FIRST_TWO)
-    text = f"OEG is very good on the first two tasks, less so on the others (after {passes} passes"
+    text = (
+        f"OEG is very good on the first two tasks, less so on the last two (after {passes} passes"
+    )
     return _row(text + ", against the best but SAG-NUS)", BULLETS[4], cells, outcomes)
 
 
@@ -476,8 +491,8 @@ def _speed_claim(found):
         cells[name] = f"{rival} {_told(reach[rival])}, SAG-NUS* {_told(reach['SAG-NUS*'])}"
         late = not reach[rival] <= MARGIN * reach["SAG-NUS*"]
         outcomes[name] = late == (name == "ocr")
-    text = "The best of AdaGrad and ASG comes to the optimum's test error as soon as SAG-NUS* on "
-    text += "three tasks, on OCR letters late (here: passes to within a standard error, twice)"
+    text = "The best of AdaGrad and ASG has the optimal test error about as soon as SAG-NUS* on "
+    text += "three tasks, on OCR much later (here: passes to a standard error above it, twice)"
     return _row(text, AFTER, cells, outcomes)
 
 
@@ -494,8 +509,9 @@ def _sensitivity_claim(found, passes):
             told.append(f"{method} {second:.2f} % against {best:.2f} %")
         if told:
             cells[name], outcomes[name] = ", ".join(told), all(worse)
-    text = "ASG and AdaGrad predict much worse with the second-best rate (here: by a standard error"
-    return _row(f"{text}, after {passes} passes)", f"{AFTER}, figure 2", cells, outcomes)
+    text = "Test errors of ASG and AdaGrad are much worse with the second-best rate (here: by a "
+    text += f"standard error, after {passes} passes)"
+    return _row(text, f"{AFTER}, figure 2", cells, outcomes)
 
 
 def _pegasos_claim(found, passes):
@@ -506,7 +522,7 @@ def _pegasos_claim(found, passes):
         rival = max(ends.keys() - {"Pegasos"}, key=ends.get)
         cells[name] = f"{ends['Pegasos']:.2f} %, {rival} {ends[rival]:.2f} %"
         outcomes[name] = ends["Pegasos"] > ends[rival]
-    text = f"The test error of Pegasos is above all others (after {passes} passes)"
+    text = f"Pegasos has the worst test error by far (here: the worst, after {passes} passes)"
     return _row(text, "appendix C", cells, outcomes)
 
 
@@ -527,7 +543,7 @@ def _memory_claim(rows):
         shares = {key: value / row["naive"] for key, value in row.items() if key != "naive"}
         cells[name] = " / ".join(f"{share:.1e}" for share in shares.values())
         outcomes[name] = shares["mixed"] == min(shares.values())
-    text = "Memory over naive SAG's (sparse / marginals / mixed); here: whether mixed is least"
+    text = "Memory by that of naive SAG: sparse / marginals / mixed (here: whether mixed is least)"
     why = "the numbers of the table are not in our copy of the text"
     return _row(text, "section 6, table", cells, outcomes, why)
 

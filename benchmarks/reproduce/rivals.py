@@ -300,7 +300,7 @@ class _SameStep(_StepSchedule):
 class PaperSAGA(PaperSAG):
     """SAGA with the steps of SAG (footnote 10 does not name its steps).
 
-    Nothing proves that such steps converge, and on ten samples they do not to the last digits.
+    Nothing proves that such steps converge: with non-uniform sampling they stall on some tasks.
     """
 
     def __init__(self, *task, **options):

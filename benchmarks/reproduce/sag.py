@@ -335,6 +335,8 @@ def _variant_claims(found, passes):
         saga = method.replace("SAG", "SAGA", 1) + ", SAG's step"
         text = f"SAGA variants are very similar to {method} (here: passes to 1e-2, factor 1.5)"
         yield _as_soon(text, NOTE, found, saga, method)
+        text = f"SAGA variants are very similar to {method} (here: factor 2, after {passes} passes)"
+        yield _similar(text, NOTE, found, saga, method, passes)
     yield _half_speed_claim(found)
     text = (
         "Halving L_i at each visit, as SAG-NUS does, costs many line searches (here: twice those "
@@ -628,7 +630,7 @@ def write_reach(path, found):
     with open(path, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([f"Passes to {LEVEL:g}", *(TITLES[task] for task in found)])
-        for name in names:
+        for name in (name for name in names if not name.endswith(SECOND)):
             cells = []
             for own in found.values():
                 curve = own["curves"].get(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
-from rivals import _SURER, SAGNUS, SGNUS, SMD, Hybrid, PaperOEG, PaperSAG, Primal
+from rivals import _SURER, SAGNUS, SGNUS, SMD, Hybrid, PaperOEG, PaperSAG, PaperSAGA, Primal
 
 from skstruct import SAGCRF
 from skstruct.core.jit.dispatch import kernel
@@ -138,6 +138,8 @@ OWN = {
     "sag-small": (PaperSAG, {"uniform": True, "first": 1e-3}),
     "sag-nus*": (PaperSAG, {}),
     "sag-nus*-search": (PaperSAG, {"skipping": False}),
+    "saga": (PaperSAGA, {"uniform": True}),
+    "saga-nus*": (PaperSAGA, {}),
     "oeg": (PaperOEG, {}),
     "oeg-norp": (PaperOEG, {"permuted": False}),
     "oeg-10": (PaperOEG, {"score": _SURER}),

@@ -210,6 +210,7 @@ def draw(path, panels, columns=2):
     plt.rcParams |= {"font.size": 10}
     n_rows = -(-len(panels) // columns)
     names = [name for panel in panels for name in panel.curves]
+    styles = _STYLES[:-1] if any(DOTTED in name for name in names) else _STYLES
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
@@ -218,7 +219,7 @@ def draw(path, panels, columns=2):
         for name, (x, y) in panel.curves.items():
             base, variant, _ = name.partition(DOTTED)
             k = names.index(base)
-            style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
+            style = styles[k % len(styles)] if len(names) > _MANY else "-"
             style, width = (":", 0.8) if variant else (style, 1.3)
             (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
             lines |= {} if variant else {base: line}

@@ -23,7 +23,7 @@ from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import Method
-from skstruct.solvers.sag.kernels import MAX_L
+from skstruct.solvers.sag.kernels import MAX_L, N_KNOWN
 from skstruct.solvers.sag.solver import SAG, _StepSchedule
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
@@ -278,6 +278,34 @@ class PaperSAG(SAG):
     def steps(constant):
         """A factor of 1."""
         return _StepSchedule(True)
+
+
+class _SameStep(_StepSchedule):
+    """The factor that makes the step of SAGA that of SAG, by the L_i at the begin of a pass."""
+
+    def __init__(self, method):
+        super().__init__(True)
+        self.method = method
+
+    def factor(self):
+        """Divisor of SAGA's step over that of SAG's (`_step_size` of the package's kernels)."""
+        state, lam = self.method.state, self.method.lam
+        largest, known = state.totals[MAX_L] + lam, state.totals[N_KNOWN]
+        if self.method._uniform or not known:
+            return 3.0
+        mean = state.tree[1] / known
+        return 1.5 * (2.0 * mean + lam) * (1.0 / largest + 1.0 / (mean + lam))
+
+
+class PaperSAGA(PaperSAG):
+    """SAGA with the steps of SAG (footnote 10 does not name its steps).
+
+    Nothing proves that such steps converge: with non-uniform sampling they stall on some tasks.
+    """
+
+    def __init__(self, *task, **options):
+        super().__init__(*task, saga=True, **options)
+        self.schedule = _SameStep(self)
 
 
 # Stochastic meta-descent.

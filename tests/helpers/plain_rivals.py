@@ -20,6 +20,7 @@ from skstruct import Chain
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import flatten
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
+from skstruct.solvers.sag.kernels import MOVE, SAGOptions, _step_size
 from skstruct.solvers.sampling import sample_leaf
 from skstruct.testing import random_sequences, training_problem
 
@@ -243,4 +244,14 @@ for k in range(1, 4):
     method.epoch(k, rng, progress)
     assert method.schedule.factor() == 1.0
     assert method._grain == 1
+
+# SAGA with the steps of SAG.
+for uniform in (False, True):
+    method = rivals.PaperSAGA(*TASK, uniform=uniform)
+    method.compile()
+    method.epoch(1, rng, progress)
+    options = SAGOptions(method.lam, method.schedule.factor(), 0, int(uniform), 1, MOVE, 0.0)
+    step = _step_size(method.state, options)
+    wanted = _step_size(method.state, options._replace(saga=0, step_scale=1.0))
+    found[f"steps of SAGA, uniform={uniform}"] = [abs(step / wanted - 1.0), options.step_scale]
 print(json.dumps(found))

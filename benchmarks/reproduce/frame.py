@@ -168,12 +168,12 @@ def table(claims):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def write(name, args, paper, panels, claims, columns=2, **more):
-    """Write the results and print the claims."""
+def write(name, args, paper, panels, claims, columns=2, script=None, **more):
+    """Write the results and print the claims; `script` made them, by default that of the name."""
     args.out.mkdir(parents=True, exist_ok=True)
     results = {
         "paper": paper,
-        "command": " ".join(["python", f"benchmarks/reproduce/{name}.py", *args.given]),
+        "command": " ".join(["python", f"benchmarks/reproduce/{script or name}.py", *args.given]),
         **machine(),
         "cpu_seconds": round(time.process_time() - args.start, 1),
         "columns": columns,
@@ -199,6 +199,24 @@ def _finite(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _looks(names):
+    """Colour and style of each name; of many, those that agree up to a comma share the colour."""
+    families = {}
+    for name in names:
+        families.setdefault(name.partition(",")[0], []).append(name)
+    largest = max(map(len, families.values()), default=0)
+    if len(names) > _MANY and len(families) <= len(_COLOURS) and largest <= len(_STYLES):
+        return {
+            name: (colour, _STYLES[k])
+            for colour, family in zip(_COLOURS, families.values(), strict=False)
+            for k, name in enumerate(family)
+        }
+    styles = _STYLES if len(names) > _MANY else _STYLES[:1]
+    return {
+        name: (_COLOURS[k % len(_COLOURS)], styles[k % len(styles)]) for k, name in enumerate(names)
+    }
+
+
 def draw(path, panels, columns=2):
     """A figure of all panels, with one legend."""
     import matplotlib
@@ -213,14 +231,13 @@ def draw(path, panels, columns=2):
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
-    lines = {}
+    lines, looks = {}, _looks(names)
     for ax, panel in zip(axes.flat, panels, strict=False):
         for name, (x, y) in panel.curves.items():
             base, variant, _ = name.partition(DOTTED)
-            k = names.index(base)
-            style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
+            colour, style = looks[base]
             style, width = (":", 0.8) if variant else (style, 1.3)
-            (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
+            (line,) = ax.plot(x, y, style, color=colour, lw=width)
             lines |= {} if variant else {base: line}
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:

@@ -35,6 +35,7 @@ _COLOURS.append("#e6002e")
 _STYLES = ["-", "--", "-.", ":"]
 #: Curves with this in their name are dotted, in the colour of the name before it.
 DOTTED = ", second"
+_LONG = 26  # letters of a name, of which four do not fit beside each other
 _MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
@@ -229,7 +230,9 @@ def draw(path, panels, columns=2):
     n_rows = -(-len(panels) // columns)
     names = [name for panel in panels for name in panel.curves]
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
-    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
+    # As many columns of the legend as its longest name leaves room for.
+    ncols = 3 if max(map(len, names), default=0) > _LONG else 4
+    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // ncols))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines, looks = {}, _looks(names)
     for ax, panel in zip(axes.flat, panels, strict=False):
@@ -251,7 +254,9 @@ def draw(path, panels, columns=2):
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     shown = [name for name in names if name in lines]
-    fig.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=4, frameon=False)
+    fig.legend(
+        [lines[n] for n in shown], shown, loc="outside lower center", ncols=ncols, frameon=False
+    )
     drawn = io.BytesIO()
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)

@@ -38,7 +38,7 @@ GAMMAS, LAMBDAS = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001)
 STEPS = 1.0, 0.1, 0.01, 0.001
 CD, SUBGRADIENT = "CD non-smooth", "subgradient"
 OURS = "FW, lambda 0.1 (ours)"
-_LEVELS = 10.0, 1.0, 0.1, 0.01
+_LEVELS = 1.0, 0.1, 0.01, 1e-3, 1e-4
 
 
 def stuck_at_start(n=6, n_labels=3, density=0.4, seed=6, low=-37.5):
@@ -144,6 +144,14 @@ def optimum(graph, smoothing, gamma):
     return solve_map(graph, "accelerated-gradient", **own).history_["objective"][-1]
 
 
+def strong_optimum(graph, lam, gamma=1e-3):
+    """Bounds on the optimum of the strongly convex dual, by a little smoothing."""
+    own = {"smoothing": "l2", "gamma": gamma, "lam": lam, "max_iter": 300_000, "tol": 1e-6}
+    history = solve_map(graph, "strong-accelerated", **own).history_
+    low = history["objective"][-1] - history["dual_gap"][-1]
+    return low, history["shifted_objective"][-1]
+
+
 def run_synthetic(args):
     """Figure 1."""
     graph = stuck_at_start()
@@ -158,6 +166,7 @@ def run_synthetic(args):
         for kind in ("softmax", "l2")
         for gamma in GAMMAS
     }
+    found["strong"] = {f"{lam:g}": strong_optimum(graph, lam) for lam in LAMBDAS}
     found["sizes"] = sizes(graph)
     return found | {"curves": run_all(graph, chosen, passes)}
 
@@ -187,9 +196,8 @@ def bias_rows(found):
         yield ("L2, shifted", f"gamma {gamma:g}", value, value, "after (11)", 0.5 * gamma * q)
     h = (4.0 * own["M"] * q * own["theta"]) ** 2
     for lam in LAMBDAS:
-        curve = found["curves"][_named("FW", **{"lambda": lam})]
-        value, gap = curve["objective"][-1] - lp, curve["gap"][-1]
-        yield ("strong", f"lambda {lam:g}", value - gap, value, "(9)", 0.5 * lam * h)
+        low, high = (value - lp for value in found["strong"][f"{lam:g}"])
+        yield ("strongly convex", f"lambda {lam:g}", low, high, "(9)", 0.5 * lam * h)
 
 
 def write_bias(path, found):
@@ -199,7 +207,7 @@ def write_bias(path, found):
         table = csv.writer(file, lineterminator="\n")
         table.writerow(head)
         for dual, parameter, low, high, place, bound in bias_rows(found):
-            value = f"{low:.3g}" if high - low < 1e-3 * high else f"{max(low, 0):.3g} to {high:.3g}"
+            value = " to ".join(dict.fromkeys(f"{max(v, 0.0):.3g}" for v in (low, high)))
             holds = "yes" if high <= bound else "no" if low > bound else "not known"
             table.writerow([dual, parameter, value, place, f"{bound:.3g}", holds])
 
@@ -285,7 +293,7 @@ def claims_synthetic(found):
                 held(c["objective"][-1] - aim <= 0.01 for c in (soft, fast)),
                 f"after {found['passes']:,} passes; nearer than 0.01 counts")  # fmt: skip
     yield _accelerated(curves, own, shift, at)
-    yield from _l2_and_soft(curves, own, shift, at)
+    yield from _l2_and_soft(found, at)
     lams = {lam: ends[_named("FW", **{"lambda": lam})] - lp for lam in LAMBDAS}
     cells = ", ".join(f"{v:.3g} with lambda {k:g}" for k, v in lams.items())
     yield Claim("Frank-Wolfe needs a small lambda for high accuracy", at,
@@ -326,18 +334,18 @@ def _accelerated(curves, own, shift, at):
     return Claim("AGD is much faster than GD (ten times)", at, cells, held(outcomes))
 
 
-def _l2_and_soft(curves, own, shift, at):
+def _l2_and_soft(found, at):
+    curves, own, shift = found["curves"], found["optimum"], 0.5 * found["sizes"]["q"]
     cells, outcomes = [], []
     for kind in ("GD", "AGD"):
-        reached = [
-            passes_to(curves[f"{kind} {s}, gamma 0.01"], own[f"{key}, 0.01"] + more, 1.0)
-            for s, key, more in (("L2", "l2", 0.01 * shift), ("soft", "softmax", 0.0))
-        ]
-        cells.append(f"{kind}: {_shown(reached[0])} against {_shown(reached[1])}")
-        outcomes.append(takes(reached[1], reached[0]))
-    yield Claim("Gradient methods converge slightly faster with L2 than with soft-max", at,
-                "gamma 0.01, passes to 1 above the own optimum: " + "; ".join(cells),
-                held(outcomes))  # fmt: skip
+        for passes in (found["passes"] // 100, found["passes"]):
+            both = [f"{kind} {s}, gamma 0.01" for s in ("L2", "soft")]
+            pair = [frame.at([curves[k]["passes"], curves[k]["objective"]], passes) for k in both]
+            cells.append(f"{kind}, {passes:,}: {pair[0]:.4g} against {pair[1]:.4g}")
+            outcomes.append(pair[0] < pair[1])
+    text = "Gradient methods converge slightly faster with L2 than with soft-max"
+    cells = "objective with gamma 0.01, after passes: " + "; ".join(cells)
+    yield Claim(text, at, cells, held(outcomes))
     pairs = {g: (own[f"l2, {g:g}"] + g * shift, own[f"softmax, {g:g}"]) for g in GAMMAS}
     cells = ", ".join(f"{a:.4g} against {b:.4g} with gamma {g:g}" for g, (a, b) in pairs.items())
     yield Claim("The optimum with L2, shifted, is tighter than that with soft-max", at, cells,
@@ -365,10 +373,12 @@ def _similar_or_worse(curves, ends, lp, at):
     cells, outcomes = [], []
     for name, beside in zip(strong, other, strict=True):
         cells.append(f"{name} {ends[name] - lp:.3g}, {beside} {ends[beside] - lp:.3g}")
-        outcomes.append(ends[name] >= ends[beside] - 0.01)
+        worse = ends[name] - ends[beside]
+        outcomes.append(-0.01 <= worse <= 0.2 * (curves[CD]["bound"][0] - lp))
     text = "Smooth and strong methods are similar to or slightly worse than those with one of both"
-    return Claim(text, at, "objective above the LP at the end: " + "; ".join(cells),
-                 held(outcomes), "not better by 0.01 counts")  # fmt: skip
+    why = "not better, and worse by less than a fifth of the fall to the LP, counts"
+    cells = "objective above the LP at the end: " + "; ".join(cells)
+    return Claim(text, at, cells, held(outcomes), f"{why}; the biases add")
 
 
 def digits(curve):
@@ -382,15 +392,19 @@ def _rates(curves):
     names = "SDCA, gamma 0.1, lambda 0.001", "AGD, gamma 0.1, lambda 0.001", "FW, lambda 0.001"
     for name in names:
         reached = digits(curves[name])
-        steps = np.diff([v for v in reached if np.isfinite(v)])
         cells.append(f"{name}: {' / '.join(map(_shown, reached))}")
         if not name.startswith("FW"):
-            outcomes.append(len(steps) == len(_LEVELS) - 1 and max(steps) <= 2.0 * steps[0])
+            outcomes.append(np.isfinite(reached[-1]) and _do_not_grow(np.diff(reached)))
     levels = " / ".join(f"{v:g}" for v in _LEVELS)
-    return Claim("Smooth and strong methods converge linearly (no digit takes twice the passes of "
-                 "the first)", "Table 1, section 4.3",
+    text = "Smooth and strong methods converge linearly (no digit takes 1.5 times the passes of "
+    return Claim(f"{text}the one before)", "Table 1, section 4.3",
                  f"passes to an own gap of {levels}: {'; '.join(cells)}", held(outcomes),
                  "Frank-Wolfe has a rate of 1 / epsilon, in the paper too")  # fmt: skip
+
+
+def _do_not_grow(steps):
+    """Whether no step is 1.5 times the one before; with 1 / epsilon they are ten times."""
+    return all(b <= 1.5 * a for a, b in pairwise(steps))
 
 
 def claims_protein(found):
@@ -422,13 +436,18 @@ def claims_protein(found):
                 f"score {worst:.2g} below, bound {rest:.2g} above", held([worst <= 0.05]),
                 "within 0.05 counts")  # fmt: skip
     yield Claim("Other proteins behave alike", at, "", "not tested", "our data have one")
-    each = {k: 1e3 * c["seconds"][-1] / c["passes"][-1] for k, c in curves.items()}
-    kinds = {k.partition(",")[0]: k for k in reversed(curves)}
-    ratio = max(each[k] for k in kinds.values()) / min(each[k] for k in kinds.values())
-    cells = ", ".join(f"{kind} {each[k]:.2g}" for kind, k in reversed(kinds.items()))
+    # Methods that end within few passes are mostly evaluations.
+    each = {
+        k: 1e3 * c["seconds"][-1] / c["passes"][-1]
+        for k, c in curves.items()
+        if c["passes"][-1] >= 50
+    }
+    kinds = {k.partition(",")[0]: each[k] for k in reversed(each)}
+    cells = ", ".join(f"{kind} {kinds[kind]:.2g}" for kind in reversed(kinds))
     yield Claim("The cost of an iteration is about the same for all methods", "section 5",
-                f"CPU milliseconds a pass: {cells}", held([ratio <= 3.0]),
-                "up to three times counts; evaluations are included")  # fmt: skip
+                f"CPU milliseconds a pass: {cells}",
+                held([max(kinds.values()) <= 5.0 * min(kinds.values())]),
+                "up to five times counts; those with fewer than 50 passes are left out")  # fmt: skip
     pair = [each[f"AGD {kind}, gamma 0.01"] for kind in ("soft", "L2")]
     yield Claim("Exponentials make soft-max gradients slower than L2's", "section 5",
                 f"CPU milliseconds a pass: {pair[0]:.2g} against {pair[1]:.2g}",
@@ -453,22 +472,36 @@ def claims_horses(found):
                 held([wins[2] > n / 2, wins[0] == 0]),
                 f"(ours) lambda 0.1, with a tenth of the passes, is above all three on "
                 f"{(ours > best).sum()} of {n} ({rest})")  # fmt: skip
-    lowest = [min(own[k]["bound"][-1] for k in own) for own in images]
-    gaps = {k: np.mean([own[k]["objective"][-1] - low
-                        for own, low in zip(images, lowest, strict=True)])
-            for k in names}  # fmt: skip
-    cells = ", ".join(f"{k} {v:.3g}" for k, v in gaps.items())
-    fast = gaps["FW, lambda 0.01"] * 10.0 <= min(gaps[SUBGRADIENT], gaps[CD])
+    rivals = names[:2]
+    cells, outcomes = [], []
+    for key, word in (("score", "score"), ("bound", "bound")):
+        for rival in rivals:
+            share = np.median([_share(own[names[2]], own[rival], key) for own in images])
+            cells.append(f"{word} of {rival}: {share:.2g}")
+            outcomes += [share < 1.0, share <= 0.1]
     yield Claim("Frank-Wolfe converges orders of magnitude faster", at,
-                f"objective above the lowest bound at the end, mean: {cells}",
-                held([fast]), "a tenth of the others' distance counts")  # fmt: skip
-    gaps = [gaps[SUBGRADIENT], gaps[CD]]
-    yield Claim("Subgradient and coordinate descent are slow", at,
-                f"after {passes:,} passes {gaps[0]:.3g} and {gaps[1]:.3g} above the lowest bound",
-                held(gap > 1.0 for gap in gaps), "1 above it counts")  # fmt: skip
+                f"passes to what the others end at, over theirs (median): {', '.join(cells)}",
+                held(outcomes), "a tenth counts; fewer passes hold in part")  # fmt: skip
+    lowest = [min(curve["bound"][-1] for curve in own.values()) for own in images]
+    ends = {
+        k: [own[k]["bound"][-1] - low for own, low in zip(images, lowest, strict=True)]
+        for k in rivals
+    }
+    rest = {k: 100.0 * np.mean(np.divide(v, np.abs(lowest))) for k, v in ends.items()}
+    cells = ", ".join(f"{k} {v:.2g} %" for k, v in rest.items())
+    yield Claim("The subgradient is very slow, coordinate descent rather slow", at,
+                f"bound above the lowest one after {passes:,} passes, mean: {cells}",
+                held(v > 0.1 for v in rest.values()), "0.1 % counts")  # fmt: skip
     sides = f"{min(found['pixels']):,} to {max(found['pixels']):,}"
     yield Claim("All that on images of 150 x 150 pixels", at, "", "not tested",
                 f"ours have {sides} pixels")  # fmt: skip
+
+
+def _share(curve, rival, key):
+    """Passes until a curve is as good as a rival is at its end, relative to the rival's."""
+    good = curve[key] >= rival[key][-1] if key == "score" else curve[key] <= rival[key][-1]
+    passes = curve["passes"][np.argmax(good)] if good.any() else np.inf
+    return passes / rival["passes"][-1]
 
 
 # Figures.
@@ -529,7 +562,7 @@ def main(argv=None):
         found[name] = runs[name](args)
     if "synthetic" in found:
         own = found.pop("synthetic")
-        more = {key: own[key] for key in ("lp", "passes", "step", "optimum", "sizes")}
+        more = {key: own[key] for key in ("lp", "passes", "step", "optimum", "strong", "sizes")}
         rows = list(claims_synthetic(own))
         frame.write("smooth_map", args, PAPER, list(panels_synthetic(own)), rows, **more)
         write_bias(args.out / "smooth_map_bias.csv", own)

@@ -444,10 +444,10 @@ def claims_protein(found):
     }
     kinds = {k.partition(",")[0]: each[k] for k in reversed(each)}
     cells = ", ".join(f"{kind} {kinds[kind]:.2g}" for kind in reversed(kinds))
+    why = "up to five times counts; those with fewer than 50 passes are left out"
     yield Claim("The cost of an iteration is about the same for all methods", "section 5",
                 f"CPU milliseconds a pass: {cells}",
-                held([max(kinds.values()) <= 5.0 * min(kinds.values())]),
-                "up to five times counts; those with fewer than 50 passes are left out")  # fmt: skip
+                held([max(kinds.values()) <= 5.0 * min(kinds.values())]), why)  # fmt: skip
     pair = [each[f"AGD {kind}, gamma 0.01"] for kind in ("soft", "L2")]
     yield Claim("Exponentials make soft-max gradients slower than L2's", "section 5",
                 f"CPU milliseconds a pass: {pair[0]:.2g} against {pair[1]:.2g}",

@@ -35,7 +35,7 @@ _COLOURS.append("#e6002e")
 _STYLES = ["-", "--", "-.", ":"]
 #: Curves with this in their name are dotted, in the colour of the name before it.
 DOTTED = ", second"
-_LONG = 26  # letters of a name, of which four do not fit beside each other
+_LONG = 13  # letters of a name for each column: of longer ones four do not fit side by side
 _MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
@@ -206,7 +206,7 @@ def _looks(names):
     for name in names:
         families.setdefault(name.partition(",")[0], []).append(name)
     largest = max(map(len, families.values()), default=0)
-    if len(names) > _MANY and len(families) <= len(_COLOURS) and largest <= len(_STYLES):
+    if len(names) > _MANY and len(families) <= len(_COLOURS) and 1 < largest <= len(_STYLES):
         return {
             name: (colour, _STYLES[k])
             for colour, family in zip(_COLOURS, families.values(), strict=False)
@@ -231,7 +231,7 @@ def draw(path, panels, columns=2):
     names = [name for panel in panels for name in panel.curves]
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     # As many columns of the legend as its longest name leaves room for.
-    ncols = 3 if max(map(len, names), default=0) > _LONG else 4
+    ncols = 3 if max(map(len, names), default=0) > _LONG * columns else 4
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // ncols))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines, looks = {}, _looks(names)

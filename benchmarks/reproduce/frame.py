@@ -35,6 +35,7 @@ _COLOURS.append("#e6002e")
 _STYLES = ["-", "--", "-.", ":"]
 #: Curves with this in their name are dotted, in the colour of the name before it.
 DOTTED = ", second"
+_LONG = 13  # letters of a name for each column: of longer ones four do not fit side by side
 _MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
@@ -49,7 +50,7 @@ class Claim(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes: curves ``{name: [[x...], [y...]]}``."""
+    """One pair of axes: curves ``{name: [[x...], [y...]]}``, third a half width of a band."""
 
     title: str
     xlabel: str
@@ -57,10 +58,11 @@ class Panel(NamedTuple):
     curves: dict
     log: str = "y"
     top: float | None = None
+    legend: bool = False  # of its own, inside, with colours of its own
 
 
-def arguments(doc, tasks=(), argv=None):
-    """The options that all scripts have."""
+def arguments(doc, tasks=(), argv=None, needs=()):
+    """The options that all scripts have; `needs` are modules and their packages."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
     size = parser.add_mutually_exclusive_group()
@@ -79,7 +81,7 @@ def arguments(doc, tasks=(), argv=None):
         parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
     args.data = Path(args.data)
     args.out = args.out or _own_folder(args, tasks)
-    _refuse_early(args, parser)
+    _refuse_early(args, parser, needs)
     args.start = time.process_time()
     given = list(sys.argv[1:] if argv is None else argv)
     folders = "--data", "--out"
@@ -100,7 +102,7 @@ def _own_folder(args, tasks):
     return RESULTS if not tasks or {*args.tasks} == {*tasks} else Path("part-results")
 
 
-def _refuse_early(args, parser):
+def _refuse_early(args, parser, needs):
     """Say at once what would end a run of hours."""
     if not args.data.is_dir():
         parser.error(f"--data: there is no folder {args.data}")
@@ -109,6 +111,9 @@ def _refuse_early(args, parser):
     for module, package in (("matplotlib", "matplotlib"), ("PIL", "pillow")):
         if importlib.util.find_spec(module) is None:
             parser.error(f"figures are drawn by {package}: pip install {package}")
+    for module, package in needs:
+        if importlib.util.find_spec(module) is None:
+            parser.error(f"this script needs {package}: pip install {package}")
 
 
 def thin(*columns, marks=(), points=_POINTS):
@@ -123,6 +128,13 @@ def thin(*columns, marks=(), points=_POINTS):
 
 def _digits(value):
     return float(f"{float(value):.4g}")
+
+
+def over_seeds(curves, marks=(), points=25):
+    """The mean of curves with the same x, and their standard deviation: a curve with a band."""
+    x, ys = np.asarray(curves[0][0]), np.array([y for _, y in curves], dtype=float)
+    kept = np.searchsorted(x, np.asarray(marks) + 1e-9, side="right") - 1
+    return thin(x, ys.mean(axis=0), ys.std(axis=0), marks=kept[kept >= 0], points=points)
 
 
 def at(curve, x):
@@ -168,12 +180,15 @@ def table(claims):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def write(name, args, paper, panels, claims, columns=2, **more):
-    """Write the results and print the claims."""
+def write(name, args, paper, panels, claims, columns=2, script=None, **more):
+    """Write the results and print the claims; `script` made them, by default that of the name.
+
+    `more` goes into the results, too.
+    """
     args.out.mkdir(parents=True, exist_ok=True)
     results = {
         "paper": paper,
-        "command": " ".join(["python", f"benchmarks/reproduce/{name}.py", *args.given]),
+        "command": " ".join(["python", f"benchmarks/reproduce/{script or name}.py", *args.given]),
         **machine(),
         "cpu_seconds": round(time.process_time() - args.start, 1),
         "columns": columns,
@@ -199,6 +214,24 @@ def _finite(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _looks(names, styles=_STYLES):
+    """Colour and style of each name; of many, those that agree up to a comma share the colour."""
+    families = {}
+    for name in names:
+        families.setdefault(name.partition(",")[0], []).append(name)
+    largest = max(map(len, families.values()), default=0)
+    if len(names) > _MANY and len(families) <= len(_COLOURS) and 1 < largest <= len(styles):
+        return {
+            name: (colour, styles[k])
+            for colour, family in zip(_COLOURS, families.values(), strict=False)
+            for k, name in enumerate(family)
+        }
+    styles = styles if len(names) > _MANY else styles[:1]
+    return {
+        name: (_COLOURS[k % len(_COLOURS)], styles[k % len(styles)]) for k, name in enumerate(names)
+    }
+
+
 def draw(path, panels, columns=2):
     """A figure of all panels, with one legend."""
     import matplotlib
@@ -209,38 +242,58 @@ def draw(path, panels, columns=2):
 
     plt.rcParams |= {"font.size": 10}
     n_rows = -(-len(panels) // columns)
-    names = [name for panel in panels for name in panel.curves]
+    names = [name for panel in panels if not panel.legend for name in panel.curves]
     styles = _STYLES[:-1] if any(DOTTED in name for name in names) else _STYLES
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
-    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
+    # As many columns of the legend as its longest name leaves room for.
+    ncols = 3 if max(map(len, names), default=0) > _LONG * columns else 4
+    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // ncols))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
-    lines = {}
+    lines, looks = {}, _looks(names, styles)
     for ax, panel in zip(axes.flat, panels, strict=False):
-        for name, (x, y) in panel.curves.items():
+        for name, (x, y, *band) in panel.curves.items():
             base, variant, _ = name.partition(DOTTED)
-            k = names.index(base)
-            style = styles[k % len(styles)] if len(names) > _MANY else "-"
+            if panel.legend:
+                k = list(panel.curves).index(base)
+                colour, style = _COLOURS[k % len(_COLOURS)], _STYLES[k % len(_STYLES)]
+            else:
+                colour, style = looks[base]
             style, width = (":", 0.8) if variant else (style, 1.3)
-            (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
-            lines |= {} if variant else {base: line}
+            (line,) = ax.plot(x, y, style, color=colour, lw=width)
+            if panel.legend:
+                line.set_label(name)
+            elif not variant:
+                lines[base] = line
+            for half in band:
+                low, high = np.subtract(y, half), np.add(y, half)
+                # On a logarithmic axis a band that reaches 0 would take all of it.
+                low = np.maximum(low, 0.1 * np.asarray(y)) if "y" in panel.log else low
+                ax.fill_between(x, low, high, color=line.get_color(), alpha=0.2, lw=0)
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
             ax.set_xscale("log")
         if "y" in panel.log:
             ax.set_yscale("log")
         if panel.top is not None:
-            least = min(min(y) for _, y in panel.curves.values())
+            least = min(min(y) for _, y, *_ in panel.curves.values())
             ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
         ax.grid(color="#d9d9d9", lw=0.6)
+        if panel.legend:
+            ax.legend(fontsize=8, frameon=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     shown = [name for name in names if name in lines]
-    fig.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=4, frameon=False)
+    if shown:
+        own = [lines[name] for name in shown]
+        fig.legend(own, shown, loc="outside lower center", ncols=ncols, frameon=False)
     drawn = io.BytesIO()
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)
-    # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours.
-    palette = Image.open(drawn).convert("RGB").quantize(96, Image.Quantize.FASTOCTREE)
+    # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours,
+    # and octrees those of lines where bands overlap.
+    banded = any(len(curve) > 2 for panel in panels for curve in panel.curves.values())
+    way = (160, Image.Quantize.MAXCOVERAGE) if banded else (96, Image.Quantize.FASTOCTREE)
+    palette = Image.open(drawn).convert("RGB").quantize(*way)
     palette.save(path, optimize=True)
 
 

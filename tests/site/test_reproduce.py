@@ -393,29 +393,145 @@ def test_extragradient_claims_follow_the_rows():
     assert [claim.holds for claim in extragradient.claims({"task": rows})][2:] == ["no", "no"]
 
 
-def test_map_claims_follow_the_curves():
-    ends = {"MPLP": 0.5, "CD, soft-max 0.1": 0.01, "AGD, L2 0.1": 0.01, "AGD, soft-max 0.1": 0.02}
-    ends |= {"gradient, L2 0.1": 0.3, "gradient, soft-max 0.1": 0.2, "subgradient": 0.3}
-    ends |= {"SDCA, gamma 0.1": 0.01, "AGD, gamma 0.1": 0.01, "Frank-Wolfe, lambda 0.1": 0.005}
-    ends |= {"CD, L2 0.1": 0.01, "decreasing smoothing": 1e-6}
+def _map_curve(*points, gap=0.0, score=0.0):
+    """Passes and objectives of a method, which are its bounds, too."""
+    passes, objective = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    more = {"score": np.zeros(passes.size) + score, "gap": np.zeros(passes.size) + gap}
+    more["seconds"] = 1e-3 * passes
+    return {"passes": passes, "objective": objective, "bound": objective, **more}
+
+
+def _synthetic():
+    """What the paper says of figure 1, of a model whose linear program has the value 0."""
+    sizes = {"q": 2, "log V": 0.5, "log W": 4.0, "M": 3, "theta": 1.0}
+    optimum = {f"softmax, {g:g}": 2.0 * g for g in smooth_map.GAMMAS}
+    optimum |= {f"l2, {g:g}": -0.4 * g for g in smooth_map.GAMMAS}
+    fast = 1, 9.0
     curves = {
-        name: {"history": {"passes": [1, 9], "bound": [2.0, 1.0 + v], "score": [0.0, 1.0 - v]}}
-        for name, v in ends.items()
+        smooth_map.CD: _map_curve((1, 9.0), (5, 9.0)),
+        smooth_map.SUBGRADIENT: _map_curve(fast, (5000, 1.0)),
+        "AGD L2, gamma 0.01": _map_curve(fast, (10, 0.006)),
+        "AGD soft, gamma 0.01": _map_curve(fast, (20, 0.02)),
+        "GD L2, gamma 0.01": _map_curve((1, 8.0), (3000, 0.006)),
+        "GD soft, gamma 0.01": _map_curve(fast, (4000, 0.02)),
+        "AGD L2, gamma 0.1": _map_curve(fast, (5, 0.06)),
     }
-    scores = [[1.0, 1.0, 0.9], [1.0, 2.0, 1.9]]
-    horses = {"methods": ["subgradient", "MPLP", "Frank-Wolfe"], "score": scores}
-    protein = {"optimum": 1.0, "curves": curves, "plain": curves}
-    found = {"stuck": {"lp": 1.0, "curves": curves}, "protein": protein, "horses": horses}
-    rows = list(smooth_map.claims(found))
-    some = "on 1 of 2"
-    holds = [row.holds for row in rows]
-    assert holds == ["on 7 of 9", "yes", some, "yes", some, "yes", "yes", "no"]
-    assert rows[0].why.startswith("not gradient with soft-max, gradient with L2, ")
-    # Ten times more passes for a further digit is no linear rate.
-    own = {"passes": [1, 9, 19, 119], "bound": [3.0, 2.0, 1.1, 1.0], "score": [0.0, 0.0, 0.0, 1.0]}
-    curves["SDCA, gamma 0.1"] = {"history": own}
-    linear = next(row for row in smooth_map.claims(found) if "linearly" in row.text)
-    assert linear.holds == "on 2 of 4"
+    for g in smooth_map.GAMMAS:
+        curves[f"CD soft, gamma {g:g}"] = _map_curve(fast, (5, 2.0 * g))
+    for lam in smooth_map.LAMBDAS:
+        curves[f"FW, lambda {lam:g}"] = _map_curve(fast, (5, 100.0 * lam))
+    gap = [1.0, 0.1, 0.01, 1e-3, 1e-4]
+    for name in ("AGD", "SDCA"):
+        own = _map_curve((1, 9.0), (20, 3.0), (40, 2.0), (60, 0.9), (80, 0.2), gap=gap)
+        curves[f"{name}, gamma 0.1, lambda 0.001"] = own
+    found = {"lp": 0.0, "passes": 9000, "optimum": optimum, "sizes": sizes, "curves": curves}
+    strong = {f"{lam:g}": (90.0 * lam, 100.0 * lam) for lam in smooth_map.LAMBDAS}
+    return found | {"strong": strong}
+
+
+def test_map_claims_on_the_synthetic_model_follow_the_curves():
+    def verdicts(**changed):
+        found = _synthetic()
+        found["curves"] |= changed
+        return [claim.holds for claim in smooth_map.claims_synthetic(found)]
+
+    good = verdicts()
+    assert good == ["holds"] * len(good)
+    fails, part = "does not hold", "holds in part"
+    left = verdicts(**{smooth_map.CD: _map_curve((1, 9.0), (5, 8.0))})
+    assert left == [fails, *good[1:]]
+    assert verdicts(subgradient=_map_curve((1, 9.0), (30, 0.1)))[1] == fails
+    assert verdicts(**{"CD soft, gamma 1": _map_curve((1, 9.0), (5, 3.0))})[2] == part
+    # What has not come there is not slower than what has not, either.
+    never = _map_curve((1, 9.0), (9, 8.0))
+    names = [f"{kind} {s}, gamma 0.01" for kind in ("GD", "AGD") for s in ("L2", "soft")]
+    found = verdicts(**dict.fromkeys(names, never))
+    assert found[1] == fails
+    assert found[3:6] == [fails] * 3
+    assert verdicts(**{"AGD L2, gamma 0.01": _map_curve((1, 9.0), (95, 0.006))})[5] == part
+    assert verdicts(**{"FW, lambda 0.001": _map_curve((1, 9.0), (5, 20.0))})[7] == fails
+    for end in (0.01, 5.0):  # better, and much worse
+        own = _map_curve((1, 9.0), (5, end), gap=[9, 0])
+        assert verdicts(**{"AGD, gamma 0.1, lambda 0.001": own})[9:] == [part, "holds"]
+    own = zip((1, 9, 99, 999, 9999), (9.0, 3.0, 2.0, 1.0, 0.9), strict=True)
+    slow = _map_curve(*own, gap=[1.0, 0.1, 0.01, 1e-3, 1e-4])
+    assert verdicts(**{"SDCA, gamma 0.1, lambda 0.001": slow})[10] == part
+    found = _synthetic() | {"strong": {"0.01": (1, 1), "0.001": (0.9, 0.9), "0.0001": (0, 0.1)}}
+    assert list(smooth_map.claims_synthetic(found))[8].holds == part
+
+
+def test_map_bias_is_compared_with_the_bounds(tmp_path):
+    found = _synthetic()
+    found["strong"]["0.001"] = 0.2, 0.5
+    smooth_map.write_bias(tmp_path / "bias.csv", found)
+    with open(tmp_path / "bias.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    # (5) with the number of variables is 0.5, with that of configurations 4.
+    assert [row[3:] for row in rows[:2]] == [
+        ["(5), variables", "0.5", "no"],
+        ["(5), configurations", "4", "yes"],
+    ]
+    assert rows[6] == ["L2, shifted", "gamma 1", "0.6", "after (11)", "1", "yes"]
+    # 4 * 3 * 2 * 1 = 24, squared, times half of 0.001; what is not known to a thousandth is a range
+    assert rows[10] == [
+        "strongly convex",
+        "lambda 0.001",
+        "0.2 to 0.5",
+        "(9)",
+        "0.288",
+        "not known",
+    ]
+
+
+def test_map_claims_on_real_models_follow_the_curves():
+    late = [f"{name}, gamma 0.01" for name in ("AGD L2", "AGD soft")]
+    late += ["AGD, gamma 0.01, lambda 0.01", "SDCA, gamma 0.01, lambda 0.01", "FW, lambda 0.01"]
+    curves = {smooth_map.CD: _map_curve((1, 9.0), (5, 1.0), score=0.9)}
+    curves["CD soft, gamma 0.001"] = _map_curve((1, 9.0), (5, 1.0), score=1.0)
+    curves[smooth_map.SUBGRADIENT] = _map_curve((1, 9.0), (800, 1.0))
+    curves |= {name: _map_curve((1, 9.0), (50, 1.0), score=1.0) for name in late}
+    curves["AGD soft, gamma 0.01"]["seconds"] *= 2.0
+    found = {"optimum": 1.0, "curves": curves}
+    rows = list(smooth_map.claims_protein(found))
+    holds, fails = "holds", "does not hold"
+    assert [row.holds for row in rows] == [*[holds] * 4, "not tested", *[holds] * 2]
+    curves["CD soft, gamma 0.001"] = _map_curve((1, 9.0), (60, 1.0), score=0.5)
+    curves["AGD L2, gamma 0.01"]["seconds"] *= 9.0
+    curves[smooth_map.CD]["score"][:] = 1.0
+    curves["FW, lambda 0.01"]["score"][:] = 0.9
+    rows = list(smooth_map.claims_protein(found))
+    part = "holds in part"
+    assert [row.holds for row in rows] == [part, part, fails, fails, "not tested", fails, fails]
+
+
+def test_map_claims_on_horses_count_the_images():
+    names = smooth_map.SUBGRADIENT, smooth_map.CD, "FW, lambda 0.01", smooth_map.OURS
+
+    def image(*scores, when=2):
+        own = {}
+        for name, end, score in zip(names, (80.0, 70.0, 12.0, 10.0), scores, strict=True):
+            place = when if name.startswith("FW") else 100
+            own[name] = _map_curve((1, 99.0), (place, end), (100, end), score=[0.0, score, score])
+        return own
+
+    found = {"passes": 9, "pixels": [20, 30], "images": [image(1, 2, 4, 3), image(1, 2, 4, 5)]}
+    rows = list(smooth_map.claims_horses(found))
+    assert [row.holds for row in rows] == ["holds", "holds", "holds", "not tested"]
+    assert "above all three on 1 of 2" in rows[0].why
+    assert "bound of CD non-smooth: 0.02" in rows[1].ours
+    found["images"] = [image(1, 5, 4, 3, when=50)] * 2
+    found["images"][0][smooth_map.CD]["bound"][:] = 10.0
+    rows = list(smooth_map.claims_horses(found))
+    part = "holds in part"  # faster than one rival, but not by orders
+    assert [row.holds for row in rows] == [part, part, part, "not tested"]
+    assert "score of CD non-smooth: inf" in rows[1].ours
+
+
+def test_coordinate_descent_stays_at_the_start_of_the_synthetic_model():
+    graph = smooth_map.stuck_at_start()
+    curve = smooth_map.run(graph, "coordinate-descent", {"smoothing": 0.0}, 5)
+    assert (curve["bound"] == 0.0).all()
+    assert smooth_map.lp_value(graph) == pytest.approx(-50.0)
 
 
 def test_prox_linear_claims_follow_the_rows():

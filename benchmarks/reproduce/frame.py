@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes: curves ``{name: [[x...], [y...]]}``."""
+    """One pair of axes: curves ``{name: [[x...], [y...]]}``, third a half width of a band."""
 
     title: str
     xlabel: str
@@ -125,6 +125,13 @@ def _digits(value):
     return float(f"{float(value):.4g}")
 
 
+def over_seeds(curves, marks=(), points=25):
+    """The mean of curves with the same x, and their standard deviation: a curve with a band."""
+    x, ys = np.asarray(curves[0][0]), np.array([y for _, y in curves], dtype=float)
+    kept = np.searchsorted(x, 1.02 * np.asarray(marks), side="right") - 1
+    return thin(x, ys.mean(axis=0), ys.std(axis=0), marks=kept[kept >= 0], points=points)
+
+
 def at(curve, x):
     """The value of a curve ``[x, y]`` after so many passes or seconds, NaN before its begin."""
     place = np.searchsorted(np.asarray(curve[0]), 1.02 * x, side="right") - 1
@@ -168,12 +175,12 @@ def table(claims):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def write(name, args, paper, panels, claims, columns=2, **more):
-    """Write the results and print the claims."""
+def write(name, args, paper, panels, claims, columns=2, script=None, **more):
+    """Write the results and print the claims; `script` made them, by default that of the name."""
     args.out.mkdir(parents=True, exist_ok=True)
     results = {
         "paper": paper,
-        "command": " ".join(["python", f"benchmarks/reproduce/{name}.py", *args.given]),
+        "command": " ".join(["python", f"benchmarks/reproduce/{script or name}.py", *args.given]),
         **machine(),
         "cpu_seconds": round(time.process_time() - args.start, 1),
         "columns": columns,
@@ -215,20 +222,25 @@ def draw(path, panels, columns=2):
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
-        for name, (x, y) in panel.curves.items():
+        for name, (x, y, *band) in panel.curves.items():
             base, variant, _ = name.partition(DOTTED)
             k = names.index(base)
             style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
             style, width = (":", 0.8) if variant else (style, 1.3)
             (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
             lines |= {} if variant else {base: line}
+            for half in band:
+                low, high = np.subtract(y, half), np.add(y, half)
+                # On a logarithmic axis a band that reaches 0 would take all of it.
+                low = np.maximum(low, 0.1 * np.asarray(y)) if "y" in panel.log else low
+                ax.fill_between(x, low, high, color=line.get_color(), alpha=0.2, lw=0)
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
             ax.set_xscale("log")
         if "y" in panel.log:
             ax.set_yscale("log")
         if panel.top is not None:
-            least = min(min(y) for _, y in panel.curves.values())
+            least = min(min(y) for _, y, *_ in panel.curves.values())
             ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
         ax.grid(color="#d9d9d9", lw=0.6)
     for ax in axes.flat[len(panels) :]:

@@ -84,9 +84,10 @@ def scale(args):
     return Scale(2, 1) if args.quick else Scale(10 if args.full else 5, 12)
 
 
-def ner(args, limit=500):
+def ner(args):
     """Entities: half of 1,000 test sentences is for validation."""
-    (task,) = entities(args.data, args.quick, None if args.full else limit)
+    (task,) = entities(args.data, args.quick, None if args.full else 1000)
+    X, y = (rows if args.full else rows[:500] for rows in (task.X, task.y))
     parts = [(task.X_test[cut], task.y_test[cut]) for cut in (slice(500), slice(500, 1000))]
     parts = parts[:1] * 2 if args.quick else parts
 
@@ -97,7 +98,7 @@ def ner(args, limit=500):
     options = {"fit_intercept": False}
     own = {"n_best": 5, "nu": 2.0, "constant": (0.1, 1.0), "rate": 0.02}
     own |= {"periods": (3.0, 10.0, 30.0), "passes": 8 if args.quick else 100}
-    return Task(task.X, task.y, options, f1(parts[0]), f1(parts[1]), **own)
+    return Task(X, y, options, f1(parts[0]), f1(parts[1]), **own)
 
 
 def described(image, boxes, cells):

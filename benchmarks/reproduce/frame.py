@@ -59,8 +59,8 @@ class Panel(NamedTuple):
     top: float | None = None
 
 
-def arguments(doc, tasks=(), argv=None):
-    """The options that all scripts have."""
+def arguments(doc, tasks=(), argv=None, needs=()):
+    """The options that all scripts have; `needs` are modules and their packages."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--data", type=Path, default=os.environ.get("SKSTRUCT_DATA"))
     size = parser.add_mutually_exclusive_group()
@@ -79,7 +79,7 @@ def arguments(doc, tasks=(), argv=None):
         parser.error("--data FOLDER or the variable SKSTRUCT_DATA is needed")
     args.data = Path(args.data)
     args.out = args.out or _own_folder(args, tasks)
-    _refuse_early(args, parser)
+    _refuse_early(args, parser, needs)
     args.start = time.process_time()
     given = list(sys.argv[1:] if argv is None else argv)
     folders = "--data", "--out"
@@ -100,7 +100,7 @@ def _own_folder(args, tasks):
     return RESULTS if not tasks or {*args.tasks} == {*tasks} else Path("part-results")
 
 
-def _refuse_early(args, parser):
+def _refuse_early(args, parser, needs):
     """Say at once what would end a run of hours."""
     if not args.data.is_dir():
         parser.error(f"--data: there is no folder {args.data}")
@@ -109,6 +109,9 @@ def _refuse_early(args, parser):
     for module, package in (("matplotlib", "matplotlib"), ("PIL", "pillow")):
         if importlib.util.find_spec(module) is None:
             parser.error(f"figures are drawn by {package}: pip install {package}")
+    for module, package in needs:
+        if importlib.util.find_spec(module) is None:
+            parser.error(f"this script needs {package}: pip install {package}")
 
 
 def thin(*columns, marks=(), points=_POINTS):

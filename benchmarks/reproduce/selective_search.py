@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
+#: Modules, and the packages that they are in.
+NEEDS = [("skimage", "scikit-image")]
 # Scales of the segmentations: images of 128 pixels have smaller regions than photographs.
 _SCALES = 30, 60, 120
 _SIGMA, _MIN_SIZE = 0.8, 12

@@ -57,6 +57,7 @@ class Panel(NamedTuple):
     curves: dict
     log: str = "y"
     top: float | None = None
+    legend: bool = False  # of its own, inside, with colours of its own
 
 
 def arguments(doc, tasks=(), argv=None, needs=()):
@@ -131,7 +132,7 @@ def _digits(value):
 def over_seeds(curves, marks=(), points=25):
     """The mean of curves with the same x, and their standard deviation: a curve with a band."""
     x, ys = np.asarray(curves[0][0]), np.array([y for _, y in curves], dtype=float)
-    kept = np.searchsorted(x, 1.02 * np.asarray(marks), side="right") - 1
+    kept = np.searchsorted(x, np.asarray(marks) + 1e-9, side="right") - 1
     return thin(x, ys.mean(axis=0), ys.std(axis=0), marks=kept[kept >= 0], points=points)
 
 
@@ -219,7 +220,7 @@ def draw(path, panels, columns=2):
 
     plt.rcParams |= {"font.size": 10}
     n_rows = -(-len(panels) // columns)
-    names = [name for panel in panels for name in panel.curves]
+    names = [name for panel in panels if not panel.legend for name in panel.curves]
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // 4))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
@@ -227,11 +228,15 @@ def draw(path, panels, columns=2):
     for ax, panel in zip(axes.flat, panels, strict=False):
         for name, (x, y, *band) in panel.curves.items():
             base, variant, _ = name.partition(DOTTED)
-            k = names.index(base)
-            style = _STYLES[k % len(_STYLES)] if len(names) > _MANY else "-"
+            k = list(panel.curves).index(base) if panel.legend else names.index(base)
+            many = panel.legend or len(names) > _MANY
+            style = _STYLES[k % len(_STYLES)] if many else "-"
             style, width = (":", 0.8) if variant else (style, 1.3)
             (line,) = ax.plot(x, y, style, color=_COLOURS[k % len(_COLOURS)], lw=width)
-            lines |= {} if variant else {base: line}
+            if panel.legend:
+                line.set_label(name)
+            elif not variant:
+                lines[base] = line
             for half in band:
                 low, high = np.subtract(y, half), np.add(y, half)
                 # On a logarithmic axis a band that reaches 0 would take all of it.
@@ -246,10 +251,14 @@ def draw(path, panels, columns=2):
             least = min(min(y) for _, y, *_ in panel.curves.values())
             ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
         ax.grid(color="#d9d9d9", lw=0.6)
+        if panel.legend:
+            ax.legend(fontsize=8, frameon=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     shown = [name for name in names if name in lines]
-    fig.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=4, frameon=False)
+    if shown:
+        own = [lines[name] for name in shown]
+        fig.legend(own, shown, loc="outside lower center", ncols=4, frameon=False)
     drawn = io.BytesIO()
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import _paths  # noqa: F401
 import frame
 import numpy as np
-from casimir import STARTS, Task, apart, boxes_of, ends, held, marks, scaled, shown, tuned
+from casimir import STARTS, Task, apart, boxes_of, ends, held, marks, shown, tuned
 from frame import Claim, Panel, at
 from runs import fit
 from selective_search import NEEDS
@@ -33,18 +33,21 @@ NUS = 1.0, 10.0, 100.0
 ETAS = 0.1, 1.0, 10.0, 100.0
 BUDGETS = 2, 5, 10
 TITLES = [
-    "Figure 4: objective", "Figure 4: CorLoc", "6 (a): schedule", "6 (b): adaptive, by nu",
-    "6 (c): constant, by nu", "7 (a): eta", "7 (b): inner iterations", "7 (c): warm start",
+    "Figure 4: objective", "Figure 4: CorLoc", "Figure 6 (a): schedule of nu",
+    "Figure 6 (b): nu / k, by nu", "Figure 6 (c): constant nu, by nu", "Figure 7 (a): eta",
+    "Figure 7 (b): inner iterations", "Figure 7 (c): warm start",
 ]  # fmt: skip
-ADAPTIVE, CONSTANT = "adaptive, nu / k", "constant nu"
+ADAPTIVE, CONSTANT = "nu / k", "constant nu"
 GRID = 30  # points of a curve
+CELLS = 6  # a box is an image of so many cells a side
 
 
 def localisation(args):
     """Every second one of the images is for the test."""
     cut = slice(None, 8) if args.quick else slice(None) if args.full else slice(None, None, 4)
-    X, y = boxes_of(args.data, 1000 if args.full else 60 if args.quick else 300, 8, cut)
-    X = scaled(X, slice(None, None, 2))
+    most = 1000 if args.full else 60 if args.quick else 300
+    looks, places, boxes, y = boxes_of(args.data, most, CELLS, cut)
+    X = [(maps(*own[:2]), own[2]) for own in zip(looks, places, boxes, strict=True)]
     test, true = X[1::2], np.array(y[1::2])
 
     def measure(model):
@@ -55,20 +58,27 @@ def localisation(args):
     return Task(X[::2], y[::2], {}, measure, None, **known)
 
 
+def maps(look, place):
+    """An image a box: what the cells show, and channels that are the same in all cells."""
+    look = look.reshape(len(look), CELLS**2, -1)
+    place = np.repeat(place[:, None, :5], CELLS**2, axis=1)
+    return np.concatenate([look, place], axis=2).reshape(len(look), -1)
+
+
 def models(task):
     """Functions from settings to an estimator: prox-linear, and subgradients."""
-    conv = ConvMap(shape=(8, 8, 7), n_filters=16, size=3, stride=2)
+    conv = ConvMap(shape=(CELLS, CELLS, 12), n_filters=16, size=3, stride=3)
     common = {"loss": "iou", "n_best": task.n_best, "C": 1.0, "batch_size": 2}
 
     def prox(step_size, nu, inner=5, schedule="inverse", **more):
         own = {"smoothing_schedule": schedule, "smoothing_strength": nu, "step_size": step_size}
         # An iteration is two passes. Where one adds little, fewer are done, and the curve is cut.
-        own |= {"inner_passes": inner, "max_iter": int(np.ceil(task.passes / (1.5 * inner)))}
+        own |= {"inner_passes": inner, "max_iter": -(-task.passes // (2 * inner))}
         own["tol"] = 1e-9
         return ProxLinearSSVM(Candidates("box"), conv, **own, **common, **more)
 
     def ours():
-        steps = int(np.ceil(task.passes / 7.5))
+        steps = -(-task.passes // 10)
         return ProxLinearSSVM(Candidates("box"), conv, max_iter=steps, tol=1e-9, **common)
 
     def sgd(rate, schedule):
@@ -219,7 +229,7 @@ def panels(curves):
     """A panel a figure of the paper."""
     for title in TITLES:
         label, log = ("CorLoc, %", "") if "CorLoc" in title else ("training objective", "y")
-        yield Panel(title, "passes", label, curves[title], log)
+        yield Panel(title, "passes", label, curves[title], log, legend=True)
 
 
 def main(argv=None):

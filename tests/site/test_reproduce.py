@@ -467,7 +467,7 @@ def test_map_claims_follow_the_curves():
 
 def test_prox_linear_claims_follow_the_curves():
     flat = _band((15, 1.0), (30, 0.8), (60, 0.5), half=0.1)
-    low, far = (_band((15, 0.9), (30, v), (60, v), half=0.1) for v in (0.3, 0.9))
+    low, far = (_band((15, 0.9), (30, v), (60, v), half=0.1) for v in (0.3, 0.85))
 
     def holds(k, **own):
         names = [prox_linear.PROX, *prox_linear.SGD], [], [], ["1", "2"], ["1", "2"]

@@ -6,10 +6,12 @@ FOLDER holds ``map_models/`` and ``horses/``; ``--optima``, by default
 ``FOLDER/../design/map-optima.tsv``, says what exact solvers, the linear program and AD3 reach on
 each model. Tasks:
 
-stuck    figure 1: a small model on which coordinate descent without smoothing stops above the LP
-protein  figure 2, left: 1aie, all methods, bound and decoded score by passes
-horses   figure 2, right: unaries, pairs and one cardinality factor; on how many images each of
-         three methods has the best score
+stuck    as in figure 1, but on a random model of eight variables: coordinate descent without
+         smoothing stops above the LP
+protein  as in figure 2, left: 1aie (Yanover, Meltzer, Weiss 2006), all methods, bound and decoded
+         score by passes, with gamma and lambda 0.1, ten times the paper's
+horses   as in figure 2, right (Borenstein, Sharon, Ullman 2004), on small images: unaries, pairs
+         and one cardinality factor; on how many images each of three methods has the best score
 models   ``solve_map`` of every model, beside the columns of the file; ``--peers`` also runs those
          of pytoulbar2, PyMaxflow and thinqpbo that are installed
 
@@ -37,7 +39,7 @@ _PASSES = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
 
 def methods(gamma, lam):
-    """Relaxations of the paper's table, then three that are not in it, by the names of rows."""
+    """Relaxations of Table 1, then three that are not in the paper, by the names of rows."""
     soft, l2 = {"smoothing": "softmax", "gamma": gamma}, {"smoothing": "l2", "gamma": gamma}
     strong = {"gamma": gamma, "lam": lam}
     return {

@@ -8,7 +8,7 @@ folds are the test. Task "localisation": one kangaroo an image, boxes of a slidi
 candidates, each a grid of 8 x 8 cells with colours and strengths of gradients, scored by one
 strided convolution with ELU; every second image is for training. Both: prox-linear steps beside
 stochastic subgradients with three schedules, whose first rate is the best of a grid, as in Pillutla
-et al. (2018), figure 4. All have the same map, the same first parameters and the same number of
+et al. 2019, section 7.2. All have the same map, the same first parameters and the same number of
 oracle calls. Stationarity is ``|w - prox(w)| / eta`` of the best weights of each, for one eta and a
 long inner run.
 """

@@ -180,6 +180,11 @@ def fetch_conll2000(
     skstruct.datasets.load_conll : Reads a file of columns.
     skstruct.datasets.fetch_conll2002_dutch : Downloads Dutch sentences with names.
 
+    References
+    ----------
+    E. Tjong Kim Sang, S. Buchholz: Introduction to the CoNLL-2000 shared task, chunking. CoNLL
+    2000.
+
     Examples
     --------
     >>> from skstruct.datasets import fetch_conll2000
@@ -231,6 +236,11 @@ def fetch_conll2002_dutch(
     skstruct.datasets.load_conll : Reads a file of columns.
     skstruct.datasets.fetch_conll2000 : Downloads sentences with chunks.
 
+    References
+    ----------
+    E. Tjong Kim Sang: Introduction to the CoNLL-2002 shared task, language-independent named entity
+    recognition. CoNLL 2002.
+
     Examples
     --------
     >>> from skstruct.datasets import fetch_conll2002_dutch
@@ -279,6 +289,10 @@ def fetch_ocr_letters(
     See Also
     --------
     skstruct.datasets.load_ocr_letters : Reads the letters of handwritten words.
+
+    References
+    ----------
+    B. Taskar, C. Guestrin, D. Koller: Max-margin Markov networks. NIPS 2003.
 
     Examples
     --------

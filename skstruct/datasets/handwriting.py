@@ -195,6 +195,11 @@ def make_glyph_chains(
     skstruct.datasets.load_glyph_chains : Reads chains with thousands of labels.
     skstruct.GDMMSSVM : Structural SVMs with very many labels.
 
+    References
+    ----------
+    In place of T. Su, T. Zhang, D. Guan: Corpus-based HIT-MW database for offline recognition of
+    general-purpose Chinese handwritten text. IJDAR 2007.
+
     Examples
     --------
     >>> from skstruct.datasets import make_glyph_chains

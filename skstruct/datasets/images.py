@@ -102,7 +102,8 @@ def load_horses(path: PathLike) -> Bunch:
 
     References
     ----------
-    E. Borenstein, S. Ullman: Class-specific, top-down segmentation. ECCV 2002.
+    E. Borenstein, S. Ullman: Class-specific, top-down segmentation. ECCV 2002. E. Borenstein, E.
+    Sharon, S. Ullman: Combining top-down and bottom-up segmentation. CVPR Workshops 2004.
 
     Examples
     --------

@@ -92,10 +92,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
         weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
         from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
-        variant SAGA, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration [2]_ or
-        without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in the dual. With
-        an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is both, and the
-        others are refused.
+        variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
+        [2]_ [10]_ or without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in
+        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is
+        both, and the others are refused.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit the cache. They are
@@ -176,9 +176,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     Notes
     -----
-    SAG with non-uniform sampling is the method of [1]_ (Algorithms 1 and 2, sections 4 and 5); the
-    memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2, where it
-    is called mixed), and the line search works on them through the Gram matrix of the sample's
+    SAG [8]_ with non-uniform sampling is the method of [1]_ (Algorithms 1 and 2, sections 4 and 5);
+    the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
+    "mixed" in section 6), and the line search works on them through the Gram matrix of the sample's
     features. Departing from the paper, the step size is halved in the first epoch, grows to 1.5
     times the paper's by the fifth, and comes back to it by the fortieth; the first epoch is a
     permutation; and from 1,024 samples on blocks of n / 512 draws are evaluated at the same
@@ -194,12 +194,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     solvers are refused, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
     `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
 
-    "casimir" is Algorithm 4 of the long version of [2]_ on the loss itself, which is smooth: each
-    iteration visits all samples once for a step each, in a new order, and once for the next
-    snapshot, which is taken at the extrapolated point and certifies it. The weights are those of
-    smallest gap. The proximal term is that of Proposition 29, with the smoothness measured by
-    backtracking. "svrg" is the same without proximal term and extrapolation. In the experiments of
-    [1]_ (section 7) it was as good as SAG at half its speed, or slightly worse.
+    "casimir" is Algorithm 4 of [2]_ on the loss itself, which is smooth: each iteration visits all
+    samples once for a step each, in a new order, and once for the next snapshot, which is taken at
+    the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
+    term is that of Proposition 29, with the smoothness measured by backtracking. "svrg" is the same
+    without proximal term and extrapolation. In the experiments of [1]_ (section 7) it was as good
+    as SAG at half its speed, or slightly worse.
 
     "oeg" keeps for each sample potentials and the marginals that they have, twice the memory of
     SAG, and weights that are those of these marginals (the dual point). A step moves the potentials
@@ -226,8 +226,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ----------
     .. [1] Schmidt, Babanezhad, Ahmed, Defazio, Clifton, Sarkar (2015). Non-Uniform Stochastic
        Average Gradient Method for Training Conditional Random Fields. AISTATS. Algorithms 1 and 2.
-    .. [2] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS; long version arXiv:1902.03228, Algorithm 4.
+    .. [2] Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
+       Models. arXiv:1902.03228, Algorithm 4.
     .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
        Functions. NAACL.
     .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
@@ -237,7 +237,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     .. [6] Collins, Globerson, Koo, Carreras, Bartlett (2008). Exponentiated Gradient Algorithms for
        Conditional Random Fields and Max-Margin Markov Networks. JMLR. Figure 4 and section 7.
     .. [7] Johnson, Zhang (2013). Accelerating Stochastic Gradient Descent using Predictive Variance
-       Reduction. NeurIPS. Figure 1, option I.
+       Reduction. NIPS. Figure 1, option I.
+    .. [8] Le Roux, Schmidt, Bach (2012). A Stochastic Gradient Method with an Exponential
+       Convergence Rate for Finite Training Sets. NIPS.
+    .. [9] Defazio, Bach, Lacoste-Julien (2014). SAGA: A Fast Incremental Gradient Method with
+       Support for Non-strongly Convex Composite Objectives. NIPS.
+    .. [10] Lin, Mairal, Harchaoui (2018). Catalyst Acceleration for First-order Convex
+       Optimization: from Theory to Practice. JMLR.
 
     Examples
     --------

@@ -151,23 +151,28 @@ class CasimirSSVM(StructuralSVM):
 
     Notes
     -----
-    The defaults follow [1]_ but for adaptive smoothing, whose learning rate is tuned there (section
-    7.3). A rate proportional to nu stalls where lambda n is small. The best constant rate depends
-    on the task and on the number of passes, and if the samples are separable, what the first steps
-    overshoot is hardly corrected within a hundred passes. So the rate follows the objective, which
-    is measured after each iteration anyway, and until the third rise nu is at least 0.3 of its
-    first value times the share, and kappa falls by a tenth an iteration from 10 lambda to lambda,
-    which it is in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG
-    solves a subproblem well only while its condition number is of the order of n, as in Proposition
-    29. Algorithm 4 allows for a kappa that changes.
+    The method is Catalyst acceleration [2]_ of SVRG [3]_ on smoothed hinges. The defaults follow
+    [1]_ but for adaptive smoothing, whose learning rate is tuned there (section 7.3). A rate
+    proportional to nu stalls where lambda n is small. The best constant rate depends on the task
+    and on the number of passes, and if the samples are separable, what the first steps overshoot is
+    hardly corrected within a hundred passes. So the rate follows the objective, which is measured
+    after each iteration anyway, and until the third rise nu is at least 0.3 of its first value
+    times the share, and kappa falls by a tenth an iteration from 10 lambda to lambda, which it is
+    in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG solves a
+    subproblem well only while its condition number is of the order of n, as in Proposition 29.
+    Algorithm 4 allows for a kappa that changes.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 
     References
     ----------
-    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS. Its long version, arXiv:1902.03228, has Algorithm 4 and
-       Corollaries 17 to 20.
+    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
+       Models. arXiv:1902.03228, Algorithm 4 and Corollaries 17 to 20; a short version is in NeurIPS
+       2018.
+    .. [2] Lin, Mairal, Harchaoui (2018). Catalyst Acceleration for First-order Convex Optimization:
+       from Theory to Practice. JMLR.
+    .. [3] Johnson, Zhang (2013). Accelerating Stochastic Gradient Descent using Predictive Variance
+       Reduction. NIPS.
 
     Examples
     --------

@@ -144,7 +144,8 @@ class ExtragradientSSVM(StructuralSVM):
     ----------
     .. [1] Taskar, Lacoste-Julien, Jordan (2006). Structured Prediction, Dual Extragradient and
        Bregman Projections. JMLR. Figure 2, sections 4 and 5.
-    .. [2] Boileau, Lamouchi, St-Arnaud (2019). Scalability of Struct SVM approaches.
+    .. [2] Boileau, Lamouchi, St-Arnaud (2019). Scalability of Struct SVM Approaches. Course report,
+       not reviewed. Algorithm 1.
     .. [3] Nemirovski (2004). Prox-Method with Rate of Convergence O(1/t) for Variational
        Inequalities with Lipschitz Continuous Monotone Operators and Smooth Convex-Concave Saddle
        Point Problems. SIAM Journal on Optimization.

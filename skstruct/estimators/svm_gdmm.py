@@ -156,7 +156,7 @@ class GDMMSSVM(StructuralSVM):
     References
     ----------
     .. [1] Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon (2016). Dual Decomposed Learning with
-       Factorwise Oracle for Structural SVM of Large Output Domain. NeurIPS. Algorithms 1 to 3.
+       Factorwise Oracle for Structural SVM of Large Output Domain. NIPS. Algorithms 1 to 3.
     .. [2] Ma, Smith, Jaggi, Jordan, Richtarik, Takac (2015). Adding vs. Averaging in Distributed
        Primal-Dual Optimization. ICML. Algorithm 1.
     .. [3] Meshi, Srebro, Hazan (2015). Efficient Training of Structured SVMs via Soft Constraints.

@@ -174,28 +174,30 @@ class ProxLinearSSVM(StructuralSVM):
 
     Notes
     -----
-    Each outer step replaces the map by its linearisation at the present weights and solves, to the
-    accuracy of a fixed budget, a convex problem: the smoothed hinge of the linearised scores, with
-    the regulariser and a proximal term. It needs products with the Jacobian and its transpose only;
-    the oracles are those of all other estimators. Steps take batches of samples, since a map is
-    evaluated fastest on many rows.
+    The prox-linear method is that of [2]_ and [3]_, with the smoothing and the inner solver of
+    [1]_. Each outer step replaces the map by its linearisation at the present weights and solves,
+    to the accuracy of a fixed budget, a convex problem: the smoothed hinge of the linearised
+    scores, with the regulariser and a proximal term. It needs products with the Jacobian and its
+    transpose only; the oracles are those of all other estimators. Steps take batches of samples,
+    since a map is evaluated fastest on many rows.
 
     The inner learning rate starts from the measured diameters of what the smoothing mixes; it grows
     while passes lower the linearised objective, and is halved after one that does not. Where the
     `n_best` labellings are too few for the smoothing, what they give is no gradient: a step that
     no eta makes succeed halves nu (``history_["smoothing_strength"]``).
 
-    The paper's experiments (section 7.3.2) have ``smoothing_schedule="inverse"`` and the
+    The paper's experiments (section 7.3) have ``smoothing_schedule="inverse"`` and the
     `step_size` that is best of powers of ten, with five inner passes and ten labellings. The
     defaults search for eta instead, and do not need the falling smoothing for that.
 
     References
     ----------
-    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS; long version arXiv:1902.03228, section 6, Algorithm 5. The method is that of
-       Burke (1985), Descent Methods for Composite Nondifferentiable Optimization Problems,
-       Mathematical Programming 33, and of Drusvyatskiy, Paquette (2019), Efficiency of Minimizing
-       Compositions of Convex Functions and Smooth Maps, Mathematical Programming 178.
+    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
+       Models. arXiv:1902.03228, section 6, Algorithm 5.
+    .. [2] Burke (1985). Descent Methods for Composite Nondifferentiable Optimization Problems.
+       Mathematical Programming 33.
+    .. [3] Drusvyatskiy, Paquette (2019). Efficiency of Minimizing Compositions of Convex Functions
+       and Smooth Maps. Mathematical Programming 178.
 
     Examples
     --------

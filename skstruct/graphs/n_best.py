@@ -237,12 +237,12 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
     References
     ----------
     Yanover, C., and Weiss, Y. (2003). Finding the M most probable configurations using loopy belief
-    propagation. NeurIPS 16. Section 3, Best Max-Marginal First.
+    propagation. NIPS 16. Section 3, Best Max-Marginal First.
 
-    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP problem. NeurIPS 22.
+    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP problem. NIPS 22.
 
-    Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2018). A smoother way to train
-    structured prediction models. NeurIPS 31. Appendix: top-K oracles.
+    Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2019). A smoother way to train
+    structured prediction models. arXiv:1902.03228. Section 4.2.1, Algorithm 10: top-K oracles.
 
     Examples
     --------

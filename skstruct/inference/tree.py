@@ -247,7 +247,10 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
     As for chains: every labelling found offers its deviations, which keep its labels up to some
     node in `order`, change that node's, and are best below. O(n K (K + k)).
 
-    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
+    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
+    Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
+    probabilistic expert systems. Seroussi and Golmard 1994, followed by Pillutla et al. 2019,
+    Algorithm 8, keep the k best of every state instead.
     """
     n, n_labels = unary.shape
     size = values.shape[0]

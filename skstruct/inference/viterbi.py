@@ -258,7 +258,10 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     some node, change that node's, and go on with the best beginning. A deviation's score is known
     from the pass, so only the k best are ever written out: O(n K (K + k)).
 
-    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems.
+    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
+    Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
+    probabilistic expert systems, has such deviations for trees. Seroussi and Golmard 1994, followed
+    by Pillutla et al. 2019, Algorithm 2, keep the k best of every state instead.
     """
     n, n_labels = unary.shape
     size = values.shape[0]

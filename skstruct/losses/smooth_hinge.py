@@ -1,7 +1,8 @@
 """Smooth forms of the structural hinge.
 
-Over mixtures of the K best labellings, or under an entropy (Pillutla et al. 2018, section 3); by
-the projections of the structured extragradient (Taskar, Lacoste-Julien and Jordan 2006).
+Over mixtures of the K best labellings, or under an entropy (Pillutla et al. 2019, A smoother way to
+train structured prediction models, arXiv:1902.03228, sections 2.2 and 2.3); by the projections of
+the structured extragradient (Taskar, Lacoste-Julien and Jordan 2006).
 """
 
 import math

@@ -319,7 +319,7 @@ class Cardinality(BinaryFactors):
 
     @classmethod
     def quadratic_hinge(cls, variables: Any, target: float, slack: float) -> Cardinality:
-        """``-max(0, |count - target| - slack)^2``, the paper's global factor of a segmentation.
+        """``-max(0, |count - target| - slack)^2``: a segment of about a known size.
 
         Parameters
         ----------
@@ -346,8 +346,9 @@ class Cardinality(BinaryFactors):
 
         References
         ----------
-        Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
-        section 5.
+        Li, Zemel 2014, High order regularization for semi-supervised learning of structured output
+        problems. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
+        Convergence, section 5 (there without the minus sign).
 
         Examples
         --------

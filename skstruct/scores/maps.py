@@ -273,8 +273,8 @@ class ConvMap(HiddenLayerMap):
 
     References
     ----------
-    Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-    Models. NeurIPS. Section 6 and the experiments on visual object localisation.
+    Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
+    Models. arXiv:1902.03228. Section 7.1.2: visual object localisation.
 
     Examples
     --------

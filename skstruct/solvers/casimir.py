@@ -64,7 +64,8 @@ def _mix(a, w, b, other):
 class Catalyst:
     """Smoothing, proximal terms, centers and extrapolation by iteration (Algorithm 4).
 
-    The settings are those of Corollaries 17 to 20.
+    The settings are those of Corollaries 17 to 20 of Pillutla et al. 2019. Without smoothing this
+    is Catalyst: Lin, Mairal, Harchaoui 2015, A universal catalyst for first-order optimization.
     """
 
     def __init__(self, options, lam, n, start):
@@ -382,8 +383,9 @@ _LEAST_CAUTION = 1.0 / 3.0
 class _SVRG(Method):
     """Weights, snapshot and buffers of one run, and the two kinds of passes.
 
-    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models
-    (arXiv:1902.03228), Algorithm 4 and section 7.2.
+    Pillutla, Roulet, Kakade, Harchaoui 2019, A Smoother Way to Train Structured Prediction Models
+    (arXiv:1902.03228), Algorithm 4 and section 7.2. Johnson, Zhang 2013, Accelerating stochastic
+    gradient descent using predictive variance reduction.
     """
 
     #: Whether the dual terms are those of the hinge.

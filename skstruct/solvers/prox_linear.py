@@ -527,7 +527,7 @@ class ProxLinear(MappedMethod):
 
     Burke 1985, Descent methods for composite nondifferentiable optimization problems; Drusvyatskiy,
     Paquette 2019, Efficiency of minimizing compositions of convex functions and smooth maps;
-    Pillutla, Roulet, Kakade, Harchaoui 2018, A Smoother Way to Train Structured Prediction Models
+    Pillutla, Roulet, Kakade, Harchaoui 2019, A Smoother Way to Train Structured Prediction Models
     (arXiv:1902.03228), section 6, Algorithm 5.
     """
 
@@ -675,8 +675,8 @@ _CAREFUL_RATE, _ASKED = 0.1, 8
 class MappedSubgradient(MappedMethod):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
 
-    Davis, Drusvyatskiy 2018, Stochastic model-based minimization of weakly convex functions; the
-    schedules are those of the experiments of Pillutla et al. 2018.
+    Davis, Drusvyatskiy 2019, Stochastic model-based minimization of weakly convex functions; the
+    schedules are those of the experiments of Pillutla et al. 2019, section 7.2.
     """
 
     fields = ("learning_rate",)

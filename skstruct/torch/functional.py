@@ -263,8 +263,8 @@ def smoothed_hinge_loss(
 
     References
     ----------
-    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2018). A Smoother Way to Train Structured Prediction
-       Models. NeurIPS, section 3.
+    .. [1] Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
+       Models. arXiv:1902.03228, sections 2.2 and 2.3.
 
     Examples
     --------

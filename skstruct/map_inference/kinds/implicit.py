@@ -115,7 +115,8 @@ def cardinality_max_marginals(p, r, delta, down, scratch):
 
     With the variables sorted, the best s of them are the first s. If variable k of them is to be
     on, they contain it (s > k), or it replaces the last of them; if it is to be off, they do not
-    (s <= k), or the next one replaces it. That holds for any scores by count.
+    (s <= k), or the next one replaces it. That holds for any scores by count: Tarlow, Givoni, Zemel
+    2010, HOP-MAP: efficient message passing with high order potentials.
     """
     n, m, constant = _all_off(p, r, delta)
     _sorted_gains(r, n, m, delta, scratch)

@@ -504,8 +504,10 @@ def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0
     star; they are for tables only.
 
     Globerson, Jaakkola 2007, Fixing max-product: convergent message passing algorithms for MAP
-    LP-relaxations. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
-    Convergence, Table 1.
+    LP-relaxations. Soft-max: Johnson 2008, Convex relaxation methods for graphical models; Hazan,
+    Shashua 2010, Norm-product belief propagation; Meshi, Jaakkola, Globerson 2012, Convergence rate
+    analysis of MAP coordinate minimization algorithms. Meshi, Mahdavi, Schwing 2015, Smooth and
+    Strong: MAP Inference with Linear Convergence, Table 1 and, for L2, section 6.
     """
     gamma = check_positive("gamma", gamma)
     if isinstance(smoothing, str):

@@ -75,8 +75,8 @@ class Certifying(Method):
 class Run(Certifying):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
 
-    Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, Dual Decomposed Learning with Factorwise
-    Oracles for Structural SVM of Large Output Domain, NeurIPS.
+    Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon 2016, Dual Decomposed Learning with Factorwise
+    Oracle for Structural SVM of Large Output Domain, NIPS.
     """
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.

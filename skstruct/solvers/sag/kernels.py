@@ -1,7 +1,7 @@
 """One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 and 2), and of SAGA.
 
-The memory of past gradients is kept in part space (their "marginal storage" trick): sample i stores
-its residual ``s_i (m_i - mu(y_i))``, not a gradient of the weights' size.
+The memory of past gradients is kept in part space (their section 4.2): sample i stores its residual
+``s_i (m_i - mu(y_i))``, not a gradient of the weights' size.
 """
 
 import math

@@ -239,7 +239,8 @@ class SAG(StoredMixtures):
     Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
 
     Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
-    Algorithms 1 and 2, and of the appendices 2 and 3 (SAGA).
+    Algorithms 1 and 2, and for SAGA those of appendices A and B. SAG: Le Roux, Schmidt and Bach
+    2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling: Needell, Srebro and Ward 2014.
     """
 
     #: Whether threads work on several samples at once.

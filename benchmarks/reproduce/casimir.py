@@ -657,11 +657,14 @@ def panels(parts):
     """Figures 2 and 3: a row for the objective, one for the measure, one for boxes."""
     merged = merge(parts)
     titles = [[_ner_titles(lam_n)[k] for lam_n in LAMBDAS] for k in (0, 1)]
-    for title in (*titles[0], *titles[1], *LOCATED):
+    for title in (*titles[0], *titles[1]):
+        label, log = ("training objective", "y") if title in titles[0] else ("F1, %", "")
         if title in merged:
-            what = title.partition(": ")[2]
-            label, log = ("training objective", "y") if what == "objective" else (f"{what}, %", "")
             yield Panel(title, "passes", label, merged[title], log)
+    for title, top in zip(LOCATED, (0.9, None, None), strict=True):
+        label = "training objective" if top else f"{title.partition(': ')[2]}, %"
+        if title in merged:
+            yield Panel(title, "passes", label, merged[title], "", top)
 
 
 def choices_panels(part):

@@ -284,8 +284,9 @@ def _choices(**own):
     for key, curve in own.items():
         title, name = int(key[1]), key[3:]
         curves[casimir.CHOICES[title]][name] = curve
-    counts = {"Extrapolation": 3, "Prox-center": 2, "Prev-iterate": 0}
-    return {"curves": curves, "facts": {"passes": 100, "diverged": counts}}
+    last = {"Extrapolation": [2.0, None], "Prox-center": [1.0, 2.0], "Prev-iterate": [0.1, 0.2]}
+    facts = {"passes": 100, "ladder": last, "zero": 9.0}
+    return {"curves": curves, "facts": facts}
 
 
 def test_casimir_choices_are_judged_by_a_standard_deviation():
@@ -306,6 +307,10 @@ def test_casimir_choices_are_judged_by_a_standard_deviation():
     assert holds(5) == "holds"
     assert holds(6) == "does not hold"
     assert holds(6, **{"_3_Prev-iterate": far}) == "holds"
+    stable = {"Extrapolation": [2.0, 3.0], "Prox-center": [1.0, 2.0], "Prev-iterate": [0.1, 0.2]}
+    part = _choices()
+    part["facts"]["ladder"] = stable
+    assert list(casimir.choices_claims(part))[5].holds == "holds in part"  # none diverges
     assert (holds(7), holds(8)) == ("holds", "holds")
     assert holds(8, **{"_5_adapt, K = 2": far}) == "does not hold"
 

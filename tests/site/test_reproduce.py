@@ -500,8 +500,8 @@ def test_prox_linear_claims_follow_the_curves():
     assert holds(1, **{"_4_2": far}) == "holds"
     assert holds(1, **{"_3_2": far}) == "does not hold"
     assert holds(2) == holds(3) == "holds"
-    assert holds(2, **{"_5_2": far}) == "holds in part"
-    assert holds(3, **{"_6_5": far}) == "holds in part"
+    assert holds(2, **{"_5_2": far}) == "does not hold"
+    assert holds(3, **{"_6_5": far, "_6_2": far}) == "holds in part"
     assert holds(4) == "holds"
     assert holds(4, **{"_7_Extrapolation": low}) == "does not hold"
 

@@ -12,15 +12,15 @@ passes (two an iteration), and the ratio of the two.
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import tasks
+from bench_nonlinear import candidates
 
-from skstruct import BCFWSSVM, CasimirSSVM
+from skstruct import BCFWSSVM, Candidates, CasimirSSVM
+from skstruct.datasets import load_localisation
 
 RATES = [0.000625 * 2**k for k in range(10)]
 KAPPAS = {"lambda": 1.0, "10 lambda": 10.0, "default": None}
@@ -36,13 +36,14 @@ def entities(folder):
 
 
 def boxes(folder):
-    """Images with candidate boxes."""
-    sys.path.insert(0, str(Path(__file__).parent / "reproduce"))
-    import casimir
-
-    options = SimpleNamespace(data=folder, quick=False, full=False)
-    X, y, _, known = casimir.localisation(options)
-    return X, y, {"graph": known["graph"], "loss": known["loss"]}
+    """Every third image with one kangaroo, half of these: boxes of a sliding grid."""
+    data = load_localisation(folder / "localisation")
+    one = [i for i, found in enumerate(data.boxes) if len(found) == 1][::3]
+    X, y = [candidates(data.images[i]) for i in one[::2]], [data.boxes[i][0] for i in one[::2]]
+    tables = np.concatenate([table for table, _ in X])
+    mean, spread = tables.mean(axis=0), tables.std()
+    X = [((table - mean) / spread, own) for table, own in X]
+    return X, y, {"graph": Candidates("box"), "loss": "iou"}
 
 
 def _of_task(task, n=None):

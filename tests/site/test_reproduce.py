@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from skstruct import BCFWSSVM, RaggedArray
+from skstruct.metrics import iou
 from skstruct.testing import random_sequences
 
 SAGS = "sag", "sag-small", "sag-nus*", "sag-nus*-search", "saga", "saga-nus*"
@@ -26,6 +27,7 @@ import gdmm  # noqa: E402
 import gdmm_rate  # noqa: E402
 import prox_linear  # noqa: E402
 import sag  # noqa: E402
+import selective_search  # noqa: E402
 import smooth_map  # noqa: E402
 from baselines import METHODS  # noqa: E402
 from large_bcfw import BCFW, Chains, objective  # noqa: E402
@@ -284,43 +286,167 @@ def test_sag_tells_the_passes_of_every_method(tmp_path):
     assert rows == ["Passes to 0.001,OCR letters", "SAG,7", "SGD,not reached"]
 
 
+def _band(*points, half=0.01):
+    """Passes, means, and the same standard deviation everywhere."""
+    return [*_curve(*points), [half] * len(points)]
+
+
+def _casimir_parts(**own):
+    """Figure 2 with one lambda: a slow curve for all methods that are not named."""
+    slow = _band((10, 3.0), (25, 2.0), (50, 1.0), (100, 0.5))
+    names = *casimir.SMOOTH, *casimir.OTHERS
+    objective, f1 = casimir._ner_titles(1.0)
+    curves = {objective: {name: own.get(name, slow) for name in names}}
+    curves[f1] = {name: _band((10, 40.0), (100, own.get(f"{name} F1", 70.0))) for name in names}
+    return {"ner": {"curves": curves, "facts": {"passes": 100}}}
+
+
 def test_casimir_claims_follow_the_curves():
-    ends = {"Casimir, adaptive": 0.01, "Casimir, constant": 0.02, "SVRG": 0.03, "BCFW": 0.1}
-    curves = {name: _curve((2, 1.0), (100, v)) for name, v in ends.items()}
-    curves["SGD, averaged"] = _curve((2, 2.0), (100, 0.5))
-    variants = {f"adaptive, nu = {nu:g}": 0.01 for nu in casimir.STRENGTHS["ner"]}
-    variants |= {f"constant, nu = {nu:g}": nu for nu in casimir.STRENGTHS["ner"]}
-    variants |= {"warm start: previous": 0.1, "K = 2": 0.012}
-    variants = {name: _curve((2, 1.0), (100, v)) for name, v in variants.items()}
-    own = {"solvers": curves, "variants": variants, "passes": 100}
-    own["spread"] = {group: casimir.spread(own, "ner", group) for group in casimir.GROUPS}
-    assert own["spread"]["warm start"][1][0] == 1.0
-    assert own["spread"]["warm start"][1][-1] == 10.0
-    rows = list(casimir.claims({"ner": own}))
-    assert [row.holds for row in rows] == ["yes", "yes", "yes", "yes", "yes", "no", "yes"]
-    assert "worst previous (10 %)" in rows[5].why
-    # What is near the optimum at the end only is not robust before.
-    early = _curve((2, 1.0), (20, 0.9), (26, 0.1), (100, 0.01))
-    own["variants"]["K = 2"] = early
-    own["spread"]["K"] = casimir.spread(own, "ner", "K")
-    assert list(casimir.claims({"ner": own}))[6].holds == "no"
+    fast = _band((10, 2.0), (25, 1.0), (50, 0.4), (100, 0.1))
+    late = _band((10, 4.0), (25, 3.0), (50, 0.4), (100, 0.1))
+
+    def holds(**own):
+        rows = list(casimir.claims(_casimir_parts(**own)))
+        assert rows.pop().holds == "not tested"  # all sentences
+        return [row.holds for row in rows]
+
+    assert holds(**{casimir.CONST: fast}) == ["holds", "holds", "holds", "holds"]
+    assert holds(**{casimir.ADAPT: late, "SVRG": fast})[0] == "holds"
+    assert holds(SGD=fast, SVRG=late)[:2] == ["holds", "holds in part"]
+    assert holds(SGD=fast)[:2] == ["holds", "does not hold"]
+    assert holds(BCFW=fast)[:2] == ["does not hold", "holds"]
+    assert holds(SVRG=fast)[3] == "does not hold"
+    assert holds(**{"BCFW F1": 70.009})[2] == "holds"
+    assert holds(**{"BCFW F1": 70.011})[2] == "does not hold"
+    parts = _casimir_parts()
+    objective = casimir._ner_titles(1.0)[0]
+    for end, verdict in ((0.55, "holds"), (0.56, "does not hold")):
+        ours = {objective: {casimir.OURS: _band((10, 1.0), (100, end))}}
+        parts["ours"] = {"curves": ours, "facts": {}}
+        row = list(casimir.claims(parts))[-2]
+        assert (row.text.startswith("(Ours) The package's default"), row.holds) == (True, verdict)
 
 
-def test_casimir_sizes_say_what_matters():
-    def row(n, strength, limit, ratio):
-        own = {"n": n, "lambda n": strength, "limit": limit, "kappa n": 40.0, "nu": 1.0}
-        return own | {"Casimir": ratio, "BCFW": 1.0, "SGD": 3.0}
+def test_casimir_on_all_sentences_is_compared_with_bcfw_and_sgd():
+    rows = {"n": 14041, "passes": 50, f"{casimir.ADAPT}, rate 0.01": [0.02, 9.0]}
+    rows |= {f"{casimir.ADAPT}, rate 0.02": [0.05, 9.0], "BCFW": [0.04, 9.0], "SGD": [0.6, 9.0]}
+    (row,) = casimir.claims({"sizes": {"curves": {}, "facts": rows}})
+    assert row.holds == "holds in part"
+    rows[f"{casimir.ADAPT}, rate 0.02"] = [0.03, 9.0]
+    assert next(casimir.claims({"sizes": {"curves": {}, "facts": rows}})).holds == "holds"
 
-    weak = [row(500, 0.1, 500, 5.0), row(500, 10.0, 500, 1.1), row(9000, 0.01, None, 0.9)]
-    by_n, by_lambda, ahead = casimir.claims(
-        {}, [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 4.0), *weak]
-    )
-    assert (by_n.holds, by_lambda.holds, ahead.holds) == ("yes", "yes", "yes")
-    assert "500: 4, 9,000: 4" in by_n.ours
-    assert by_lambda.why.startswith("kappa ends at 400, 40, 4 lambda; nu,")
-    same = [row(500, 1.0, 500, 4.0), row(9000, 1.0, None, 1.0), row(500, 10.0, 500, 4.0)]
-    rows = casimir.claims({}, [*same, row(9000, 0.01, None, 4.0)])
-    assert [claim.holds for claim in rows] == ["no", "no", "no"]
+
+def _choices(**own):
+    """Figure 5: curves that agree within their bands, but for those named ``title: name``."""
+    flat = _band((10, 1.0), (25, 0.8), (50, 0.6), (100, 0.5))
+    nus = [f"nu = {nu:g}" for nu in casimir.NUS]
+    ranks = [f"{name}, K = {k}" for name in ("const", "adapt") for k in casimir.RANKS]
+    starts = list(casimir.STARTS.values())
+    rough = [f"{casimir.CONST}, nu = 1", f"{casimir.CONST}, nu = 0", "SVRG, nu = 0"]
+    names = nus, nus, rough, starts, starts, ranks
+    curves = {t: dict.fromkeys(n, flat) for t, n in zip(casimir.CHOICES, names, strict=True)}
+    for key, curve in own.items():
+        title, name = int(key[1]), key[3:]
+        curves[casimir.CHOICES[title]][name] = curve
+    last = {"Extrapolation": [2.0, None], "Prox-center": [1.0, 2.0], "Prev-iterate": [0.1, 0.2]}
+    facts = {"passes": 100, "ladder": last, "zero": 9.0}
+    return {"curves": curves, "facts": facts}
+
+
+def test_casimir_choices_are_judged_by_a_standard_deviation():
+    near = _band((10, 1.009), (25, 0.809), (50, 0.609), (100, 0.509))
+    far = _band((10, 1.1), (25, 0.9), (50, 0.7), (100, 0.7))
+
+    def holds(k, **own):
+        return list(casimir.choices_claims(_choices(**own)))[k].holds
+
+    assert holds(0) == "holds"
+    assert holds(0, **{"_0_nu = 1": far}) == "holds in part"
+    assert holds(1, **{"_1_nu = 8": near}) == "holds"
+    assert holds(1, **{"_1_nu = 8": far}) == "does not hold"
+    assert holds(2, **{"_2_SVRG, nu = 0": far}) == "holds in part"
+    falls = _band((10, 1.0), (25, 0.9), (50, 0.7), (100, 0.3))
+    adapt = {f"_4_{name}": falls for name in casimir.STARTS.values()}
+    assert holds(3) == "holds in part"
+    assert holds(3, **adapt) == "holds"
+    assert holds(3, **adapt, **{f"_3{key[2:]}": falls for key in adapt}) == "holds in part"
+    assert holds(4) == "holds"
+    assert holds(5) == "does not hold"
+    assert holds(5, **{"_3_Prev-iterate": far}) == "holds"
+    # What comes after the smallest objective of a warm start is not counted.
+    stalls = _band((10, 0.9), (25, 0.7), (50, 0.5), (100, 0.9))
+    stalled = {f"_3_{name}": stalls for name in ("Extrapolation", "Prox-center")}
+    assert holds(5, **stalled) == "holds"
+    stable = {"Extrapolation": [2.0, 3.0], "Prox-center": [1.0, 2.0], "Prev-iterate": [0.1, 0.2]}
+    part = _choices()
+    part["facts"]["ladder"] = stable
+    assert list(casimir.choices_claims(part))[4].holds == "holds in part"  # none diverges
+    assert (holds(6), holds(7)) == ("holds", "holds")
+    assert holds(7, **{"_5_adapt, K = 2": far}) == "does not hold"
+
+
+def test_casimir_searches_rates_by_factors_of_two():
+    class Model:
+        def __init__(self, rate, nu):
+            self.rate, self.nu = rate, nu
+
+        def set_params(self, **_):
+            return self
+
+        def fit(self, X, y):
+            if self.rate > 0.3:
+                raise FloatingPointError
+            self.objective_ = abs(np.log2(self.rate / 0.05)) + self.nu
+            return self
+
+    # The smallest objective is that of 0.05; what is measured prefers 0.1.
+    task = SimpleNamespace(X=None, y=None, validate=lambda model: 50.0 + (model.rate == 0.1))
+    others = [{"nu": 1.0}, {"nu": 0.5}]
+    assert casimir.tuned(task, Model, others, 0.4, 12)["rate"] == 0.1
+    task.validate = None
+    found = casimir.tuned(task, Model, others, 0.4, 12)
+    assert (found["rate"], found["nu"]) == (0.05, 0.5)
+    assert found["trials"] < 10
+
+
+def test_casimir_takes_kappa_from_the_smoothness():
+    """Proposition 29: A / n - lambda, or lambda where A is small."""
+    assert casimir._kappa(50.0, 0.01, 100) == 0.49
+    assert casimir._kappa(3.0, 0.01, 100) == 0.01
+
+
+def test_parts_of_results_are_kept(tmp_path, shared_data):
+    args = frame.arguments("A figure.", argv=["--data", str(shared_data), "--out", str(tmp_path)])
+    parts = _casimir_parts() | {"choices": _choices()}
+    for part in parts.values():
+        part["made"] = {"cpu_seconds": 1.0, "commit": "abc", "options": ["--tasks", "x"]}
+    casimir.write(args, parts)
+    assert casimir.restored(tmp_path) == parts
+    written = json.loads((tmp_path / "casimir.json").read_text(encoding="utf-8"))
+    assert (written["commit"], written["cpu_seconds"]) == ("abc", 1.0)
+    assert written["command"] == "python benchmarks/reproduce/casimir.py --tasks x"
+    assert casimir.restored(tmp_path / "none") == {}
+
+
+def test_bands_are_means_and_deviations_over_seeds():
+    x = np.arange(1.0, 101.0)
+    curve = frame.over_seeds([[x, 3.0 / x], [x, 1.0 / x]], marks=[50.0], points=10)
+    assert 50.0 in curve[0]
+    assert len(curve[0]) <= 11
+    np.testing.assert_allclose(curve[1], 2.0 / np.array(curve[0]), rtol=1e-3)
+    np.testing.assert_allclose(curve[2], 1.0 / np.array(curve[0]), rtol=1e-3)
+
+
+def test_selective_search_finds_what_has_another_colour():
+    pytest.importorskip("skimage")
+    image = np.zeros((60, 80, 3))
+    image[...] = 0.1, 0.5, 0.2
+    image[20:50, 30:70] = 0.9, 0.2, 0.1
+    image[5:15, 5:15] = 0.2, 0.2, 0.9
+    boxes = selective_search.proposals(image)
+    for box in ([30, 20, 70, 50], [5, 5, 15, 15], [0, 0, 80, 60]):
+        assert iou(box, boxes).max() > 0.8
+    assert len(selective_search.proposals(image, most=2)) == 2
 
 
 def test_gdmm_claims_follow_the_curves():
@@ -534,27 +660,33 @@ def test_coordinate_descent_stays_at_the_start_of_the_synthetic_model():
     assert smooth_map.lp_value(graph) == pytest.approx(-50.0)
 
 
-def test_prox_linear_claims_follow_the_rows():
-    def row(kind, end, stationarity=None, **options):
-        curve = [[1, 5, 20], [2 * end, 1.5 * end, end]]
-        own = {"kind": kind, "objective": end, "options": options, "curve": curve, "passes": 20}
-        return own if stationarity is None else own | {"stationarity": stationarity}
+def test_prox_linear_claims_follow_the_curves():
+    flat = _band((15, 1.0), (30, 0.8), (60, 0.5), half=0.1)
+    low, far = (_band((15, 0.9), (30, v), (60, v), half=0.1) for v in (0.3, 0.85))
 
-    rows = [row("prox-linear, l2", 3.0, 0.1, inner_passes=5)]
-    rows += [row("prox-linear, l2", end, inner_passes=1) for end in (4.0, 5.0)]
-    rows += [row("subgradient, sqrt", 2.0, 0.2)]
-    rows += [row("subgradient, sqrt", end) for end in (9.0, np.inf)]
-    found = list(prox_linear.claims({"ocr": {"rows": rows, "passes": 20}}))
-    assert [claim.holds for claim in found] == ["no", "no", "yes", "yes"]
-    assert "3 linearisations in 20 passes, the subgradient is there after 5" in found[0].why
-    assert "with 5 / 1 inner iterations 3 / 4" in found[0].why
-    assert found[3].ours == "ocr: 4 against 9"
+    def holds(k, **own):
+        names = [prox_linear.PROX, *prox_linear.SGD], [], [], ["1", "2"], ["1", "2"]
+        names = *names, ["1", "2"], ["5", "10"], list(casimir.STARTS.values())
+        titles = zip(prox_linear.TITLES, names, strict=True)
+        curves = {title: dict.fromkeys(own, flat) for title, own in titles}
+        for key, curve in own.items():
+            curves[prox_linear.TITLES[int(key[1])]][key[3:]] = curve
+        return list(prox_linear.claims(curves, 60))[k].holds
+
+    assert holds(0) == "holds"
+    assert holds(0, **{"_0_SGD-const": low}) == "does not hold"
+    assert holds(1, **{"_4_2": far}) == "holds"
+    assert holds(1, **{"_3_2": far}) == "does not hold"
+    assert holds(2) == holds(3) == "holds"
+    assert holds(2, **{"_5_2": far}) == "does not hold"
+    assert holds(3, **{"_6_5": far, "_6_2": far}) == "holds in part"
+    assert holds(4) == "holds"
+    assert holds(4, **{"_7_Extrapolation": low}) == "does not hold"
 
 
-def test_prox_linear_and_subgradients_have_as_many_trials():
-    for name in prox_linear.TASKS:
-        kinds = [kind for kind, _ in prox_linear.trials(name, 40, quick=False)]
-        assert len([k for k in kinds if k.startswith("prox")]) * 2 == len(kinds)
+def test_curves_are_read_at_given_passes():
+    found = prox_linear.on(np.array([1.0, 4.0, 9.0, 20.0]), np.array([4.0, 10.0]), [3.0, 2.0])
+    np.testing.assert_array_equal(found, [np.nan, 3.0, 3.0, 2.0])
 
 
 def test_results_are_written(tmp_path, capsys, shared_data):
@@ -638,6 +770,27 @@ def test_sag_joins_results_of_tasks(tmp_path):
     folders.append(part("pos", "other"))
     with pytest.raises(SystemExit, match="differ in commit"):
         sag.joined(folders)
+
+
+def test_committed_verdicts_on_casimir_follow_from_its_panels():
+    folder = REPRODUCE / "results"
+    parts = casimir.restored(folder)
+    for name, rows in (
+        ("casimir", casimir.claims({k: v for k, v in parts.items() if k != "choices"})),
+        ("casimir_choices", casimir.choices_claims(parts["choices"])),
+    ):
+        found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        assert [row._asdict() for row in rows] == found["claims"]
+        for part in found["parts"].values():
+            assert part["made"]["commit"]
+            assert part["made"]["cpu_seconds"] > 0
+
+
+def test_committed_verdicts_on_prox_linear_follow_from_its_panels():
+    found = json.loads((REPRODUCE / "results" / "prox_linear.json").read_text(encoding="utf-8"))
+    curves = {panel["title"]: panel["curves"] for panel in found["panels"]}
+    rows = prox_linear.claims(curves, found["passes"])
+    assert [row._asdict() for row in rows] == found["claims"]
 
 
 def test_part_of_the_tasks_and_trial_runs_take_no_place_of_results(tmp_path):

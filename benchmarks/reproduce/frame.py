@@ -168,12 +168,12 @@ def table(claims):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def write(name, args, paper, panels, claims, columns=2, **more):
-    """Write the results and print the claims."""
+def write(name, args, paper, panels, claims, columns=2, script=None, **more):
+    """Write the results and print the claims; `script` made them, by default that of the name."""
     args.out.mkdir(parents=True, exist_ok=True)
     results = {
         "paper": paper,
-        "command": " ".join(["python", f"benchmarks/reproduce/{name}.py", *args.given]),
+        "command": " ".join(["python", f"benchmarks/reproduce/{script or name}.py", *args.given]),
         **machine(),
         "cpu_seconds": round(time.process_time() - args.start, 1),
         "columns": columns,

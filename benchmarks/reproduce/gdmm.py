@@ -44,7 +44,7 @@ FILES = {"rcv1": "rcv1v2_subset1_top944", "corel5k": "corel5k", "delicious": "de
 SAMPLES = {"rcv1": 3000, "corel5k": 300, "delicious": 60}  # with --full
 FULL = {"rcv1": 4800, "corel5k": 2000, "delicious": 500}
 # A fit: those of tasks, of characters by GDMM, by its exact search, and by exact oracles.
-SECONDS = {"pos": 15.0, "rcv1": 8.0, "corel5k": 20.0, "delicious": 20.0}
+SECONDS = {"pos": 15.0, "rcv1": 15.0, "corel5k": 20.0, "delicious": 20.0}
 SECONDS |= {"GDMM": 12.0, "exact": 110.0, "oracle": 60.0}
 FULL_SECONDS = {"GDMM": 40.0, "oracle": 200.0}
 CHAINS = 3000

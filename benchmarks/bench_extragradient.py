@@ -86,7 +86,7 @@ def pairs(folder):
 
 
 def alignment(folder):
-    """Word alignment as matchings: 100 pairs of Europarl (the study), 200 of the Hansards."""
+    """Word alignment as matchings: 100 Spanish pairs of Europarl, 200 of the Hansards."""
     for name in ("spanish", "hansards"):
         task = Task(folder, name)
         variants = {"projection": "euclidean"}, {"projection": "entropic"}

@@ -328,7 +328,7 @@ def test_rates_are_read_from_digits():
     linear = _curve(*((10.0 * k, 10.0 ** (1 - k)) for k in range(1, 9)))
     slow = _curve(*((3.0**k, 10.0 ** (1 - k)) for k in range(1, 9)))
     rest = dict.fromkeys((gdmm_rate.SAMPLED, gdmm_rate.AWAY, gdmm_rate.JOINT), slow)
-    own, away, joint, sampled = gdmm_rate.claims({"sentences": {"GDMM": linear, **rest}})
+    own, away, joint, sampled = gdmm_rate._sentences({"GDMM": linear, **rest})
     assert (own.holds, away.holds) == ("holds", "does not hold")
     assert own.ours == "10 / 20 / 30 / 40 / 50 / 60"
     assert own.why.startswith("digits take 1, 1, 1, 1 times")
@@ -337,9 +337,9 @@ def test_rates_are_read_from_digits():
     named = {f"{title}, the theorem's": linear for title in gdmm_rate.ALGORITHMS.values()}
     steps = dict.fromkeys(named, 0.1)
     found = {"curves": named, "steps": steps, "contraction": dict.fromkeys(("afw", "bgcd"), 0.6)}
-    assert [row.holds for row in gdmm_rate.claims({"theorems": found})] == ["holds", "holds"]
+    assert [row.holds for row in gdmm_rate._theorems(found)] == ["holds", "holds"]
     curves = {"POS": [[1, 50, 100], [5.0, 20.0, 21.0]], "pairs": [[1, 50, 100], [1.0, 60.0, 90.0]]}
-    (active,) = gdmm_rate.claims({"active": curves})
+    (active,) = gdmm_rate._active(curves)
     assert active.holds == "holds in part"
 
 

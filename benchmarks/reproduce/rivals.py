@@ -455,13 +455,15 @@ def oeg_start(loss, problem, w, weights, options, state, score, stop, buffers, l
     r, change = buffers[2], buffers[3]
     for i in range(stop):
         first, last = problem.part_ptr[i], problem.part_ptr[i + 1]
-        phi = state.phi[first:last]
+        phi = buffers[1][: last - first]
         oeg._begin_at_truth(problem, i, score, labels, phi)
         value, magnitude = loss_oracle(loss, problem, i, phi, labels, r, change)
         term = value - ROUNDING * magnitude
         for q in range(last - first):
             term -= phi[q] * r[q]
-            state.residuals[first + q] = r[q]
+            state.phi[first + q] = phi[q]
+            if last <= state.residuals.shape[0]:
+                state.residuals[first + q] = r[q]
         state.terms[i] = max(term, options.least_term)
         state.rates[i] = _RATE
         state.totals[oeg.N_ORACLE] += 1.0
@@ -474,13 +476,14 @@ def oeg_steps(loss, problem, w, weights, options, state, most, order, buffers, l
     for step in range(order.shape[0]):
         i, rate = order[step], state.rates[order[step]]
         potentials(problem, i, w, buffers[0])
+        memory = oeg.recall(loss, problem, i, state, buffers, labels)
         for _ in range(1 + most):
             term, gain, _linear, noise = oeg._try(
-                loss, problem, i, weights[i], rate, options, state, buffers, labels
+                loss, problem, i, weights[i], rate, options, state, memory, buffers, labels
             )
             state.totals[oeg.N_ORACLE] += 1.0
             if gain >= -noise:
-                oeg._take(problem, i, term, rate, weights[i], options, state, buffers, w)
+                oeg._take(problem, i, term, rate, weights[i], options, state, memory, buffers, w)
                 break
             rate /= _CUT
         state.rates[i] = _RISE * rate

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class PairwiseFactors(NamedTuple):
-    """Nodes with labels, and edges that score pairs of labels by one table."""
+    """Nodes with labels, and edges that score pairs of labels by one table or one each."""
 
     # Feature rows of the nodes of all samples.
     nodes: tuple
@@ -26,8 +26,11 @@ class PairwiseFactors(NamedTuple):
     # (n_labels, n_labels): 0, or -inf for pairs of labels that no edge may have; None without
     # edges.
     mask: np.ndarray | None
-    # Whether edges have features, and one table of weights for each, rather than one table.
-    edge_features: bool = False
+    # Feature rows of the edges; None where all edges share one table, an entry for each pair.
+    edges: tuple | None = None
+    # (n_labels, n_labels): With `edges` the column of the pair weights that each pair of labels
+    # has, -1 if it scores 0.
+    column: np.ndarray | None = None
 
     @property
     def n_labels(self) -> int:
@@ -53,8 +56,6 @@ class BinaryFactors(NamedTuple):
     # (n_samples or 0, n_labels): Factor on the task loss of each label; no rows where there is
     # none.
     factor: np.ndarray = np.empty((0, 0))
-
-    edge_features = False
 
     @property
     def n_labels(self) -> int:

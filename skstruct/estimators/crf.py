@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.base import clone
 from ..core.oracles import exp_oracle, gram
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
 from ..core.typing import LossLike, PathLike, RandomStateLike, SamplesLike
+from ..core.weights import Weights
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
@@ -207,7 +207,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     objective tells the best one. Departing from [6]_, rates follow that gain instead of halving,
     and samples whose marginals are far from those of the weights are visited more often in an
     epoch, the others every third epoch. It suits many sparse features, as of text; with few dense
-    ones and weak regularisation SAG and L-BFGS are faster.
+    ones and weak regularisation SAG and L-BFGS are faster. Where the parts of all samples (nodes
+    times labels, and squared labels per sample) are more than 2**26 and most of them belong to
+    pairs, as with 10,000 sentences and 83 labels, it keeps the potentials alone, in single
+    precision, and the marginals of the first 2**26 parts only. The others are computed once more at
+    each visit: this takes a quarter of the memory besides half a gigabyte, about as many epochs,
+    and up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
@@ -337,8 +342,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return self._training_loss()
 
     _takes_partial_labels = _needs_marginals = True
-    #: On a path of `crf_path` what holds the memory that SAG or OEG has left; None elsewhere.
-    _path: SimpleNamespace | None = None
+    #: On a path of `crf_path` what earlier fits have left; None elsewhere.
+    _path: _Path | None = None
 
     def _solve_partial(self, problem, shapes, data, **common):
         if self.solver not in ("auto", "lbfgs"):
@@ -387,6 +392,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         if self.sampling == "paired" and solver != "saga":
             raise ValueError(f'sampling="paired" is for solver="saga", got solver={solver!r}')
         task = problem, shapes, sample_weight, (1.0 - ratio) * lam, self.n_jobs
+        if self._path is not None:
+            start = self._path.predict(lam, start)
         options = {"loss": self._training_loss(), "start": start}
         if ratio > 0.0:
             options["l1"] = ratio * lam
@@ -465,6 +472,27 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return read_crfsuite(path, cls(fit_intercept=False))
 
 
+class _Path:
+    """What the fits of a path hand on: the last lam and weights, and the memory of SAG or OEG."""
+
+    def __init__(self):
+        self.memory, self._lams, self._ends = None, [], []
+
+    def predict(self, lam: float, end: Weights | None) -> Weights | None:
+        """Return the weights to start from at `lam`, where the fit before ended at `end`.
+
+        Weights are nearly linear in log lam: their secant, but no farther than its two ends are
+        apart.
+        """
+        self._lams, self._ends = [*self._lams, lam][-3:], [*self._ends, end][-2:]
+        if len(self._lams) < 3 or self._lams[0] == self._lams[1]:
+            return end
+        first, second, third = np.log(self._lams)
+        share = np.clip((third - second) / (second - first), -1.0, 1.0)
+        tables = zip(*(weights.tables for weights in self._ends), strict=True)
+        return Weights(*(here + share * (here - before) for before, here in tables))
+
+
 def crf_path(
     estimator: SAGCRF,
     X: SamplesLike,
@@ -476,8 +504,9 @@ def crf_path(
 ) -> list[SAGCRF]:
     """Fits for a sequence of C, each started from the one before.
 
-    From its weights, with SAG also from its memory of gradients and its L_i (footnote 1 of Schmidt
-    et al. 2015), with exponentiated gradients from its dual point.
+    From the third on from weights that the last two predict, linearly in log C. SAG continues with
+    its memory of gradients and its L_i (footnote 1 of Schmidt et al. 2015), exponentiated gradients
+    with their dual point, moved by the same prediction.
 
     Parameters
     ----------
@@ -520,5 +549,5 @@ def crf_path(
     [0.01, 0.1, 1.0]
     """
     model = clone(estimator).set_params(warm_start=True)
-    model._path = SimpleNamespace(memory=None)
+    model._path = _Path()
     return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs)

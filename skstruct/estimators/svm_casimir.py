@@ -69,9 +69,9 @@ class CasimirSSVM(StructuralSVM):
         labellings found, and up to three times smaller where these give the exact smoothing; for
         entropy it is found by backtracking. With adaptive smoothing and finite C, "auto" begins
         with a share of the rate of the first iteration, ``32 / n`` within [1/16, 1/2]. The share
-        grows by a half in each iteration in which the objective falls, and is halved when it rises;
-        after the first rise it grows by a tenth only. It is at most 1. From the third rise on the
-        rate is that of the present smoothing, see Notes.
+        grows by a half in each iteration that lowers the objective by less than two fifths, and is
+        halved when the objective rises; after the first rise it grows by a tenth only. It is at
+        most 1. From the third rise on the rate is that of the present smoothing, see Notes.
     inner_iterate : {"last", "average"}, default="last"
         Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
         mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
@@ -157,7 +157,10 @@ class CasimirSSVM(StructuralSVM):
     overshoot is hardly corrected within a hundred passes. So the rate follows the objective, which
     is measured after each iteration anyway, and until the third rise nu is at least 0.3 of its
     first value times the share, and kappa falls by a tenth an iteration from 10 lambda to lambda,
-    which it is in [1]_. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG
+    which it is in [1]_. Where the regulariser is more than half of the objective, weights shortened
+    by a common factor are evaluated, too, and take the place of the weights if they are better: if
+    lambda is small, decay alone forgets what the first steps overshoot only after thousands of
+    passes. Later kappa is at least ``L / (10 n)``: with one pass an iteration, SVRG
     solves a subproblem well only while its condition number is of the order of n, as in Proposition
     29. Algorithm 4 allows for a kappa that changes.
 

@@ -44,8 +44,9 @@ class GDMMSSVM(StructuralSVM):
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure: chains, trees, graphs and images without edge features (one table for all
-        edges), single nodes, label sets. "auto" takes a table (2-D X) as "multilabel" if y is a
+        The structure: chains, trees, graphs and images (without forbidden pairs where they have
+        cycles), single nodes, label sets. Edges may have features, several types, or symmetric or
+        Potts interactions. "auto" takes a table (2-D X) as "multilabel" if y is a
         table, too, else as "multiclass", and a sequence of 2-D samples as "chain".
         With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
         thresholds and displays on a table say "multiclass".
@@ -71,8 +72,9 @@ class GDMMSSVM(StructuralSVM):
         need far more passes.
     search : {"sublinear", "exact", "sampled"}, default="sublinear"
         How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
-        to look at all of them) and one part of the labels a visit; all labels and pairs; one part
-        of both.
+        to look at all of them) and one part of the labels per visit; all labels and pairs; one part
+        of both. Edges that do not share one table have no common order: for them "sublinear" is
+        "sampled". For label sets one part of the labels is searched unless it is "exact".
     n_partitions : int, default=None
         Parts of the labels; None for a number that grows with their square root.
     rho : float, default=1.0
@@ -109,7 +111,8 @@ class GDMMSSVM(StructuralSVM):
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); for label sets those of the edges.
+        Weights of (label, next label); for label sets those of the edges. Where edges have types or
+        features, ([edge_types,] [n_edge_features,] n_classes, n_classes).
     node_weights_, pair_weights_ : ndarray
         The tables behind these views.
     classes_ : ndarray of shape (n_classes,)
@@ -238,8 +241,6 @@ class GDMMSSVM(StructuralSVM):
                 'variant="afw" is not available for label sets: use variant="away", away steps on '
                 "each factor"
             )
-        if factors.edge_features:
-            raise TypeError("GDMMSSVM does not take edge features: use BCFWSSVM")
         relaxed = graph.relaxation(problem)
         graph.training_inference_ = getattr(relaxed, "inference", "exact")
         return relaxed, factors

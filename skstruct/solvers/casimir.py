@@ -49,16 +49,25 @@ _KAPPA, _EASE = 10.0, 0.9
 _LATE = 0.1
 # The first share of a `Pace` by n samples, its bounds, and the bound on all shares.
 _FIRST, _LEAST_FIRST, _MOST_FIRST, _MOST = 32.0, 1.0 / 16.0, 0.5, 1.0
-# Factors of shares: while the objective falls, the same after its first rise, and at each rise.
-_GROWTH, _REGROWTH, _FALL = 1.5, 1.1, 0.5
+# Factors of shares: while the objective falls slowly, the same after its first rise, and at each
+# rise. Steps that leave less than so much of the objective are long enough: longer ones overshoot.
+_GROWTH, _REGROWTH, _FALL, _SLOW = 1.5, 1.1, 0.5, 0.6
 # Rises after which a run is late. Before, nu is at least this times its first value and the share.
 _RISES, _FLOOR = 3, 0.3
+# Share of the objective that the regulariser has where shorter weights are tried, and the logarithm
+# of their scale: at first, at least, at most.
+_LONG, _SHORTER, _LEAST_SHORTER, _MOST_SHORTER = 0.5, 0.2, 0.01, 0.7
 
 
 def _mix(a, w, b, other):
     """``a w + b other``."""
     pairs = zip(w.tables, other.tables, strict=True)
     return Weights(*(a * table + b * more for table, more in pairs))
+
+
+def _scaled(a, w):
+    """``a w``."""
+    return Weights(*(a * table for table in w.tables))
 
 
 class Catalyst:
@@ -138,6 +147,12 @@ class Catalyst:
             late = _LATE * steepness * before / (self.nu * self.n)
             self.kappa = max(self.lam, _EASE * self.kappa, late)
 
+    def scale(self, factor):
+        """Take `factor` times all weights that the next iterations begin from."""
+        names = "center", "older_center", "previous"
+        for name in names:
+            setattr(self, name, _scaled(factor, getattr(self, name)))
+
     def _extrapolation(self, kappa):
         """beta_k for the `kappa` of iteration k and the next one, which is set; steps alpha."""
         lam, before = self.lam, self.alpha**2 * (kappa + self.lam)
@@ -158,8 +173,9 @@ class Pace:
     A rate that shrinks with nu is safe, and stalls where lambda is small; a constant one, best for
     some number of passes, is too long for more of them. And where the samples are separable, what
     the first steps overshoot is hardly ever forgotten. So rates begin small, grow while the
-    objective falls, and are halved when it rises. After a few rises they are noise: the run is
-    late, rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can solve.
+    objective falls slowly, and are halved when it rises. After a few rises they are noise: the run
+    is late, rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can
+    solve.
     """
 
     def __init__(self, n):
@@ -175,7 +191,7 @@ class Pace:
         """Take note of the objective after a pass."""
         if objective > self._last:
             self.share, self._n_rises = _FALL * self.share, self._n_rises + 1
-        elif self._last < math.inf:
+        elif _SLOW * self._last < objective and self._last < math.inf:
             self.share = min(_MOST, self.share * (_REGROWTH if self._n_rises else _GROWTH))
         self._last = objective
 
@@ -576,6 +592,7 @@ class HingeCasimir(_SVRG):
         self._least = 0.2 * max(tol, 1e-6), bias
         shrinks = self.catalyst.adaptive and self.lam > 0
         self._pace = Pace(self.n) if shrinks and self.rate is None else None
+        self._shorter = _SHORTER
         # Before anything is measured. Shares are of a steepness that scales as the features do; but
         # backtracking for entropy tries steps of the inverse, which must not overflow.
         is_free = self._pace is not None and top_k
@@ -662,15 +679,39 @@ class HingeCasimir(_SVRG):
 
     def certify(self):
         """Objective of the last weights, and certificate of the best."""
-        present = self.target, self.problem, self.w, self.sample_weight, self.lam, self.n_jobs
-        value = objective_value(*present, advice=_ADVICE)
-        best = self.best
-        best.offer(value.objective, self.current, value.magnitude)
+        value, best = self._evaluate(self.current), self.best
+        if self._pace is not None:
+            value = self._shorten(value)
         magnitude = best.magnitude + self._mixture.magnitude
         self.certificate = certify_pair(best.objective, self.dual, magnitude)
         self._objective = value.objective
         if self._pace is not None:
             self._pace.measured(value.objective)
+
+    def _evaluate(self, weights):
+        """The objective of weights, which may be the best."""
+        present = self.target, self.problem, lazy_weights(weights), self.sample_weight, self.lam
+        value = objective_value(*present, self.n_jobs, advice=_ADVICE)
+        self.best.offer(value.objective, weights, value.magnitude)
+        return value
+
+    def _shorten(self, value):
+        """Go on from shorter weights if these are better; returns the objective.
+
+        Where lambda is small, decay alone takes thousands of passes to shorten what is too long.
+        """
+        if 0.5 * self.lam * squared_norm(self.current) <= _LONG * value.objective:
+            return value
+        factor = math.exp(-self._shorter)
+        weights = _scaled(factor, self.current)
+        found = self._evaluate(weights)
+        if found.objective >= value.objective:
+            self._shorter = max(0.5 * self._shorter, _LEAST_SHORTER)
+            return value
+        self._shorter = min(2.0 * self._shorter, _MOST_SHORTER)
+        self.current = weights
+        self.catalyst.scale(factor)
+        return found
 
     def _exact_share(self):
         if not isinstance(self.loss, TopKHinge):

@@ -35,20 +35,20 @@ def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
     """Return the method to begin with: with an L1 penalty, proximal SAG.
 
     Without one, OEG, if sparse features have many weights, there are no weights to start from, and
-    memory has room for its two numbers per part; else SAG.
+    memory has room for its dual point; else SAG.
     """
     problem, shapes, *_ = task
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
-    method, names = None, ("loss", "single", "track_objective", "memory")
+    method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:
         method = ProximalSAG(*task, l1=l1, **options)
     elif isinstance(options.get("memory"), OEGMemory):
         method = OEG(*task, **{name: options[name] for name in names})
     elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
-        with contextlib.suppress(MemoryError):  # SAG takes half as much
-            method = OEG(*task, **{name: options[name] for name in names[:-1]})
+        with contextlib.suppress(MemoryError):  # SAG may take half as much
+            method = OEG(*task, **{name: options[name] for name in names[:3]})
     if method is None:
         method = SAG(*task, **options)
     method.successor = partial(late, max(tol, _LEAST_TOL))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
-from ..core.oracles import accumulate, add_indicator, gram, potentials, truth
+from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
 from ..core.parallel import Pieces
 from ..core.weights import Weights, aligned, padded_width, squared_norm
 from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
@@ -24,9 +24,17 @@ from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
 # them and its dual term, and ``w = -(1 / (lam n)) sum_i s_i A_i' (m_i - mu(y_i))`` all along. A
 # step takes phi_i to ``(1 - eta) phi_i + eta A_i w``: with ``eta = 1`` the mixture of the present
 # weights.
+#
+# The residual is a function of phi_i, and need not be stored: one more oracle call at a visit finds
+# it again. And the marginals of any potentials are a dual point, those of rounded ones too. So the
+# *compact* state, for large pair tables, has phi_i in single precision, and the residuals of as
+# many samples as there is room for. (A rounded residual would be that of no mixture, and its bound
+# none.)
 
 # Positions in OEGState.totals.
 N_ORACLE, N_KNOWN, RATES, SCORE, N_TOTALS = range(5)
+# Position of the buffer for residuals that are not stored.
+MEMORY = 5
 
 # Tests of a visit; rates stay above the least, from which they come back.
 _MOST_TESTS = 20
@@ -41,9 +49,10 @@ _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 class OEGState(NamedTuple):
     """State of OEG between epochs."""
 
-    # (n_parts,): Potentials of every sample.
+    # (n_parts,): Potentials of every sample; of a compact state in float32.
     phi: np.ndarray
-    # (n_parts,): ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first.
+    # (n_stored,): ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first; of a compact state
+    # those of the first samples alone.
     residuals: np.ndarray
     # (n_samples,): ``c_i(m_i)``, a lower bound where rounding matters.
     terms: np.ndarray
@@ -81,10 +90,36 @@ def _begin_at_truth(problem, i, score, labels, phi):
 
 @inner_kernel(inline=True)
 def _mix(phi, theta, rate, trial):
-    """``(1 - rate) phi + rate theta``; what is forbidden stays so."""
+    """``(1 - rate) phi + rate theta``, as `phi` will hold it; what is forbidden stays so."""
     for q in range(phi.shape[0]):
         allowed = theta[q] > -math.inf
-        trial[q] = (1.0 - rate) * phi[q] + rate * theta[q] if allowed else -math.inf
+        mixed = (1.0 - rate) * phi[q] + rate * theta[q] if allowed else -math.inf
+        trial[q] = phi.dtype.type(mixed)
+
+
+@inner_kernel
+def _find_again(loss, problem, i, state, buffers, labels):
+    """Write the residual of sample i at its potentials to the last buffer."""
+    first, size = problem.part_ptr[i], problem.part_ptr[i + 1] - problem.part_ptr[i]
+    trial, memory = buffers[1], buffers[MEMORY]
+    for q in range(size):
+        trial[q] = state.phi[first + q]
+        memory[q] = 0.0
+    if state.rates[i] > 0.0:  # else the mixture is the truth
+        loss_oracle(loss, problem, i, trial, labels, memory[:size], buffers[3])
+        state.totals[N_ORACLE] += 1.0
+
+
+@inner_kernel(inline=True)
+def recall(loss, problem, i, state, buffers, labels):
+    """Return the residual of sample i: stored, or found again."""
+    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+    memory = buffers[MEMORY][: stop - first]
+    if stop <= state.residuals.shape[0]:
+        memory = state.residuals[first:stop]
+    else:
+        _find_again(loss, problem, i, state, buffers, labels)
+    return memory
 
 
 @inner_kernel(inline=True)
@@ -102,11 +137,11 @@ def _compare(phi, theta, trial, r, memory, change):
 
 
 @inner_kernel
-def _try(loss, problem, i, weight, rate, options, state, buffers, labels):
+def _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels):
     """A step of sample i: its dual term, gain in the dual, gain by the slope, their rounding."""
     theta, trial, r, change, answer = buffers[0], buffers[1], buffers[2], buffers[3], buffers[4]
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-    phi, memory, size = state.phi[first:stop], state.residuals[first:stop], stop - first
+    phi, size = state.phi[first:stop], stop - first
     _mix(phi, theta, rate, trial)
     value, magnitude = loss_oracle(loss, problem, i, trial, labels, r[:size], change)
     along, linear, product = _compare(phi, theta, trial, r, memory, change)
@@ -122,11 +157,11 @@ def _try(loss, problem, i, weight, rate, options, state, buffers, labels):
 
 
 @inner_kernel
-def _take(problem, i, term, rate, weight, options, state, buffers, w):
+def _take(problem, i, term, rate, weight, options, state, memory, buffers, w):
     """Make the step of the last try."""
     trial, r, change = buffers[1], buffers[2], buffers[3]
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-    phi, memory = state.phi[first:stop], state.residuals[first:stop]
+    phi = state.phi[first:stop]
     for q in range(stop - first):
         phi[q] = trial[q]
         memory[q] = r[q]
@@ -137,7 +172,7 @@ def _take(problem, i, term, rate, weight, options, state, buffers, w):
 
 
 @inner_kernel(inline=True)
-def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers, labels):
+def _divergence(loss, problem, i, weight, linear, rate, options, state, memory, buffers, labels):
     """Return the divergence of the stored mixture from the weights', before the last trial step.
 
     Where the mixture is close to one labelling, the estimate from the slope is unreliable.
@@ -145,13 +180,12 @@ def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers,
     estimate = 0.5 * max(linear, 0.0) / rate
     if weight * estimate >= options.little:
         return estimate
-    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-    theta, memory = buffers[0], state.residuals[first:stop]
+    theta = buffers[0]
     # The scratch of tries, which is free again.
     value, _ = loss_value(loss, problem, i, theta, labels, buffers[4])
     state.totals[N_ORACLE] += 1.0
     exact = value - state.terms[i]
-    for q in range(stop - first):
+    for q in range(memory.shape[0]):
         exact -= theta[q] * memory[q] if theta[q] > -math.inf else 0.0
     return max(exact, 0.0)
 
@@ -160,8 +194,9 @@ def _divergence(loss, problem, i, weight, linear, rate, options, state, buffers,
 def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
     """A step of a sample that has been visited before."""
     rate = state.rates[i]
+    memory = recall(loss, problem, i, state, buffers, labels)
     for _ in range(_MOST_TESTS):
-        found = _try(loss, problem, i, weight, rate, options, state, buffers, labels)
+        found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, linear, noise = found
         state.totals[N_ORACLE] += 1.0
         # A rate that follows rounding errors would keep them alive.
@@ -170,11 +205,11 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
         share = 0.5 * linear / max(linear - gain, 0.125 * linear) if is_clear else 1.0
         if gain >= -noise or not is_clear:
             state.divergences[i] = _divergence(
-                loss, problem, i, weight, linear, rate, options, state, buffers, labels
+                loss, problem, i, weight, linear, rate, options, state, memory, buffers, labels
             )
             rate *= min(share, _GROWTH)
             rate = min(max(rate, _LEAST_RATE), 1.0)
-            _take(problem, i, term, rate, weight, options, state, buffers, w)
+            _take(problem, i, term, rate, weight, options, state, memory, buffers, w)
             break
         rate *= min(max(share, _MOST_CUT), _LEAST_CUT)
         if rate < _LEAST_RATE:
@@ -189,15 +224,16 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     totals = state.totals
     rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+    memory = recall(loss, problem, i, state, buffers, labels)
     for _ in range(_MOST_TESTS):
         _begin_at_truth(problem, i, totals[SCORE], labels, phi)
-        found = _try(loss, problem, i, weight, rate, options, state, buffers, labels)
+        found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, _, noise = found
         totals[N_ORACLE] += 1.0
         if gain >= -noise:
             totals[N_KNOWN] += 1.0
             state.divergences[i] = math.inf
-            _take(problem, i, term, rate, weight, options, state, buffers, w)
+            _take(problem, i, term, rate, weight, options, state, memory, buffers, w)
             break
         totals[SCORE] += _SURER
         rate *= _LEAST_CUT
@@ -221,10 +257,33 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 
 @kernel
-def sum_residuals(problem, sample_weight, inverse, residuals, first, stop, w):
-    """Add the weights of stored residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros."""
+def shift_potentials(loss, problem, shift, options, state, first, stop, buffers, labels):
+    """Add the potentials of a change of the weights to those stored; the best mixtures at them."""
+    theta, trial, change = buffers[0], buffers[1], buffers[3]
     for i in range(first, stop):
-        own = residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]
+        if state.rates[i] == 0.0:  # the mixture is the truth
+            continue
+        start, end = problem.part_ptr[i], problem.part_ptr[i + 1]
+        phi, memory = state.phi[start:end], buffers[MEMORY][: end - start]
+        if end <= state.residuals.shape[0]:
+            memory = state.residuals[start:end]
+        potentials(problem, i, shift, theta)
+        for q in range(phi.shape[0]):
+            phi[q] += theta[q]
+            trial[q] = phi[q]  # as it is stored
+        value, magnitude = loss_oracle(loss, problem, i, trial, labels, memory, change)
+        term = value - ROUNDING * magnitude
+        for q in range(phi.shape[0]):
+            term -= trial[q] * memory[q] if trial[q] > -math.inf else 0.0
+        state.terms[i] = max(term, options.least_term)
+        state.totals[N_ORACLE] += 1.0
+
+
+@kernel
+def sum_residuals(loss, problem, sample_weight, inverse, state, first, stop, w, buffers, labels):
+    """Add the weights of the residuals, ``-inverse sum_i s_i A_i' r_i``, to zeros."""
+    for i in range(first, stop):
+        own = recall(loss, problem, i, state, buffers, labels)
         accumulate(problem, i, own, (-sample_weight[i] * inverse, 0.0), w)
 
 
@@ -237,13 +296,27 @@ _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
 _ROUGH = 0.2
 
 
+# Parts whose residuals have room; with more, a state is compact if most belong to pairs.
+_ROOM = 1 << 26
+
+
+def is_compact(problem) -> bool:
+    """Return whether memory counts more than the time of a second oracle call."""
+    n_parts, tables = int(problem.part_ptr[-1]), getattr(problem, "n_tables", None)
+    of_pairs = 0 if tables is None else int(tables.sum()) * problem.width
+    # An inexact oracle begins where it ended, and does not repeat its marginals.
+    repeats = exp_slack.registry.keys().isdisjoint(type(problem).__mro__[:-1])
+    return repeats and 2 * of_pairs > n_parts > _ROOM
+
+
 def _new_state(problem):
     n, n_parts = problem.part_ptr.size - 1, int(problem.part_ptr[-1])
-    n_bytes = 16 * n_parts
+    kind, n_stored = (np.float32, _ROOM) if is_compact(problem) else (np.float64, n_parts)
+    n_bytes = np.dtype(kind).itemsize * n_parts + 8 * n_stored
     check_memory(n_bytes, "the potentials and mixtures of OEG", 'use solver="lbfgs"')
     return OEGState(
-        phi=np.zeros(n_parts),
-        residuals=np.zeros(n_parts),
+        phi=np.zeros(n_parts, dtype=kind),
+        residuals=np.zeros(n_stored),
         terms=np.zeros(n),
         rates=np.zeros(n),
         divergences=np.full(n, np.inf),
@@ -252,10 +325,11 @@ def _new_state(problem):
 
 
 class OEGMemory(NamedTuple):
-    """A dual point, and the regulariser that it was found with."""
+    """A dual point, the regulariser that it was found with, and its weights."""
 
     state: OEGState
     lam: float
+    weights: Weights
 
 
 def _padded_weights(shapes):
@@ -274,7 +348,7 @@ class OEG(StoredMixtures):
     Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
     """
 
-    def __init__(self, *task, single=False, memory=None, **options):
+    def __init__(self, *task, single=False, memory=None, start=None, **options):
         super().__init__(*task, **options)
         require_smooth(self.loss, "OEG")
         self._single, self._resumes = single, memory is not None
@@ -282,14 +356,19 @@ class OEG(StoredMixtures):
         self.state = memory.state if self._resumes else _new_state(self.problem)
         inverse = 1.0 / (self.lam * self.n)
         self._options = OEGOptions(inverse, 0.0, least_term(self.loss))
+        #: Prediction of what the weights gain on those of the memory; without padding.
+        self._shift = None
         if self._resumes:
+            changes = map(np.subtract, start.tables, memory.weights.tables)
+            self._shift = Weights(*changes)
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
             np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
             self.state.totals[N_ORACLE] = 0.0
         else:
             self.state.totals[SCORE] = _FIRST_SCORE
-        self._scratch = Worker(self.loss, self.problem).scratch
+        buffers, labels = Worker(self.loss, self.problem).scratch
+        self._scratch = np.empty((MEMORY + 1, buffers.shape[1])), labels
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
         self._half_norm, self._measured = 0.0, 0
         self.certificate_schedule = CertificateSchedule(optimism=0.8, least=0.1)
@@ -299,18 +378,22 @@ class OEG(StoredMixtures):
         """Compile outside the clock."""
         self._steps(_NO_ORDER)
         self._sum(self.w)
+        if self._resumes:
+            self._move(Pieces(), 0)
         self._gradients.compile(self.shapes)
         if self.track_objective:
             compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
-        """The weights of a dual point that another run has left."""
+        """The weights of a dual point that another run has left, moved where that is predicted."""
         if self._resumes:
+            if any(map(np.any, self._shift.tables)):
+                self._move(progress.pieces, self.n)
             self._sum(self.w, self.n)
 
     def memory(self):
         """The dual point, for a run with another regulariser."""
-        return OEGMemory(self.state, self.lam)
+        return OEGMemory(self.state, self.lam, self.weights())
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""
@@ -350,10 +433,19 @@ class OEG(StoredMixtures):
         task = self.w, self.sample_weight, self._options, self.state, order
         oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
+    def _move(self, pieces, stop):
+        """Move the stored potentials of samples before `stop`, by a pass; none compile."""
+        shift = _padded_weights(self.shapes)
+        for table, change in zip(shift.tables, self._shift.tables, strict=True):
+            table[:, : change.shape[1]] = change
+        task = shift, self._options, self.state
+        for cut in pieces.visits(stop):
+            shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)
+
     def _sum(self, w, stop=0):
-        task = self.sample_weight, self._options.inverse, self.state.residuals
+        task = self.loss, self.problem, self.sample_weight, self._options.inverse, self.state
         for cut in Pieces().visits(stop):
-            sum_residuals(self.problem, *task, *cut, w)
+            sum_residuals(*task, *cut, w, *self._scratch)
 
     def _end_single(self):
         """The exact weights of the dual point, in double precision."""

@@ -471,28 +471,59 @@ def test_a_path_reaches_what_separate_fits_reach(solver, sequences):
         assert crf.get_params() == alone.get_params()
 
 
-def test_a_path_of_sag_takes_fewer_passes_than_separate_fits():
-    X, y = random_sequences(np.random.default_rng(0), 60)
-    options, Cs = {"solver": "sag", "random_state": 0}, [0.2 * 2**k for k in range(6)]
-    path = crf_path(SAGCRF(**options), X, y, Cs)
-    alone = [SAGCRF(C=C, **options).fit(X, y) for C in Cs]
-    passes = [sum(crf.history_["passes"][-1] for crf in fits) for fits in (path, alone)]
-    assert passes[0] < 0.8 * passes[1]
+def _spent(fits):
+    return sum(crf.history_["passes"][-1] for crf in fits)
 
 
-def test_a_path_of_exponentiated_gradients_keeps_its_dual_point():
-    rng = np.random.default_rng(0)
-    shape = 40, 2**14
-    X = [sparse.random(6, shape[1], 0.002, "csr", rng=rng) for _ in range(shape[0])]
-    y = [rng.integers(3, size=6) for _ in X]
-    options, Cs = {"tol": 1e-4, "random_state": 0}, [0.5, 1.0, 2.0]
+def _words(rng, n_samples):
+    """Sentences of words and pairs of neighbours: enough weights for exponentiated gradients."""
+    tendency = rng.normal(size=(200, 3))
+    X, y = [], []
+    for _ in range(n_samples):
+        words = np.minimum(rng.zipf(1.5, size=8), 200) - 1
+        columns = np.stack([words, 200 + 80 * words + np.roll(words, 1) % 80], axis=1)
+        indptr = np.arange(0, 18, 2)
+        X.append(sparse.csr_matrix((np.ones(16), columns.ravel(), indptr), shape=(8, 2**14)))
+        y.append((tendency[words] + rng.gumbel(size=(8, 3))).argmax(axis=1))
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("solver", "draw", "n_samples"), [("auto", _words, 600), ("sag", random_sequences, 200)]
+)
+def test_a_path_takes_at_most_half_of_the_passes_of_separate_fits(solver, draw, n_samples):
+    X, y = draw(np.random.default_rng(0), n_samples)
+    options, Cs = {"solver": solver, "random_state": 0}, [0.1 * 2**k for k in range(7)]
     path = crf_path(SAGCRF(**options), X, y, Cs)
     alone = [SAGCRF(C=C, **options).fit(X, y) for C in Cs]
-    for crf, other in zip(path, alone, strict=True):
-        assert crf.dual_objective_ <= other.objective_
-        assert other.dual_objective_ <= crf.objective_
-    passes = [sum(crf.history_["passes"][-1] for crf in fits[1:]) for fits in (path, alone)]
-    assert passes[0] < passes[1]
+    assert _spent(path) <= 0.5 * _spent(alone)
+
+
+@pytest.mark.parametrize(
+    "Cs", [[0.7], [0.5, 1.0, 2.0, 4.0], [4.0, 2.0, 1.0], [1.0, 1.0, 8.0, 0.3, 0.3, 0.4, 30.0]]
+)
+@pytest.mark.parametrize("draw", [_words, random_sequences])
+def test_a_path_in_any_order_with_weights_and_rules(draw, Cs):
+    rng = np.random.default_rng(1)
+    X, y = draw(rng, 30)
+    labels = np.unique(np.concatenate(y)).tolist()
+    y = [np.sort(row) for row in y]
+    rules = Chain(forbidden=[(labels[1], labels[0])])
+    crf, weight = SAGCRF(rules, tol=1e-5, random_state=0), rng.choice([0.0, 0.5, 3.0], size=30)
+    path = crf_path(crf, X, y, Cs, sample_weight=weight)
+    assert [one.C for one in path] == Cs
+    for one in path:
+        other = SAGCRF(rules, C=one.C, solver="lbfgs", tol=1e-8).fit(X, y, sample_weight=weight)
+        assert one.suboptimality_ <= 1e-5
+        assert one.dual_objective_ <= other.objective_
+        assert other.dual_objective_ <= one.objective_
+
+
+def test_repeated_values_of_a_path_cost_little():
+    X, y = _words(np.random.default_rng(0), 100)
+    first, second = crf_path(SAGCRF(random_state=0), X, y, [2.0, 2.0])
+    assert first.objective_ >= second.objective_
+    assert _spent([second]) <= 2.5
 
 
 def test_a_path_with_an_l1_penalty(sequences):

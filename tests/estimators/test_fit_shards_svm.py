@@ -547,3 +547,29 @@ def test_weights_of_long_rounds_of_gdmm_are_those_of_its_dual_points(shards, mon
     monkeypatch.setattr(blocks.Blocks, "accepted", check)
     _quietly(Long(max_iter=6, random_state=0), shards)
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("interactions", ["full", "potts"])
+def test_gdmm_on_shards_with_edge_features(interactions, tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    X, y = random_sequences(np.random.default_rng(7), n_samples=12)
+    links = [np.array([(t, t + 1) for t in range(len(x) - 1)]).reshape(-1, 2) for x in X]
+    X = [(x, ends, rng.normal(size=(len(ends), 2))) for x, ends in zip(X, links, strict=True)]
+    graph = Pairwise(edge_features=True, interactions=interactions)
+    checked = []
+    accepted = blocks.Blocks.accepted
+
+    def check(self, share, mean):
+        accepted(self, share, mean)
+        self._require_implied()
+        checked.append(share)
+
+    monkeypatch.setattr(blocks.Blocks, "accepted", check)
+    options = {"C": 0.3, "max_iter": 600, "tol": 1e-2, "random_state": 0}
+    memory = GDMMSSVM(graph, **options).fit(X, y)
+    files = pack_shards(X, y, tmp_path / "three", graph=graph, shard_size=4)
+    svm = GDMMSSVM(graph, **options).fit(files)
+    assert checked
+    assert svm.dual_objective_ <= memory.objective_
+    assert memory.dual_objective_ <= svm.objective_
+    assert svm.suboptimality_ <= 1e-2

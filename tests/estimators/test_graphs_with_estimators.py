@@ -89,8 +89,9 @@ def test_what_needs_exact_inference_says_so_before_any_compile(estimator, messag
 
 def test_gdmm_says_what_to_use_instead():
     X, y = _images()
-    with pytest.raises(TypeError, match=r"GDMMSSVM takes Grid with one type of edges .* BCFWSSVM"):
-        GDMMSSVM(Grid(interactions="potts")).fit(X, y)
+    y = [np.repeat([["left"], ["right"]], x.shape[1], axis=1) for x in X]
+    with pytest.raises(TypeError, match=r"not take Grid with cycles and forbidden .* BCFWSSVM"):
+        GDMMSSVM(Grid(forbidden=[("right", "left")])).fit(X, y)
 
 
 def test_answers_of_a_relaxed_model():

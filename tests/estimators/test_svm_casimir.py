@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, CasimirSSVM, Chain, Grid
 from skstruct.core.parallel import Pieces
-from skstruct.core.weights import plain_weights, zero_weights
+from skstruct.core.weights import Weights, plain_weights, zero_weights
 from skstruct.losses.hinge import hinge_of
 from skstruct.losses.smooth_hinge import smooth_hinge
 from skstruct.solvers.casimir import STEP, CasimirOptions, HingeCasimir, Pace, SVRGOptions
@@ -119,10 +119,39 @@ def test_rates_grow_until_the_objective_rises():
         shares.append(16.0 * pace.share)
         assert pace.is_late == (objective == 7.0 and len(shares) == 8)
     assert_allclose(shares, [1.0, 1.5, 2.25, 1.125, 1.2375, 0.61875, 0.680625, 0.3403125])
+    pace.measured(4.0)  # of 7: fast enough
+    assert 16.0 * pace.share == shares[-1]
     for _ in range(99):
-        pace.measured(0.0)
+        pace.measured(4.0)
     assert pace.share == 1.0
     assert [Pace(n).share for n in (1, 128)] == [0.5, 0.25]
+
+
+def test_weights_that_are_too_long_are_shortened(rare_words, optimum):
+    problem, _, shapes, _ = training_problem(Chain(), *rare_words)
+    method = HingeCasimir(
+        *(problem, shapes, np.ones(len(rare_words[0])), 1e-3, None),
+        loss=smooth_hinge("l2", 2.0, 5, problem),
+        target=hinge_of(problem),
+        options=CasimirOptions("adaptive", 2.0),
+        tol=1e-2,
+    )
+    # Weights that fit the data, times 100: all of the objective is the regulariser.
+    long = Weights(100.0 * optimum.node_weights_, 100.0 * optimum.pair_weights_)
+    method.current = method.catalyst.center = method.catalyst.previous = long
+    for factor in (0.2, 0.4, 0.7):
+        before, table = method._evaluate(method.current), method.current.node
+        after = method._shorten(before)
+        assert after.objective < before.objective
+        assert_allclose(method.current.node, np.exp(-factor) * table)
+        for kept in (method.catalyst.center, method.catalyst.previous):
+            assert_allclose(kept.node, method.current.node)
+    assert method.best.objective == after.objective
+    # Short weights stay as they are, and where the regulariser is little nothing is tried.
+    method.current = Weights(1e-3 * optimum.node_weights_, 1e-3 * optimum.pair_weights_)
+    value = method._evaluate(method.current)
+    assert method._shorten(value) is value
+    assert method._shorter == 0.7
 
 
 @pytest.mark.parametrize("C", [100.0, 10.0])

@@ -18,11 +18,16 @@ from skstruct import (
     RaggedArray,
     Tree,
 )
+from skstruct.core.factors import BinaryFactors
 from skstruct.core.jit.dispatch import kernel
+from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights
+from skstruct.estimators.svm_gdmm import RUNS
 from skstruct.graphs.chain import SparseChainProblem
+from skstruct.graphs.pairwise.graph import pair_columns
 from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
+from skstruct.solvers.gdmm.labels import LabelRun
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.multilabel_cases import make_labels
@@ -30,10 +35,16 @@ from tests.helpers.multilabel_cases import make_labels
 
 def _data(structure):
     X, y = random_sequences(np.random.default_rng(11), n_samples=24)
-    if structure == "trees":
-        rng = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
+    if structure.startswith("trees"):
         parents = [[int(rng.integers(t)) if t else -1 for t in range(len(x))] for x in X]
-        return list(zip(X, parents, strict=True)), y
+        X = list(zip(X, parents, strict=True))
+    if structure.endswith("edge features"):
+        kind = sparse.csr_matrix if "sparse" in structure else np.asarray
+        edges = [kind(rng.normal(size=(len(labels) - 1, 2))) for labels in y]
+        X = [(*x, e) if isinstance(x, tuple) else (x, e) for x, e in zip(X, edges, strict=True)]
+    if structure.startswith("trees"):
+        return X, y
     if structure == "table":
         return np.vstack(X), np.concatenate(y)
     return (X, y) if structure.startswith("chain") else make_labels(n_samples=40)
@@ -43,6 +54,9 @@ STRUCTURES = {
     "chains": Chain(),
     "chains with boundary": Chain(boundary=True),
     "trees": Tree(),
+    "chains with edge features": Chain(edge_features=True),
+    "chains with boundary, sparse edge features": Chain(boundary=True, edge_features=True),
+    "trees with edge features": Tree(edge_features=True),
     "table": MultiClass(),
     "labels": MultiLabel(),
     "labels, tree": MultiLabel("tree"),
@@ -186,11 +200,15 @@ def test_stops_on_infeasibility_without_certificates(structure):
     assert svm.dual_gap_ <= 0.05 * svm.objective_
 
 
-def test_forbidden_steps():
-    X, _ = random_sequences(np.random.default_rng(3), n_samples=20, max_length=5)
+@pytest.mark.parametrize("edge_features", [False, True])
+def test_forbidden_steps(edge_features):
+    rng = np.random.default_rng(3)
+    X, _ = random_sequences(rng, n_samples=20, max_length=5)
     names = np.array(["B-x", "I-x", "O"])
     y = [names[[0, 1, 2, 0, 1][: len(x)]] for x in X]
-    graph = Chain(forbidden="iob2", boundary=True)
+    if edge_features:
+        X = [(x, rng.normal(size=(len(x) - 1, 2))) for x in X]
+    graph = Chain(forbidden="iob2", boundary=True, edge_features=edge_features)
     svm = GDMMSSVM(graph, C=0.5, tol=1e-3, max_iter=2000, random_state=0).fit(X, y)
     best = BCFWSSVM(graph, C=0.5, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
     assert_allclose(svm.objective_, best.objective_, rtol=1e-3)
@@ -324,13 +342,6 @@ def test_strong_regularisation_keeps_distributions_whole():
         assert_allclose(svm.dual_objective_, np.mean([len(labels) for labels in y]), rtol=1e-2)
 
 
-def test_edge_features_are_refused():
-    X, y = _data("chains")
-    pairs = [(x, np.ones((len(x) - 1, 2))) for x in X]
-    with pytest.raises(TypeError, match="does not take edge features: use BCFWSSVM"):
-        GDMMSSVM(Chain(edge_features=True)).fit(pairs, y)
-
-
 def test_packed_input_and_not_finite_features():
     X, y = _data("chains")
     packed_X, packed_y = RaggedArray.from_list(X), RaggedArray.from_list(y)
@@ -344,9 +355,12 @@ def test_packed_input_and_not_finite_features():
 
 
 class DenseLagrangian:
-    """The augmented Lagrangian of GDMM on chains of equal weight, with all entries stored."""
+    """The augmented Lagrangian of GDMM on chains of equal weight, with all entries stored.
 
-    def __init__(self, X, y, cost, C, rho):
+    `z` has features of edges, and the columns of `fold` are the weights that pairs have.
+    """
+
+    def __init__(self, X, y, cost, C, rho, z=None, fold=None):
         self.x, self.cost, self.C, self.rho = np.vstack(X), cost, C, rho
         eye, ends = np.eye(len(cost)), np.cumsum([0, *map(len, y)])
         self.truth = eye[np.concatenate(y)]
@@ -354,13 +368,16 @@ class DenseLagrangian:
         self.ends = np.array([first, np.add(first, 1)]).T
         self.true_pairs = np.einsum("fa,fb->fab", *self.truth[self.ends.T])
         self.nu = np.zeros((2, len(first), len(cost)))
+        self.z = np.ones((len(first), 1)) if z is None else z
+        self.fold = np.eye(len(cost) ** 2) if fold is None else fold
 
     def u(self, q, p):
         return np.stack([p.sum(axis=2) - q[self.ends[:, 0]], p.sum(axis=1) - q[self.ends[:, 1]]])
 
     def weights(self, q, p):
         node = self.C * self.x.T @ (self.truth - q)
-        return node, self.C * (self.true_pairs - p).sum(axis=0)
+        change = (self.true_pairs - p).reshape(len(p), self.fold.shape[0])
+        return node, self.C * self.z.T @ (change @ self.fold)
 
     def value(self, q, p):
         """(12) over C^2."""
@@ -370,7 +387,8 @@ class DenseLagrangian:
 
     def ascent(self, q, p):
         """The negative gradients of :meth:`value`."""
-        (node, table), m = self.weights(q, p), self.u(q, p) + self.nu
+        (node, pair), m = self.weights(q, p), self.u(q, p) + self.nu
+        table = (self.z @ pair @ self.fold.T).reshape(p.shape)
         to_node = (self.x @ node + self.truth @ self.cost) / self.C
         for side in range(2):
             np.add.at(to_node, self.ends[:, side], self.rho * m[side])
@@ -427,7 +445,8 @@ def _algorithm_3(dense, n_passes, eta):
     n, active = len(q), []
     degree = np.bincount(dense.ends.ravel(), minlength=n)
     squares, k = (dense.x**2).sum(axis=1), q.shape[1]
-    bounds = (squares + dense.rho * degree).max(), 1.0 + 2.0 * k * dense.rho
+    sharing = (dense.z**2).sum(axis=1).max() * dense.fold.sum(axis=0).max()
+    bounds = (squares + dense.rho * degree).max(), sharing + 2.0 * k * dense.rho
     largest = max(*bounds, 4.0 * (max(1.0, squares.max()) + dense.rho))
 
     def solved(f):
@@ -450,26 +469,50 @@ def _algorithm_3(dense, n_passes, eta):
     return dense.weights(q, p), len(active) < n + len(p)
 
 
-@pytest.mark.parametrize(("variant", "n_passes"), [("afw", 25), ("bgcd", 1), ("bgcd", 6)])
-def test_paths_of_algorithms_2_and_3(variant, n_passes):
+_PATHS = [
+    (variant, n_passes, edges)
+    for variant, n_passes in (("afw", 25), ("bgcd", 1), ("bgcd", 6))
+    for edges in ("one table", "features", "symmetric", "potts")
+    if (variant, edges) != ("afw", "potts")  # unequal labels tie: any of them is a greedy direction
+]
+
+
+@pytest.mark.parametrize(("variant", "n_passes", "edges"), _PATHS)
+def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
     rng, cost = np.random.default_rng(5), np.array([[0, 1, 2.2], [0.5, 0, 1.5], [3, 1, 0]])
     X = [rng.normal(size=(t, 4)) for t in ((3, 2, 4) if variant == "afw" else (3,))]
     y = [np.arange(len(x)) % 3 for x in X]
+    z = [rng.normal(size=(len(x) - 1, 2)) for x in X]
+    graph, data, fold, reference = Chain(), X, None, z
+    if edges == "one table":
+        reference = [np.ones((len(rows), 1)) for rows in z]
+    elif edges == "features":
+        graph, data = Chain(edge_features=True), list(zip(X, z, strict=True))
+    else:
+        graph = Pairwise(edge_features=True, interactions=edges)
+        pairs = [np.array([(t, t + 1) for t in range(len(x) - 1)]) for x in X]
+        data = list(zip(X, pairs, z, strict=True))
+        columns = pair_columns(edges, 3).ravel()
+        fold = np.eye(columns.max() + 2)[columns][:, :-1]
     options = {"eta": 0.3, "rho": 0.7, "C": 0.4}
-    svm = GDMMSSVM(variant=variant, search="exact", loss=cost, **options)
+    svm = GDMMSSVM(graph, variant=variant, search="exact", loss=cost, **options)
     svm.set_params(fit_intercept=False, max_iter=n_passes, tol=1e-12, random_state=0)
     with pytest.warns(ConvergenceWarning):
-        svm.fit(X, y)
-    dense = DenseLagrangian(X, y, cost, 0.4, 0.7)
+        svm.fit(data, y)
+    dense = DenseLagrangian(X, y, cost, 0.4, 0.7, np.vstack(reference), fold)
     paths = {"afw": _algorithm_2, "bgcd": _algorithm_3}
-    (node, table), special = paths[variant](dense, n_passes, 0.3)
-    assert special  # a basis was dropped; factors are left that were never active
+    (node, pair), special = paths[variant](dense, n_passes, 0.3)
+    if edges == "one table":
+        assert special  # a basis was dropped; factors are left that were never active
     assert_allclose(svm.node_weights_, node, atol=1e-9)
-    assert_allclose(svm.pairwise_coef_, table, atol=1e-9)
+    assert_allclose(svm.pair_weights_, pair, atol=1e-9)
 
 
 @pytest.mark.parametrize("variant", ["afw", "bgcd"])
-@pytest.mark.parametrize("structure", ["chains", "chains with boundary", "trees", "table"])
+@pytest.mark.parametrize(
+    "structure",
+    ["chains", "chains with boundary", "trees", "trees with edge features", "table"],
+)
 def test_algorithms_2_and_3_reach_the_optimum(structure, variant, optima, monkeypatch):
     monkeypatch.setattr("skstruct.solvers.gdmm.factors._FEW_LABELS", 0)  # search by trees
     low, high = optima(structure)
@@ -486,6 +529,40 @@ def test_block_greedy_label_sets(structure, optima):
     svm = GDMMSSVM(STRUCTURES[structure], variant="bgcd", **TIGHT).fit(*_data(structure))
     assert svm.dual_objective_ <= high
     assert low <= svm.objective_ <= high * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("n_passes", [3, 12])
+def test_pairs_of_label_sets_at_rest_and_awake(n_passes, monkeypatch):
+    """Weights follow from the shares; few edges wake per visit; absent pairs keep their bound."""
+    rng, runs = np.random.default_rng(0), []
+    X = rng.normal(size=(40, 6))
+    Y = ((X @ rng.normal(size=(6, 25)) + rng.normal(size=(40, 25))) > 3.2).astype(int)
+    first, second = np.triu_indices(25, 1)
+    never = (Y[:, first] * Y[:, second]).sum(axis=0) == 0
+    assert 0.2 < never.mean() < 0.95
+
+    class Kept(LabelRun):
+        def one_pass(self, *args):
+            super().one_pass(*args)
+            runs.append((self, self.state.awake.size.copy()))
+
+    monkeypatch.setitem(RUNS, BinaryFactors, Kept)
+    svm = GDMMSSVM(MultiLabel("full"), C=0.5, max_iter=n_passes, tol=1e-12, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        svm.fit(X, Y)
+    assert_array_equal(svm.graph_.edges_, np.stack([first, second], axis=1))
+    state = runs[-1][0].state
+    a, b = state.on[:, first], state.on[:, second]
+    both = np.where(never, np.maximum(a + b - 1.0, 0.0), a * b)
+    owner, place = places_of(state.awake.start, state.awake.size)
+    assert (owner.size > 0) == (n_passes > 5)
+    both[owner, state.awake.key[place]] = state.awake.share[place]
+    pair = 0.5 * (Y[:, first] * Y[:, second] - both).sum(axis=0)
+    assert_allclose(svm.pairwise_coef_, pair, atol=1e-12)
+    assert (svm.pairwise_coef_[never] <= 1e-12).all()
+    assert_allclose(svm.coef_, 0.5 * (Y - state.on).T @ X, atol=1e-10)
+    sizes = np.array([size for _, size in runs])
+    assert (np.diff(sizes, axis=0) <= 80).all()
 
 
 def test_joint_directions_are_refused_on_label_sets():
@@ -544,6 +621,83 @@ def test_graphs_with_cycles_are_trained_on_the_relaxation(inference):
     exact = BCFWSSVM(Pairwise(inference="junction-tree"), **options).fit(X, y)
     assert svm.objective_ >= exact.dual_objective_
     assert len(svm.predict(X)) == len(X)
+
+
+def _with_edges(kind):
+    """Graphs with cycles whose edges have features or types, and their structure."""
+    rng = np.random.default_rng(4)
+    X, y = _graphs(rng)
+    if kind == "types":
+        X = [(x, np.column_stack([edges, np.arange(len(edges)) % 2])) for x, edges in X]
+        return X, y, {"edge_types": 2}
+    if kind == "types, features":
+        X = [
+            (x, np.column_stack([e, np.arange(len(e)) % 2]), rng.normal(size=(len(e), 2)))
+            for x, e in X
+        ]
+        return X, y, {"edge_types": 2, "edge_features": True}
+    if kind.endswith("features"):
+        X = [(x, edges, rng.normal(size=(len(edges), 2))) for x, edges in X]
+    options = {"interactions": kind.split(",")[0], "edge_features": kind.endswith("features")}
+    return X, y, options
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("types", "types, features", "full, features", "symmetric", "potts"),
+        *("symmetric, features", "potts, features"),
+    ],
+)
+def test_edges_with_tables_of_their_own_reach_the_relaxed_optimum(kind):
+    X, y, own = _with_edges(kind)
+    best = BCFWSSVM(Pairwise(inference="lp", **own), C=0.3, tol=1e-4, max_iter=5000, random_state=0)
+    best.fit(X, y)
+    for variant in ("bcfw", "away"):
+        svm = GDMMSSVM(Pairwise(**own), variant=variant, **TIGHT).fit(X, y)
+        assert svm.dual_objective_ <= best.objective_
+        assert best.dual_objective_ <= svm.objective_
+        assert svm.suboptimality_ <= TIGHT["tol"]
+        assert svm.pair_weights_.shape == best.pair_weights_.shape
+
+
+def test_images_with_edge_features():
+    rng = np.random.default_rng(2)
+    y = [rng.integers(3, size=(3, 4)) for _ in range(5)]
+    X = [np.eye(3)[labels] + rng.normal(scale=0.5, size=(3, 4, 3)) for labels in y]
+    own = {"edge_features": "contrast", "directions": True}
+    best = BCFWSSVM(Grid(inference="lp", **own), C=0.3, tol=1e-4, max_iter=5000, random_state=0)
+    svm = GDMMSSVM(Grid(**own), **TIGHT).fit(X, y)
+    assert svm.dual_objective_ <= best.fit(X, y).objective_
+    assert best.dual_objective_ <= svm.objective_
+    assert svm.suboptimality_ <= TIGHT["tol"]
+
+
+def test_one_visit_of_an_edge_with_features():
+    """Two nodes, one pass from the truth: nodes step first, then their edge, three times."""
+    rng, C, rho = np.random.default_rng(3), 0.6, 0.8
+    x, z, y = rng.normal(size=(2, 3)), rng.normal(size=(1, 2)), np.array([0, 1])
+    options = {"C": C, "rho": rho, "fit_intercept": False, "max_iter": 1, "random_state": 0}
+    svm = GDMMSSVM(Chain(edge_features=True), **options)
+    with pytest.warns(ConvergenceWarning):
+        svm.fit([(x, z)], [y])
+    dense = DenseLagrangian([x], [y], 1.0 - np.eye(2), C, rho, z)
+    q, p = dense.truth.copy(), dense.true_pairs.copy()
+    for j in range(2):
+        q[j] = _projected(q[j] + dense.ascent(q, p)[0][j] / ((x[j] ** 2).sum() + rho))
+    # The active set: the truth, and the best pair.
+    best = int(dense.ascent(q, p)[1].argmax())
+    active = sorted({1, best}, key=lambda pair: pair != 1)
+    crossing = 1.0 + 1.0 + (best in (0, 3)) if len(active) > 1 else 2.0
+    for _ in range(3 if len(active) > 1 else 0):
+        step = dense.ascent(q, p)[1].ravel()[active]
+        p.reshape(-1)[active] = _projected(
+            p.ravel()[active] + step / ((z**2).sum() + rho * crossing)
+        )
+    assert len(active) > 1
+    node, pair = dense.weights(q, p)
+    assert_allclose(svm.node_weights_, node, atol=1e-12)
+    assert_allclose(svm.pair_weights_, pair, atol=1e-12)
 
 
 def test_forests_and_images():

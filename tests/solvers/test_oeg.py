@@ -1,19 +1,44 @@
 """solver="oeg": optima, certificates, threads and refusals of online exponentiated gradient."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.special import softmax, xlogy
 from sklearn.linear_model import LogisticRegression
 
-from skstruct import SAGCRF, Chain
+from skstruct import SAGCRF, Chain, Pairwise
 from skstruct.core import memory
+from skstruct.core.parallel import Pieces
+from skstruct.estimators import crf_path
+from skstruct.losses.log import LogLoss
+from skstruct.solvers import hybrid, oeg
 from skstruct.solvers.oeg import OEG
-from skstruct.testing import random_sequences
+from skstruct.testing import all_labellings, random_sequences, training_problem
 
 
 @pytest.fixture
 def few():
     """Fifteen sequences."""
     return random_sequences(np.random.default_rng(3), n_samples=15)
+
+
+@pytest.fixture
+def compact(monkeypatch):
+    """Fifteen sequences whose states are compact: all but the residuals of the first samples."""
+    monkeypatch.setattr(oeg, "_ROOM", 100)
+    states, present = [], oeg._new_state
+
+    def spied(problem):
+        states.append(present(problem))
+        assert states[-1].phi.dtype == np.float32
+        assert states[-1].residuals.size == oeg._ROOM < states[-1].phi.size
+        return states[-1]
+
+    monkeypatch.setattr(oeg, "_new_state", spied)
+    yield random_sequences(np.random.default_rng(3), n_samples=15, n_labels=4, max_length=4)
+    assert states
 
 
 def test_a_table_has_the_optimum_of_logistic_regression():
@@ -30,8 +55,9 @@ def test_a_table_has_the_optimum_of_logistic_regression():
 @pytest.mark.parametrize(
     "options", [{"C": 0.1}, {"C": 30.0}, {"margin": "hamming"}, {"class_weight": "balanced"}]
 )
-def test_each_epoch_has_a_certificate(few, options):
-    X, y = few
+@pytest.mark.parametrize("data", ["few", "compact"])
+def test_each_epoch_has_a_certificate(request, data, options):
+    X, y = request.getfixturevalue(data)
     labels = np.unique(np.concatenate(y)).tolist()
     graph = Chain(forbidden=[(labels[0], labels[1])])
     y = [[labels[2] if a == labels[1] else a for a in row] for row in y]
@@ -49,7 +75,9 @@ def test_each_epoch_has_a_certificate(few, options):
     np.testing.assert_allclose(crf.gradient_norm_, 0.0, atol=1e-2)
 
 
-def test_single_precision_changes_no_bound(few):
+@pytest.mark.parametrize("data", ["few", "compact"])
+def test_single_precision_changes_no_bound(request, data):
+    few = request.getfixturevalue(data)
     best = SAGCRF(solver="lbfgs", tol=1e-11, max_iter=1000).fit(*few)
     for tol in (1e-2, 1e-8):
         crf = SAGCRF(solver="oeg", precision="single", tol=tol, random_state=0).fit(*few)
@@ -75,6 +103,116 @@ def test_the_dual_never_falls_and_seeds_and_threads_change_no_bit(few, monkeypat
     assert first.dual_gap_ == again.dual_gap_
     other = SAGCRF(**options | {"random_state": 1}).fit(*few)
     assert (first.node_weights_ != other.node_weights_).any()
+
+
+def _enumerated(x, y, n_labels):
+    """Indicators of all labellings of a sequence, that of the true one, and its feature map."""
+    n, size = len(y), (len(y) + n_labels) * n_labels
+
+    def indicator(labels):
+        mu = np.zeros(size)
+        for t, k in enumerate(labels):
+            mu[t * n_labels + k] += 1.0
+            if t:
+                mu[(n + labels[t - 1]) * n_labels + k] += 1.0
+        return mu
+
+    rows = np.column_stack([x, np.ones(n)])
+    nodes, pairs = np.kron(rows, np.eye(n_labels)), np.eye(n_labels**2)
+    A = np.block(
+        [
+            [nodes, np.zeros((len(nodes), len(pairs)))],
+            [np.zeros((len(pairs), nodes.shape[1])), pairs],
+        ]
+    )
+    return np.array([indicator(a) for a in all_labellings(n, n_labels)]), indicator(y), A
+
+
+def test_compact_steps_are_those_by_hand(compact):
+    X, y = compact
+    problem, _, shapes, n_labels = training_problem(Chain(), X, y)
+    n, lam, codes = len(y), 0.05, np.split(problem.labels, problem.label_ptr[1:-1])
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=n)
+    samples = [_enumerated(*pair, n_labels) for pair in zip(X, codes, strict=True)]
+    method = OEG(problem, shapes, weight, lam, None, loss=LogLoss())
+    method.compile()
+
+    def vector():
+        return np.concatenate([table.ravel() for table in method.weights().tables])
+
+    def mixture(i):
+        """Potentials, residual and entropy."""
+        part, (MU, mu, _) = slice(*problem.part_ptr[i : i + 2]), samples[i]
+        phi = method.state.phi[part].astype(float)
+        p = softmax(MU @ phi)
+        return phi, p @ MU - mu, -xlogy(p, p).sum()
+
+    rng = np.random.default_rng(0)
+    for k in (1, 2):
+        method.epoch(k, rng, SimpleNamespace(pieces=Pieces()))
+    mixtures = [mixture(i) for i in range(n)]
+    sums = [s * (r @ A) for s, (_, r, _), (*_, A) in zip(weight, mixtures, samples, strict=True)]
+    np.testing.assert_allclose(vector(), -np.sum(sums, axis=0) / (lam * n), atol=1e-12)
+    n_whole = 0
+    for i in range(n):
+        phi, before, _ = mixture(i)
+        w, rate, A = vector(), method.state.rates[i], samples[i][2]
+        method._steps(np.array([i]))
+        now, after, entropy = mixture(i)
+        change = -weight[i] / (lam * n) * (after - before) @ A
+        np.testing.assert_allclose(vector() - w, change, atol=1e-12)
+        assert method.state.terms[i] == pytest.approx(entropy, abs=1e-10)
+        n_whole += np.allclose(now, (1 - rate) * phi + rate * (A @ w), rtol=3e-7, atol=1e-7)
+    assert n_whole > n / 2  # others were made again with lower rates
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("C", [0.5, 50.0])
+def test_how_many_residuals_are_stored_changes_rounding_alone(compact, monkeypatch, C):
+    X, y = compact
+    options = {"solver": "oeg", "C": C, "max_iter": 20, "tol": 0.0, "random_state": 0}
+    fits = []
+    for room in (0, 100, 200):
+        monkeypatch.setattr(oeg, "_ROOM", room)
+        fits.append(SAGCRF(**options).fit(X, y))
+    again = SAGCRF(n_jobs=2, **options).fit(X, y)
+    np.testing.assert_array_equal(again.pairwise_coef_, fits[-1].pairwise_coef_)
+    for crf in fits:
+        np.testing.assert_allclose(crf.node_weights_, fits[-1].node_weights_, atol=1e-5)
+        assert crf.objective_ == pytest.approx(fits[-1].objective_, rel=1e-8)
+    calls = [crf.history_["oracle_calls"][-1] for crf in fits]
+    assert calls[0] > calls[1] > calls[2]  # what is not stored is found again
+
+
+def test_a_path_keeps_a_compact_dual_point(compact, monkeypatch):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    X, y = compact
+    X = [sparse.csr_matrix(x) for x in X]
+    options, Cs = {"tol": 1e-6, "random_state": 0, "max_iter": 2000}, [0.5, 2.0, 1.0]
+    for crf in crf_path(SAGCRF(**options), X, y, Cs):
+        alone = SAGCRF(C=crf.C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
+        assert crf.suboptimality_ <= 1e-6
+        assert crf.dual_objective_ <= alone.objective_
+        assert alone.dual_objective_ <= crf.objective_
+
+
+def test_only_large_pair_tables_are_compact(monkeypatch):
+    X, y = random_sequences(np.random.default_rng(0), n_labels=4, max_length=4)
+    pairs = training_problem(Chain(), X, y)[0]
+    assert not oeg.is_compact(pairs)
+    assert oeg._new_state(pairs).residuals.size == pairs.part_ptr[-1]
+    monkeypatch.setattr(oeg, "_ROOM", pairs.part_ptr[-1] - 1)
+    assert oeg.is_compact(pairs)
+    monkeypatch.setattr(oeg, "_ROOM", 0)
+    nodes = training_problem(Chain(), [np.eye(9)] * 2, [np.arange(9) % 2] * 2)[0]
+    assert not oeg.is_compact(nodes)
+    # An inexact oracle would not find its marginals again.
+    triangle = np.ones((3, 1)), np.array([[0, 1], [1, 2], [2, 0]])
+    graph, labels = Pairwise(inference="tree-reweighted"), [np.arange(3), np.arange(3, 6)]
+    inexact = training_problem(graph, [triangle] * 2, labels)[0]
+    assert not oeg.is_compact(inexact)
+    graph.set_params(inference="junction-tree")
+    assert oeg.is_compact(training_problem(graph, [triangle] * 2, labels)[0])
 
 
 def test_samples_that_are_certain_do_not_hold_it_up():

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ...core.factors import PairwiseFactors
+from ...core.features import SparseFeatures
 from ...core.offsets import ends_of
 from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
@@ -579,18 +580,22 @@ class Pairwise(PairwiseGraph):
         return LPProblem.of(fields, problem.own._replace(inference=()), problem.work.tables)
 
     def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
-        """The nodes and edges of graphs whose edges share one table."""
+        """The nodes and edges, where messages can keep to the pairs that may occur."""
         kind = type(self).__name__
-        if self.interactions != "full" or self._n_types() > 1:
-            raise TypeError(
-                f'GDMMSSVM takes {kind} with one type of edges and interactions="full": use '
-                "BCFWSSVM"
-            )
         if problem.method != "tree" and np.isneginf(problem.transition_mask).any():
             raise TypeError(
                 f"GDMMSSVM does not take {kind} with cycles and forbidden pairs: use BCFWSSVM"
             )
         return super().factors(problem, samples)
+
+    def _edge_factors(self, problem, samples):
+        """The type of an edge is a feature of it, too."""
+        shared = self._n_types() == 1 and self.interactions == "full"
+        if self.edge_features or shared or not len(samples.edges):
+            return super()._edge_factors(problem, samples)
+        n, types = len(samples.edges), samples.types
+        types = np.zeros(n, dtype=np.int32) if types is None else types
+        return SparseFeatures(np.ones(n), types.astype(np.int32), np.arange(n + 1), -1)
 
 
 def check_tuple(item, i, n_parts, wanted):

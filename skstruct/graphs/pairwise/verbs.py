@@ -79,6 +79,9 @@ class PairwiseGraph(NodeGraph):
         ends = np.stack(self.edge_ends(samples), axis=1)
         lengths, factor = samples.lengths, problem.loss_weights.factor
         share = 1.0 / lengths if problem.normalize == 1 else np.ones(lengths.size)
+        edges, column, n = self._edge_factors(problem, samples), None, problem.cost.shape[0]
+        if edges is not None:
+            column = getattr(problem.own, "column", np.arange(n * n).reshape(n, n)).astype(np.int64)
         return PairwiseFactors(
             nodes=problem.nodes,
             node_ptr=problem.label_ptr,
@@ -89,8 +92,13 @@ class PairwiseGraph(NodeGraph):
             cost=problem.cost,
             share=np.repeat(share, lengths) * factor if factor.size else share,
             mask=problem.transition_mask if len(ends) else None,
-            edge_features=bool(self.edge_features),
+            edges=edges,
+            column=column,
         )
+
+    def _edge_factors(self, problem, samples):
+        """Feature rows of the edges for :meth:`factors`, None where all score by one table."""
+        return problem.edges if self.edge_features and samples.n_edges.sum() else None
 
     def _no_features(self, estimator):
         """Features, offsets and edge features of no samples."""

@@ -1,8 +1,9 @@
-"""GDMM on nodes and edges with one table: chains, trees, single nodes.
+"""GDMM on nodes and edges: chains, trees, graphs, single nodes.
 
 Every node j has its own distribution ``q_j`` over labels, every edge f its own ``q_f`` over pairs;
 only entries that are not 0, and the truth, are kept (the *active sets*). The weights are
-``W = sum_j C_j (e_true - q_j) x_j'`` and ``T = sum_f C_f (e_true - q_f)``. The two are made to
+``W = sum_j C_j (e_true - q_j) x_j'`` and ``T = sum_f C_f (e_true - q_f)``. Edges with features have
+``V = sum_f C_f A (e_true - q_f) x_f'``, where A sums the pairs that share a weight. Nodes and edges
 agree by messages ``m = u + nu``, where ``u`` is the marginal of ``q_f`` at an end of the edge minus
 the ``q_j`` there, and ``nu`` the scaled multipliers. A *port* is one end of an edge.
 """
@@ -75,6 +76,13 @@ class GDMMGraph(NamedTuple):
     share: np.ndarray
     # (n_nodes,): Squared norms of the feature rows.
     squares: np.ndarray
+    # Where edges have tables of their own (else without entries): feature rows of the edges, and
+    # (n_edges,) their squared norms.
+    edges: tuple
+    edge_squares: np.ndarray
+    # (n_labels, n_labels): Column of V for a pair of labels, or -1; what is added to its score.
+    column: np.ndarray
+    mask: np.ndarray
 
 
 class Pad(NamedTuple):
@@ -98,9 +106,14 @@ class GDMMState(NamedTuple):
     ports: ActiveSets
     # (n_samples,): C_i, the factor on the loss of each sample.
     reach: np.ndarray
-    # (n_labels, n_labels): T and its transpose, -inf where forbidden.
+    # (n_labels, n_labels): T and its transpose, -inf where forbidden. With weights for features
+    # scratch, the table of the edge that is visited.
     table: np.ndarray
     turned: np.ndarray
+    # (n_edge_features, n_columns): V; (0, 0) where all edges share a table.
+    pair: np.ndarray
+    # (2, n_columns): Scratch for an edge: the weights that it sees, and zeros.
+    columns_of: np.ndarray
     # Their trees.
     rows: TournamentTrees
     columns: TournamentTrees
@@ -118,6 +131,43 @@ class GDMMState(NamedTuple):
     cursor: np.ndarray
     # (4,): Cycles spent in search, and in all; largest infeasibility; sum of squared changes.
     totals: np.ndarray
+
+
+# The weights of edges, one table or one for each feature.
+
+
+@inner_kernel(inline=True)
+def own_table(graph):
+    """Return whether every edge has a table of its own, made of its features."""
+    return graph.edge_squares.shape[0] > 0
+
+
+@inner_kernel
+def make_table(graph, state, f, lo, hi):
+    """Write rows `lo` to `hi` of the table of an edge with features, and its active entries."""
+    n_labels, width = graph.cost.shape[0], state.pair.shape[1]
+    seen, edges = state.columns_of[0], state.edges
+    full = width == n_labels * n_labels
+    first, last = (lo * n_labels, hi * n_labels) if full else (0, width)
+    gather_columns(graph.edges, f, state.pair, first, last, seen)
+    for a in range(lo, hi):
+        for b in range(n_labels):
+            c = graph.column[a, b]
+            state.table[a, b] = graph.mask[a, b] + (seen[c] if c >= 0 else 0.0)
+    for e in range(edges.start[f], edges.start[f] + edges.size[f]):
+        a, b = edges.key[e] // n_labels, edges.key[e] % n_labels
+        c = graph.column[a, b]
+        if not lo <= a < hi:
+            state.table[a, b] = column_dot(graph.edges, f, state.pair, c) if c >= 0 else 0.0
+
+
+@inner_kernel
+def add_pair(graph, out, f, a, b, c):
+    """Add `c` to the weights of a pair of labels on edge f: in its table, or times its features."""
+    if not own_table(graph):
+        out[a, b] += c
+    elif graph.column[a, b] >= 0:
+        add_to_column(graph.edges, f, out, graph.column[a, b], c)
 
 
 # GDMM's messages at a node or an edge, and the search for new entries of active sets.
@@ -173,7 +223,7 @@ def clear_side(pad, side, n):
 
 
 @inner_kernel
-def _block(options, n_labels, uniform):
+def part_of(options, n_labels, uniform):
     """The labels of the part to search."""
     width = -(-n_labels // options.n_partitions)
     start = min(int(uniform * options.n_partitions) * width, n_labels)
@@ -186,7 +236,7 @@ def search_label(graph, options, state, w, i, j, uniform):
     n_labels = graph.cost.shape[0]
     truth = graph.labels[j]
     scores, mark = state.scores[0], state.pad.mark[0]
-    lo, hi = _block(options, n_labels, uniform)
+    lo, hi = part_of(options, n_labels, uniform)
     gather_columns(graph.nodes, j, w.node, lo, hi, scores)
     best, label = -math.inf, -1
     masked = graph.allowed.shape[0] > 0
@@ -209,7 +259,7 @@ def search_pair(options, state, n_first, n_second, penalty, uniform):
     best = state.scores[1]
     lo, hi = 0, n_labels
     if options.search == SAMPLED:
-        lo, hi = _block(options, n_labels, uniform)
+        lo, hi = part_of(options, n_labels, uniform)
     for k in range(n_labels):
         best[k] = -math.inf
     for j in range(lo, hi):
@@ -374,7 +424,7 @@ def _crossing(scores, keys, size, n_labels):
 
 
 @inner_kernel(inline=True)
-def _commit(options, state, f, reach, n_labels):
+def _commit(graph, options, state, f, reach, n_labels):
     """Bring the table up to date with the new shares of edge f."""
     edges, pad = state.edges, state.pad
     for e in range(edges.start[f], edges.start[f] + edges.size[f]):
@@ -384,9 +434,25 @@ def _commit(options, state, f, reach, n_labels):
         pad.message[0, a] = 0.0  # an admitted pair may have touched labels without messages
         pad.message[1, b] = 0.0
         if change != 0.0:
-            change_pair(options.search, state, a, b, -reach * change)
+            change_pair(graph, options.search, state, f, a, b, -reach * change)
             state.totals[CHANGE] += change * change
     drop_empty(edges, f, 1)
+
+
+@inner_kernel
+def _sharing(graph, shift, keys, size, n_labels):
+    """Return the largest number of entries of an edge that have the same weight."""
+    most = 0.0
+    for e in range(size):
+        c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
+        if c >= 0:
+            shift[c] += 1.0
+            most = max(most, shift[c])
+    for e in range(size):
+        c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
+        if c >= 0:
+            shift[c] = 0.0
+    return most
 
 
 @inner_kernel
@@ -398,6 +464,10 @@ def _visit_edge(graph, options, state, i, f, uniform):
     n_first, n_second = edge_messages(graph, state, f)
     penalty = options.rho * reach
     clock = cycles()
+    own = own_table(graph)
+    if own:
+        lo, hi = part_of(options, n_labels, uniform) if options.search == SAMPLED else (0, n_labels)
+        make_table(graph, state, f, lo, hi)
     _, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
     if a >= 0 and state.table[a, b] > -math.inf:
         known = False
@@ -408,7 +478,10 @@ def _visit_edge(graph, options, state, i, f, uniform):
     state.totals[SEARCH] += cycles() - clock
     start, size = edges.start[f], edges.size[f]
     keys, shares = edges.key[start : start + size], edges.share[start : start + size]
-    curvature = 1.0 + options.rho * _crossing(state.scores, keys, size, n_labels)
+    square, shift = graph.edge_squares[f] if own else 1.0, state.columns_of[1]
+    curvature = square * _sharing(graph, shift, keys, size, n_labels) if own else square
+    curvature += options.rho * _crossing(state.scores, keys, size, n_labels)
+    curvature = max(curvature, LEAST_CURVATURE)
     for e in range(size):
         # `price` of an edge's entry keeps what its share was before the visit.
         edges.price[start + e] = shares[e]
@@ -416,8 +489,12 @@ def _visit_edge(graph, options, state, i, f, uniform):
     for _ in range(inner if size > 1 else 0):
         for e in range(size):
             a, b = keys[e] // n_labels, keys[e] % n_labels
-            own = state.table[a, b] - reach * (shares[e] - edges.price[start + e])
-            value[e] = (own - penalty * (first[a] + second[b])) / reach
+            change = shares[e] - edges.price[start + e]
+            if own:
+                c = graph.column[a, b]
+                change = shift[c] if c >= 0 else 0.0
+            score = state.table[a, b] - reach * square * change
+            value[e] = (score - penalty * (first[a] + second[b])) / reach
             before[e] = shares[e]
         block_step(value, before, size, curvature, options.variant)
         moved = 0.0
@@ -427,18 +504,24 @@ def _visit_edge(graph, options, state, i, f, uniform):
             second[keys[e] % n_labels] += change
             shares[e] = value[e]
             moved += abs(change)
+            if own:
+                c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
+                shift[c if c >= 0 else shift.size - 1] += change
         if moved < 1e-12:
             break
+    if own:
+        for e in range(size):
+            shift[graph.column[keys[e] // n_labels, keys[e] % n_labels]] = 0.0
     clear_side(state.pad, 0, n_first)
     clear_side(state.pad, 1, n_second)
-    _commit(options, state, f, reach, n_labels)
+    _commit(graph, options, state, f, reach, n_labels)
     new_marginals(edges, state.ports, f, n_labels)
 
 
 @inner_kernel
-def change_pair(search, state, a, b, c):
-    """Add `c` to a pair in the table, turned too where that is searched."""
-    state.table[a, b] += c
+def change_pair(graph, search, state, f, a, b, c):
+    """Add `c` to a pair of edge f in the weights; in the table turned, too, if that is searched."""
+    add_pair(graph, state.pair if own_table(graph) else state.table, f, a, b, c)
     if search == SUBLINEAR:
         state.turned[b, a] += c
         changed(state.table, state.rows, a, b)
@@ -587,13 +670,13 @@ def _cut_down(nodes, edges, f, j0, j1, pads, value, n_labels):
 
 
 @kernel
-def consistent_table(nodes, edges, ends, labels, reach, pads, value, table):
+def consistent_table(graph, nodes, edges, reach, pads, value, table):
     """The edge weights of a consistent dual point near the present one.
 
     The shares of an edge are cut down until no marginal exceeds the node's, and what is missing is
     filled up with the product of the missing marginals.
     """
-    n_labels = table.shape[0]
+    n_labels, ends, labels = graph.cost.shape[0], graph.ends, graph.labels
     first, second = pads[0], pads[1]
     for f in range(ends.shape[0]):
         j0, j1 = ends[f, 0], ends[f, 1]
@@ -604,15 +687,15 @@ def consistent_table(nodes, edges, ends, labels, reach, pads, value, table):
             first[key // n_labels] -= value[e]
             second[key % n_labels] -= value[e]
             total -= value[e]
-            table[key // n_labels, key % n_labels] -= reach[f] * value[e]
-        table[labels[j0], labels[j1]] += reach[f]
+            add_pair(graph, table, f, key // n_labels, key % n_labels, -reach[f] * value[e])
+        add_pair(graph, table, f, labels[j0], labels[j1], reach[f])
         if not total > 1e-300:
             continue
         for e in range(nodes.start[j0], nodes.start[j0] + nodes.size[j0]):
             left = max(first[nodes.key[e]], 0.0) / total
             for d in range(nodes.start[j1], nodes.start[j1] + nodes.size[j1]):
                 missing = left * max(second[nodes.key[d]], 0.0)
-                table[nodes.key[e], nodes.key[d]] -= reach[f] * missing
+                add_pair(graph, table, f, nodes.key[e], nodes.key[d], -reach[f] * missing)
 
 
 # A dual point for chains and trees some of whose pairs may not occur.
@@ -738,9 +821,10 @@ def _child_shares(graph, state, w, reach, f, side, survival, parent, child, mass
         if parent[a] > 0.0 and survival[b] > 0.0:
             share = parent[a] * (edges.share[e] * survival[b] / mass[1, a])
             child[b] += share
-            w.pair[edges.key[e] // n_labels, edges.key[e] % n_labels] -= reach * share
+            key = edges.key[e]
+            add_pair(graph, w.pair, f, key // n_labels, key % n_labels, -reach * share)
     truth = graph.labels[graph.ends[f, 0]], graph.labels[graph.ends[f, 1]]
-    w.pair[truth[0], truth[1]] += reach
+    add_pair(graph, w.pair, f, truth[0], truth[1], reach)
 
 
 @kernel
@@ -777,6 +861,7 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
 # A run.
 
 _FEW_LABELS = 64
+_NO_PAIR = np.empty((0, 0))
 
 
 def _rows(features, width):
@@ -803,21 +888,30 @@ def gdmm_graph(factors) -> GDMMGraph:
     counts = np.bincount(flat, minlength=factors.labels.size)
     share, lengths = factors.share, np.diff(factors.node_ptr)
     same = "nodes", "node_ptr", "edge_ptr", "ends", "labels", "allowed", "cost"
-    sparse_width = 0
-    if not isinstance(factors.nodes, DenseFeatures):
-        sparse_width = int(factors.nodes.indices.max(initial=-1)) + 1
+    own = factors.edges is not None
     return GDMMGraph(
         **{name: getattr(factors, name) for name in same},
         port_ptr=ends_of(counts),
         ports=np.argsort(flat, kind="stable"),
         every_port=np.arange(flat.size),
         share=np.repeat(share, lengths) if share.size == lengths.size else share,
-        squares=row_squares(_rows(factors.nodes, sparse_width))
-        + float(factors.nodes.intercept >= 0),
+        squares=_squares_of(factors.nodes),
+        edges=factors.edges if own else factors.nodes,
+        edge_squares=_squares_of(factors.edges) if own else np.empty(0),
+        column=factors.column if own else np.empty((0, 0), dtype=np.int64),
+        mask=factors.mask if own else np.empty((0, 0)),
     )
 
 
-def _new_state(graph, reach, forbidden, search, curvature=0.0):
+def _squares_of(features):
+    """Squared norms of feature rows, the constant feature included."""
+    width = 0
+    if not isinstance(features, DenseFeatures):
+        width = int(features.indices.max(initial=-1)) + 1
+    return row_squares(_rows(features, width)) + float(features.intercept >= 0)
+
+
+def _new_state(graph, reach, forbidden, search, curvature=0.0, pair=_NO_PAIR):
     n_labels = graph.cost.shape[0]
     labels = graph.labels.astype(np.int64)
     pairs = labels[graph.ends[:, 0]] * n_labels + labels[graph.ends[:, 1]]
@@ -834,6 +928,8 @@ def _new_state(graph, reach, forbidden, search, curvature=0.0):
         reach=reach,
         table=table,
         turned=turned,
+        pair=pair,
+        columns_of=np.zeros((2, pair.shape[1] + 1)),
         rows=max_trees(indexed),
         columns=max_trees(turned),
         pad=Pad(
@@ -852,7 +948,7 @@ def _new_state(graph, reach, forbidden, search, curvature=0.0):
 
 
 class FactorRun(Run):
-    """A run on nodes and edges that share one table."""
+    """A run on nodes and edges."""
 
     arenas = ("nodes", "edges", "ports")
     #: Visits all factors of the samples.
@@ -861,19 +957,33 @@ class FactorRun(Run):
     def __init__(self, factors, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.graph = graph = gdmm_graph(factors)
+        #: Whether edges have features, and tables of their own.
+        self.own = graph.edge_squares.size > 0
         if self.options.search == SUBLINEAR and graph.cost.shape[0] <= _FEW_LABELS:
             # Looking at all pairs is then faster than asking trees.
             self.options = self.options._replace(search=EXACT)
+        elif self.options.search == SUBLINEAR and self.own:
+            # There is no order that all edges share: they are searched as nodes are.
+            self.options = self.options._replace(search=SAMPLED)
         mask = factors.mask
         self.constrained = mask is not None and not np.isfinite(mask).all()
         #: Q_max, where steps need it.
         self.curvature = self._curvature()
-        self.state = _new_state(graph, self.reach, mask, self.options.search, self.curvature)
+        self.state = self._state(mask, np.zeros(self.shapes[1] if self.own else (0, 0)))
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
 
     def _curvature(self):
         return 0.0
+
+    def _state(self, table, pair):
+        """The state of a run that begins."""
+        search = self.options.search
+        return _new_state(self.graph, self.reach, table, search, self.curvature, pair)
+
+    def pair_table(self, state):
+        """The edge weights as kernels add to them."""
+        return state.pair if self.own else state.table
 
     @property
     def sets(self):
@@ -882,11 +992,13 @@ class FactorRun(Run):
 
     def resume(self, w, sets=None):
         """Take other weights, and the dual point of another run."""
-        table = self.state.table
-        if len(self.graph.ends):
+        table, pair = self.state.table, self.state.pair
+        if self.own:
+            pair = w.pair.copy()
+        elif len(self.graph.ends):
             table = np.where(np.isfinite(table), w.pair.reshape(table.shape), table)
         self.w = self.w._replace(node=w.node)
-        self.state = _new_state(self.graph, self.reach, table, self.options.search, self.curvature)
+        self.state = self._state(table, pair)
         if sets is not None:
             self.state = self.state._replace(**dict(zip(self.arenas, sets, strict=True)))
 
@@ -908,7 +1020,13 @@ class FactorRun(Run):
             pairs = graph.labels[graph.ends].astype(np.int64) @ (n_labels, 1)
             lengths = np.diff(graph.edge_ptr)
             table = of_truth(edges, pairs, lengths, n_labels * n_labels)
-            w.pair[...] = table.sum(axis=0).reshape(self.shapes[1])
+            if self.own:
+                of_columns = np.zeros((len(table), self.shapes[1][1] + 1))
+                np.add.at(of_columns.T, graph.column.ravel(), table.T)
+                shape = self.shapes[1][0], of_columns.shape[1]
+                w.pair[...] = _transposed_product(graph.edges, of_columns, shape)[:, :-1]
+            else:
+                w.pair[...] = table.sum(axis=0).reshape(self.shapes[1])
         return w
 
     def one_pass(self, order, uniforms, pieces):
@@ -929,9 +1047,11 @@ class FactorRun(Run):
         return super().enlarged(headroom) | scratch
 
     def pair_weights(self):
-        """The transition table."""
+        """The transition table, or those of the features of edges."""
         if not len(self.graph.ends):
             return np.zeros(self.shapes[1])
+        if self.own:
+            return self.state.pair.copy()
         table = self.state.table.reshape(self.shapes[1]).copy()
         table[~np.isfinite(table)] = 0.0
         return table
@@ -952,11 +1072,10 @@ class FactorRun(Run):
             return self._tree_point()
         state, graph, table = self.state, self.graph, np.zeros(self.shapes[1])
         if len(graph.ends):
-            lists = state.nodes, state.edges, graph.ends, graph.labels
-            reach = np.repeat(self.reach, np.diff(graph.edge_ptr))
-            n = len(state.table)
+            reach, n = np.repeat(self.reach, np.diff(graph.edge_ptr)), len(state.table)
             scratch = np.zeros((4, n)), np.zeros(int(state.edges.size.max()))
-            consistent_table(*lists, reach, *scratch, table.reshape(n, n))
+            out = table if self.own else table.reshape(n, n)
+            consistent_table(graph, state.nodes, state.edges, reach, *scratch, out)
         return self._node_losses(), Weights(self.w.node, table)
 
     def _tree_point(self):
@@ -969,7 +1088,8 @@ class FactorRun(Run):
             shares=np.empty((longest, n_labels)),
             mass=np.empty((2, n_labels)),
         )
-        w, losses = zero_weights((self.shapes[0], self.state.table.shape)), np.zeros(self.n)
+        w = zero_weights((self.shapes[0], self.pair_table(self.state).shape))
+        losses = np.zeros(self.n)
         for first, last in Pieces().ranges(0, self.n):
             tree_points(graph, self.state, w, losses, first, last, scratch)
         return losses, w

@@ -1,4 +1,4 @@
-"""Algorithms 2 and 3 of GDMM as the paper has them, on nodes and edges with one table."""
+"""Algorithms 2 and 3 of GDMM as the paper has them, on nodes and edges."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ from .active_sets import (
 from .factors import (
     LEAST_CURVATURE,
     FactorRun,
+    add_pair,
     change_pair,
     clear_side,
     edge_messages,
+    make_table,
     messages,
     new_marginals,
+    own_table,
     search_label,
     search_pair,
     touch,
@@ -58,7 +61,7 @@ class JointBases(NamedTuple):
     table: np.ndarray
 
 
-def truth_alone(graph, shape, capacity=16):
+def truth_alone(graph, shape, pair_shape, capacity=16):
     """One basis: the true labellings."""
     labels, n_labels = graph.labels.astype(np.int64), graph.cost.shape[0]
     true = np.concatenate([labels, labels[graph.ends] @ np.array([n_labels, 1])])
@@ -66,7 +69,6 @@ def truth_alone(graph, shape, capacity=16):
     key[0] = true
     share = np.zeros(capacity)
     share[0] = 1.0
-    size = n_labels if len(graph.ends) else 1
     return JointBases(
         key=key,
         share=share,
@@ -74,7 +76,7 @@ def truth_alone(graph, shape, capacity=16):
         size=np.ones(1, dtype=np.int64),
         best=true.copy(),
         node=np.zeros(shape),
-        table=np.zeros((size, size)),
+        table=np.zeros(pair_shape),
     )
 
 
@@ -110,6 +112,8 @@ def _edge_direction(graph, options, state, bases, i, f, uniform):
     reach, n_labels, edges = state.reach[i], graph.cost.shape[0], state.edges
     penalty, first, second = options.rho * reach, state.pad.message[0], state.pad.message[1]
     n_first, n_second = edge_messages(graph, state, f)
+    if own_table(graph):
+        make_table(graph, state, f, 0, n_labels)
     top, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
     pair, level = a * n_labels + b, 0.0
     for e in range(edges.start[f], edges.start[f] + edges.size[f]):
@@ -182,10 +186,10 @@ def joint_change(graph, options, state, bases, pivot):
             squares += _squares(nodes, j, pivot[j])
         for f in range(graph.edge_ptr[i], graph.edge_ptr[i + 1]):
             key = pivot[n_nodes + f]
-            bases.table[key // n_labels, key % n_labels] -= reach
+            add_pair(graph, bases.table, f, key // n_labels, key % n_labels, -reach)
             for e in range(edges.start[f], edges.start[f] + edges.size[f]):
                 a, b = edges.key[e] // n_labels, edges.key[e] % n_labels
-                bases.table[a, b] += reach * edges.share[e]
+                add_pair(graph, bases.table, f, a, b, reach * edges.share[e])
             squares += _squares(edges, f, key)
             for side in range(2):
                 j, port, u = graph.ends[f, side], 2 * f + side, pad.message[side]
@@ -294,7 +298,9 @@ def largest_curvature(graph, rho):
     squares, n_labels = graph.squares, graph.cost.shape[0]
     most = float((squares + rho * np.diff(graph.port_ptr)).max(initial=0.0))
     if len(graph.ends):
-        most = max(most, 1.0 + 2.0 * n_labels * rho)
+        sharing = np.unique(graph.column[graph.column >= 0], return_counts=True)[1]
+        largest = graph.edge_squares.max(initial=0.0) * sharing.max(initial=0)
+        most = max(most, (largest if graph.edge_squares.size else 1.0) + 2.0 * n_labels * rho)
     return max(most, 4.0 * (max(1.0, float(squares.max(initial=0.0))) + rho))
 
 
@@ -352,6 +358,8 @@ def _solve_edge(graph, options, state, i, f, scale):
     n_labels, reach = graph.cost.shape[0], state.reach[i]
     n_first, n_second = edge_messages(graph, state, f)
     first, second = state.pad.message[0], state.pad.message[1]
+    if own_table(graph):
+        make_table(graph, state, f, 0, n_labels)
     for a in range(n_labels):
         for b in range(n_labels):
             own = state.table[a, b] / reach - options.rho * (first[a] + second[b])
@@ -405,7 +413,8 @@ def _move_block(graph, options, state, w, i, factor, m):
         if f < 0:
             add_to_column(graph.nodes, factor, w.node, key, -reach * change)
         else:
-            change_pair(options.search, state, key // n_labels, key % n_labels, -reach * change)
+            a, b = key // n_labels, key % n_labels
+            change_pair(graph, options.search, state, f, a, b, -reach * change)
     drop_empty(sets, which, 1)
     if f >= 0:
         new_marginals(state.edges, state.ports, f, n_labels)
@@ -485,7 +494,8 @@ class JointRun(FactorRun):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.bases = truth_alone(self.graph, self.w.node.shape)
+        shape = self.pair_table(self.state).shape
+        self.bases = truth_alone(self.graph, self.w.node.shape, shape)
 
     def one_pass(self, order, uniforms, pieces):
         """Iterate until a step drops no basis, then move the multipliers."""
@@ -518,7 +528,7 @@ class JointRun(FactorRun):
         self.bases = move_bases(bases, -1 if toward else away, step)
         self.w.node[...] += sign * step * bases.node
         if len(graph.ends):
-            self.state.table[...] += sign * step * bases.table
+            self.pair_table(self.state)[...] += sign * step * bases.table
             if options.search == SUBLINEAR:
                 turned = np.ascontiguousarray(self.state.table.T)
                 self.state = self.state._replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...core.features import add_to_column, gather_columns
 from ...core.jit.dispatch import inner_kernel, kernel
@@ -18,7 +19,6 @@ from .active_sets import (
     CHANGE,
     EXACT,
     INFEASIBILITY,
-    SAMPLED,
     SEARCH,
     ActiveSets,
     append,
@@ -32,18 +32,22 @@ from .solver import Run
 # GDMM on label sets: binary nodes that share a sample's features, many possible edges.
 #
 # Node j of a sample has the probability ``p_j`` that label j is on. An edge is in one of two forms.
-# *At rest*, in general while one of its ends is 0 or 1, its distribution is the product of its
-# ends': consistent without messages, and never stored. *Awake*, it has a distribution of its own
-# over the four combinations, tied to its ends by messages ``m = u + nu`` (``u``: its marginal of
-# "on" minus p). An edge wakes when both its ends are fractional, or when no bound on the other
-# labels of the sample settles either of them (joint search): so the work of a sample grows with
-# what is active in it, not with the number of edges. In the first passes, while the weights are far
-# from anything, all edges stay at rest: with products everywhere a step on one label is still
-# exact.
+# *At rest* its distribution follows from its ends: it is consistent without messages, and never
+# stored. It is the product of its ends'; but if no sample has both labels on, "both" has only what
+# the ends force on it, ``max(a + b - 1, 0)``: the weight of such a pair is at most 0 whatever the
+# dual point, so that nothing is better. *Awake*, an edge has a distribution of its own over the
+# four combinations, tied to its ends by messages ``m = u + nu`` (``u``: its marginal of "on" minus
+# p). As in Algorithm 3 a visit wakes few edges, those of largest progress: with two fractional
+# ends, or between labels that no bound on the others settles (joint search). So the work of a
+# sample grows with what is active in it, not with the number of edges. In the first passes, while
+# the weights are far from anything, all edges stay at rest: a step on one label is then exact.
 
-_WAKE_AT_ONCE = 16
+# Edges that a visit wakes at most: with two fractional ends, and in the joint search.
+_FRACTIONAL, _JOINT = 64, 16
 _AWAKE = 1.0  # `price` of an awake edge
 _AT_REST, _NO_PRICE = 1e-6, 1e-3
+_SAME = 1e-12
+_WORTH = 0.9  # open labels left by a round that is worth another one
 
 
 @inner_kernel(inline=True)
@@ -70,6 +74,12 @@ def _change_pair(graph, state, e, d00, d01, d10, d11):
     state.lift[k] += lifted
 
 
+@inner_kernel(inline=True)
+def _both(graph, e, a, b):
+    """Probability of "both on" on an edge at rest."""
+    return max(a + b - 1.0, 0.0) if graph.never[e] == 1 else a * b
+
+
 @inner_kernel
 def _move_node(graph, state, w, i, j, change):
     """Change p_j; edges at rest follow as products."""
@@ -81,6 +91,11 @@ def _move_node(graph, state, w, i, j, change):
             continue
         e = graph.edge_of[j, k]
         if e < 0 or state.spot[j, k] > 0:
+            continue
+        if graph.full == 0:
+            both = _both(graph, e, on[j] + change, on[k]) - _both(graph, e, on[j], on[k])
+            if both != 0.0:
+                _change_pair(graph, state, e, 0.0, 0.0, 0.0, -reach * both)
             continue
         both, alone = -reach * change * on[k], -reach * change * (1.0 - on[k])
         if graph.ends[e, 0] == j:
@@ -102,53 +117,65 @@ def _loss_gain(graph, i, j):
 
 
 @inner_kernel
-def _gain(graph, state, i, j, n_support):
-    """Return the gain in scores, loss and edges at rest per unit of p_j."""
-    gain = state.scores[j] + _loss_gain(graph, i, j)
-    if graph.full == 1:
-        for k in range(graph.labels.shape[1]):
-            e = graph.edge_of[j, k]
-            if e >= 0 and state.spot[j, k] == 0:
-                pair = state.pair[e]
-                swap = 1 if graph.ends[e, 0] == j else 2
-                p = state.on[i, k]
-                gain += p * (pair[3] - pair[swap]) + (1.0 - p) * (pair[3 - swap] - pair[0])
-        return gain
-    for q in range(n_support):
-        k = state.support[q]
+def _full_slope(graph, state, i, j):
+    """The edges' part of :func:`_slopes` with full tables."""
+    gain = curvature = 0.0
+    for k in range(graph.labels.shape[1]):
         e = graph.edge_of[j, k]
         if e >= 0 and state.spot[j, k] == 0:
-            gain += _interaction(state, e) * state.on[i, k]
-    return gain
+            pair = state.pair[e]
+            swap = 1 if graph.ends[e, 0] == j else 2
+            p = state.on[i, k]
+            gain += p * (pair[3] - pair[swap]) + (1.0 - p) * (pair[3 - swap] - pair[0])
+            curvature += 2.0 * (p * p + (1.0 - p) * (1.0 - p))
+    return gain, curvature
 
 
 @inner_kernel
-def _rest_curvature(graph, state, i, j, n_support):
-    """Squared length of what a unit of p_j moves in the weights of edges at rest."""
-    total = 0.0
+def _slopes(graph, state, i, j, n_support):
+    """Gains in scores, loss and edges at rest per unit of p_j, and squared lengths in the weights.
+
+    Downwards and upwards, since pairs that never occur bend where their ends sum to 1; then the
+    bends nearest to p_j, below and above.
+    """
+    p, bend, low, high = state.on[i, j], 0.0, 0.0, 1.0
+    gain = state.scores[j] + _loss_gain(graph, i, j)
     if graph.full == 1:
-        for k in range(graph.labels.shape[1]):
-            if graph.edge_of[j, k] >= 0 and state.spot[j, k] == 0:
-                p = state.on[i, k]
-                total += 2.0 * (p * p + (1.0 - p) * (1.0 - p))
-        return total
+        more, curvature = _full_slope(graph, state, i, j)
+        return gain + more, gain + more, curvature, curvature, low, high
+    curvature = at_bend = 0.0
     for q in range(n_support):
         k = state.support[q]
-        if graph.edge_of[j, k] >= 0 and state.spot[j, k] == 0:
-            total += state.on[i, k] * state.on[i, k]
-    return total
+        e = graph.edge_of[j, k]
+        if e < 0 or state.spot[j, k] > 0:
+            continue
+        v, other = _interaction(state, e), state.on[i, k]
+        if graph.never[e] == 0:
+            gain += v * other
+            curvature += other * other
+        elif p + other > 1.0 + _SAME:
+            gain += v
+            curvature += 1.0
+            low = max(low, 1.0 - other)
+        elif p + other >= 1.0 - _SAME:
+            bend += v
+            at_bend += 1.0
+        else:
+            high = min(high, 1.0 - other)
+    return gain, gain + bend, curvature, curvature + at_bend, low, high
 
 
 @inner_kernel
 def _wake(graph, state, i, j, k):
-    """Give the edge between two labels a distribution of its own: the product of its ends'."""
+    """Give the edge between two labels a distribution of its own, the one that it has at rest."""
     e = graph.edge_of[j, k]
     a, b = state.on[i, graph.ends[e, 0]], state.on[i, graph.ends[e, 1]]
     awake = state.awake
-    append(awake, i, e, a * b, _AWAKE)
+    both = _both(graph, e, a, b)
+    append(awake, i, e, both, _AWAKE)
     place = awake.start[i] + awake.size[i] - 1
-    awake.more[place, 0] = (1.0 - a) * b
-    awake.more[place, 1] = a * (1.0 - b)
+    awake.more[place, 0] = b - both
+    awake.more[place, 1] = a - both
     awake.more[place, 2] = 0.0
     awake.more[place, 3] = 0.0
     state.spot[j, k] = state.spot[k, j] = awake.size[i]
@@ -157,23 +184,26 @@ def _wake(graph, state, i, j, k):
 
 
 @inner_kernel
-def _wake_fractional(graph, state, i, j, n_near):
-    """Wake the edges from a fractional label to the other fractional ones."""
-    for r in range(n_near):
-        k = state.near[r]
-        linked = graph.edge_of[j, k] >= 0 and state.spot[j, k] == 0
-        if linked and 0.0 < state.on[i, k] < 1.0:
-            _wake(graph, state, i, j, k)
+def _promise(graph, state, i, e):
+    """Return the progress (18) of an edge by a distribution of its own, while its ends stay."""
+    a, b = state.on[i, graph.ends[e, 0]], state.on[i, graph.ends[e, 1]]
+    v = _interaction(state, e)
+    if graph.never[e] == 1:
+        return 0.0  # as good as can be
+    room = min(a, b) - a * b if v > 0.0 else a * b - max(a + b - 1.0, 0.0)
+    curvature = state.reach[i] * (4.0 if graph.full == 1 else 1.0)
+    step = min(abs(v) / curvature, room)
+    return step * (abs(v) - 0.5 * curvature * step)
 
 
 @inner_kernel
 def _open_labels(graph, state, i, n_near):
-    """Settle labels by bounds on their neighbours, as far as that goes; the rest is open (HALF)."""
+    """Settle labels by bounds on their neighbours, while that settles some; others are HALF."""
     states, near = state.states, state.near
     for q in range(n_near):
         states[near[q]] = HALF
-    n_open, before = n_near, n_near + 1
-    while 0 < n_open < before:
+    n_open, before = n_near, 2 * n_near + 2
+    while 0 < n_open < _WORTH * before:
         before = n_open
         for q in range(n_near):
             j = near[q]
@@ -192,30 +222,62 @@ def _open_labels(graph, state, i, n_near):
 
 
 @inner_kernel
-def _joint_search(graph, options, state, i, n_near):
-    """Wake edges between labels that no bound settles, those of largest interaction first."""
-    if _open_labels(graph, state, i, n_near) < 2:
+def _offer(found, first, stop, value, j, k):
+    """Keep a pair if its value is among the largest so far; the least is in row `first`."""
+    if value <= found[first, 0]:
         return
-    budget = n_near * n_near if options.search == EXACT else _WAKE_AT_ONCE
-    for _ in range(budget):
-        first, second, largest = -1, -1, 0.0
-        for q in range(n_near):
-            j = state.near[q]
-            if state.states[j] != HALF:
+    least = first + 1
+    for r in range(first + 2, stop):
+        if found[r, 0] < found[least, 0]:
+            least = r
+    if value > found[least, 0]:
+        for c in range(3):
+            found[first, c] = found[least, c]
+    else:
+        least = first
+    found[least, 0] = value
+    found[least, 1] = j
+    found[least, 2] = k
+
+
+@inner_kernel
+def _joint_search(graph, options, state, i, n_near):
+    """Wake the edges at rest that promise most, and those of largest interaction on open labels.
+
+    The first have two fractional ends. Open labels are those that no bound settles: there the ends
+    of an edge may have to move with it.
+    """
+    found, on = state.found, state.on[i]
+    found[:, 0] = 0.0
+    n_open = _open_labels(graph, state, i, n_near)
+    for q in range(n_near):
+        j = state.near[q]
+        fractional = 0.0 < on[j] < 1.0
+        if not fractional and (n_open < 2 or state.states[j] != HALF):
+            continue
+        for r in range(q):
+            k = state.near[r]
+            e = graph.edge_of[j, k]
+            if e < 0 or state.spot[j, k] > 0:
                 continue
-            for r in range(q):
-                k = state.near[r]
-                e = graph.edge_of[j, k]
-                if state.states[k] != HALF or e < 0 or state.spot[j, k] > 0:
-                    continue
-                v = abs(_interaction(state, e))
-                if options.search == EXACT and v > 0.0:
-                    _wake(graph, state, i, j, k)
-                elif v > largest:
-                    first, second, largest = j, k, v
-        if options.search == EXACT or first < 0:
-            break
-        _wake(graph, state, i, first, second)
+            first, stop = 0, _FRACTIONAL
+            if fractional and 0.0 < on[k] < 1.0:
+                value = _promise(graph, state, i, e)
+            elif state.states[j] == HALF and state.states[k] == HALF:
+                value = 0.0
+            else:
+                continue
+            bends = abs(on[j] + on[k] - 1.0) <= _SAME
+            if value == 0.0 and (graph.never[e] == 0 or bends):
+                # Elsewhere the ends of pairs that never occur move as if the other were not.
+                value, first, stop = abs(_interaction(state, e)), _FRACTIONAL, found.shape[0]
+            if options.search == EXACT and value > 0.0:
+                _wake(graph, state, i, j, k)
+            elif options.search != EXACT:
+                _offer(found, first, stop, value, j, k)
+    for r in range(found.shape[0]):
+        if found[r, 0] > 0.0:
+            _wake(graph, state, i, int(found[r, 1]), int(found[r, 2]))
 
 
 @inner_kernel
@@ -319,7 +381,8 @@ def _put_to_rest(graph, state, i, n_near):
             state.states[k] != HALF and (b == 0.0 or b == 1.0)
         )
         both, only_second, only_first = awake.share[q], awake.more[q, 0], awake.more[q, 1]
-        off = abs(both - a * b) + abs(only_second + both - b) + abs(only_first + both - a)
+        own = _both(graph, e, a, b)
+        off = abs(both - own) + abs(only_second + both - b) + abs(only_first + both - a)
         # A price that took many passes to find would be missed if the edge wakes again.
         priced = abs(awake.more[q, 2]) + abs(awake.more[q, 3])
         if settled and off < _AT_REST and priced < _NO_PRICE:
@@ -329,10 +392,10 @@ def _put_to_rest(graph, state, i, n_near):
                 graph,
                 state,
                 e,
-                reach * (rest - (1.0 - a) * (1.0 - b)),
-                reach * (only_second - (1.0 - a) * b),
-                reach * (only_first - a * (1.0 - b)),
-                reach * (both - a * b),
+                reach * (rest - (1.0 - a - b + own)),
+                reach * (only_second - (b - own)),
+                reach * (only_first - (a - own)),
+                reach * (both - own),
             )
             awake.share[q] = awake.price[q] = 0.0
     drop_empty(awake, i, 0)
@@ -349,7 +412,7 @@ def _near_labels(graph, options, state, i, uniform):
     n_near = 0
     for j in range(n_labels):
         high = state.scores[j] + state.base[j] + _loss_gain(graph, i, j) + state.lift[j]
-        searched = options.search != SAMPLED or start <= j < start + width
+        searched = options.search == EXACT or start <= j < start + width
         if state.on[i, j] > 0.0 or state.degree[j] > 0.0 or (searched and high > 0.0):
             state.near[n_near] = j
             n_near += 1
@@ -376,12 +439,16 @@ def _visit_nodes(graph, options, state, w, i, n_near):
         for q in range(n_near):
             j = state.near[q]
             n_support = _support(state, i, n_near)
-            gain = _gain(graph, state, i, j, n_support)
-            gain += 2.0 * options.rho * reach * state.message[j]
+            down, up, less, more, low, high = _slopes(graph, state, i, j, n_support)
+            message = 2.0 * options.rho * reach * state.message[j]
             curvature = graph.squares[i] + 2.0 * options.rho * state.degree[j]
-            curvature += _rest_curvature(graph, state, i, j, n_support)
-            step = gain / (reach * max(curvature, LEAST_CURVATURE))
-            goal = min(max(on[j] + step, 0.0), 1.0)
+            gain = up + message
+            if gain > 0.0:
+                step = gain / (reach * max(curvature + more, LEAST_CURVATURE))
+            else:
+                gain = min(down + message, 0.0)
+                step = gain / (reach * max(curvature + less, LEAST_CURVATURE))
+            goal = min(max(on[j] + step, low), high)
             if options.variant == BGCD:
                 # Labels at their true value move only if they promise most.
                 resting = on[j] == graph.labels[i, j]
@@ -392,8 +459,6 @@ def _visit_nodes(graph, options, state, w, i, n_near):
             if goal != on[j]:
                 _move_node(graph, state, w, i, j, goal - on[j])
                 on[j] = goal
-                if options.wake == 1 and 0.0 < goal < 1.0:
-                    _wake_fractional(graph, state, i, j, n_near)
 
 
 @kernel
@@ -409,15 +474,13 @@ def label_pass(graph, options, state, w, order, uniforms):
         _begin(graph, options, state, i)
         n_near = _near_labels(graph, options, state, i, uniforms[i])
         if graph.ends.shape[0] > 0 and options.wake == 1:
-            # At worst every pair of labels near wakes up in this visit.
-            n_new = min(n_near * n_near, graph.ends.shape[0])
+            n_new = state.found.shape[0]
+            if options.search == EXACT:
+                n_new = min(n_near * n_near, graph.ends.shape[0])
             if not fits(state.awake, i, n_new):
                 _end(graph, state, i)
                 done = False
                 break
-            for q in range(n_near):
-                if 0.0 < state.on[i, state.near[q]] < 1.0:
-                    _wake_fractional(graph, state, i, state.near[q], n_near)
             _joint_search(graph, options, state, i, n_near)
         state.totals[SEARCH] += cycles() - clock
         _visit_nodes(graph, options, state, w, i, n_near)
@@ -482,6 +545,8 @@ class LabelGraph(NamedTuple):
     full: int
     # (n_samples or 0, n_labels): Factor on the task loss of each label.
     factor: np.ndarray
+    # (n_edges,): 1 where no sample has both labels on, of edges without full tables.
+    never: np.ndarray
 
 
 class LabelState(NamedTuple):
@@ -512,6 +577,8 @@ class LabelState(NamedTuple):
     support: np.ndarray
     # (n_labels,): Scratch of the search.
     states: np.ndarray
+    # (_FRACTIONAL + _JOINT, 3): Scratch of the search: value and labels of edges to wake.
+    found: np.ndarray
     # (2, 4): Scratch for one edge.
     four: np.ndarray
     # (2,): Position of the pass.
@@ -533,7 +600,12 @@ class LabelRun(Run):
         edge_of = np.full((factors.n_labels, factors.n_labels), -1, dtype=np.int32)
         first, second = factors.ends.T
         edge_of[first, second] = edge_of[second, first] = np.arange(len(factors.ends))
-        self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of)
+        together = np.zeros(len(factors.ends))
+        on = sparse.csr_matrix(factors.labels, dtype=np.float64)
+        if factors.full == 0:
+            together = (on.T @ on).toarray()[first, second]
+        never = ((together == 0) & (factors.full == 0)).astype(np.uint8)
+        self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of, never=never)
         n_samples, n_labels = graph.labels.shape
         self.state = LabelState(
             on=graph.labels.astype(np.float64),
@@ -549,6 +621,7 @@ class LabelRun(Run):
             near=np.zeros(n_labels, dtype=np.int64),
             support=np.zeros(n_labels, dtype=np.int64),
             states=np.zeros(n_labels, dtype=np.int8),
+            found=np.zeros((_FRACTIONAL + _JOINT, 3)),
             four=np.zeros((2, 4)),
             cursor=np.zeros(2, dtype=np.int64),
             totals=np.zeros(4),

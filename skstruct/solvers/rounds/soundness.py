@@ -249,7 +249,8 @@ def require_active_sets(run, sets: tuple) -> None:
     pairs = true[graph.ends[:, 0]] * n_labels + true[graph.ends[:, 1]]
     owner, keys, shares = _distributions(edges, pairs, n_labels * n_labels, "edges")
     if keys.size:
-        require(np.isfinite(run.state.table.ravel()[keys]).all(), "an edge has a forbidden pair")
+        table = graph.mask if run.own else run.state.table
+        require(np.isfinite(table.ravel()[keys]).all(), "an edge has a forbidden pair")
     place, port, label = _keys(ports, n_labels, "ports")
     marginals = np.zeros(ports.size.size * n_labels)
     for side, end in enumerate((keys // n_labels, keys % n_labels)):

@@ -42,7 +42,7 @@ from skstruct.inference.viterbi import viterbi, viterbi_scratch
 
 PAPER = "Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, figures 2 and 3"
 FILES = {"rcv1": "rcv1v2_subset1_top944", "corel5k": "corel5k", "delicious": "delicious"}
-SAMPLES = {"rcv1": 3000, "corel5k": 300, "delicious": 60}  # with --full
+SAMPLES = {"rcv1": 3000, "corel5k": 500, "delicious": 100}  # with --full
 FULL = {"rcv1": 4800, "corel5k": 2000, "delicious": 500}
 # A fit: those of tasks, of characters by GDMM, by its exact search, and by exact oracles.
 SECONDS = {"pos": 15.0, "rcv1": 15.0, "corel5k": 8.0, "delicious": 6.0}

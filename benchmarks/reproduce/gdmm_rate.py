@@ -223,7 +223,7 @@ def _theorems(own):
             for k, v in own["curves"].items()
             if k.startswith(title) and k != name
         )
-        text = f"GDMM with {title} converges linearly (passes to 0.1, 0.01 ... 1e-8 of Delta_p + Delta_d)"
+        text = f"GDMM with {title} converges linearly (passes to 0.1 ... 1e-8 of Delta_p + Delta_d)"
         yield Claim(text, f"theorem {number}", _shown(reach),
                     stands([_linear(own["curves"][name], DIGITS)]), why)  # fmt: skip
 
@@ -273,8 +273,12 @@ def panels(name, found):
     if name == "theorems":
         for title in ALGORITHMS.values():
             own = {k: v for k, v in found["curves"].items() if k.startswith(title)}
-            own = {f"eta: {k.rpartition(', ')[2]}": v for k, v in own.items()}
-            yield Panel(f"{title}: Delta_p + Delta_d", "passes", "over that at the start", own)
+            own = {
+                f"eta: {k.rpartition(', ')[2]}": [[1e-3 * number for number in x], y]
+                for k, (x, y) in own.items()
+            }
+            y = "over that at the start"
+            yield Panel(f"{title}: Delta_p + Delta_d", "thousand passes", y, own)
     elif name == "sentences":
         for log in ("xy", "y"):
             yield Panel("Sentences: certified gap", "passes", "relative gap", found, log)

@@ -7,7 +7,7 @@ glyphs                  simulated OCR of Chinese, thousands of labels; objective
                         those of some hundred chains
 rcv1, corel5k,          label sets with all pairs: 101, 374 and 983 labels, 5,050, 69,751 and
 delicious               482,653 pairs
-iterations              figure 2, left, by passes alone: 200 sentences, 300 chains of characters
+iterations              figure 2, left, by passes alone: 60 sentences, 200 chains of characters
 costs                   a pass and the search in it by the number of labels
 
 Each task is a figure with a table of its own, ``gdmm_TASK``: objective and test error by CPU
@@ -45,7 +45,7 @@ FILES = {"rcv1": "rcv1v2_subset1_top944", "corel5k": "corel5k", "delicious": "de
 SAMPLES = {"rcv1": 3000, "corel5k": 500, "delicious": 100}  # with --full
 FULL = {"rcv1": 4800, "corel5k": 2000, "delicious": 500}
 # A fit: those of tasks, of characters by GDMM, by its exact search, and by exact oracles.
-SECONDS = {"pos": 15.0, "rcv1": 15.0, "corel5k": 8.0, "delicious": 6.0}
+SECONDS = {"pos": 15.0, "rcv1": 15.0, "corel5k": 5.0, "delicious": 4.0}
 SECONDS |= {"GDMM": 6.0, "exact": 30.0, "oracle": 30.0}
 FULL_SECONDS = {"GDMM": 20.0, "oracle": 150.0}
 CHAINS = 1000
@@ -213,7 +213,7 @@ def _exact_pass(model, X, y, n=40):
 def iterations(args):
     """Figure 2, left: GDMM and Soft-BCFW by passes."""
     out = {"POS": {}, "glyphs": {}}
-    n, most = (20, 20) if args.quick else (3000 if args.full else 200, 1000)
+    n, most = (20, 20) if args.quick else (3000 if args.full else 60, 1000)
     train = treebank(args.data, n).train
     found = {}
     for name, options in _by_passes():
@@ -224,7 +224,7 @@ def iterations(args):
         out["POS"][name] = frame.thin(*own.curve("passes", best=bound))
         print(f"  POS, {name}: {out['POS'][name][1][-1]:.3g}", flush=True)
     file = load_glyph_chains(args.data / "chinese_text/ocr_sim.npz")
-    n, most = (20, 10) if args.quick else (CHAINS if args.full else 300, 100)
+    n, most = (20, 10) if args.quick else (CHAINS if args.full else 200, 100)
     train = np.flatnonzero(file.train)[:n]
     X, y = file.X[train], file.y[train]
     classes, codes = np.unique(y.flat, return_inverse=True)

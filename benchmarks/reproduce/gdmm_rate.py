@@ -301,7 +301,7 @@ def main(argv=None):
         more = {k: v for k, v in found.items() if name == "theorems" and k != "curves"}
         told = list(CLAIMS[name](found))
         drawn = list(panels(name, found))
-        frame.write(f"gdmm_{name}", args, PAPER, drawn, told, len(drawn), "gdmm_rate", **more)
+        frame.write(f"gdmm_{name}", args, PAPER, drawn, told, 2, "gdmm_rate", **more)
 
 
 if __name__ == "__main__":

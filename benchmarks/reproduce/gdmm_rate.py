@@ -202,9 +202,9 @@ def _shown(reach):
 
 
 def _linear(curve, levels):
-    """Whether the last digits take no more than twice the passes of the one before."""
+    """Whether the last digits take at most twice the passes of the one before; one may be missing."""
     reach, ratios = digits(curve, levels)
-    return bool(np.isfinite(reach[-1]) and ratios[-2:].max() <= MOST)
+    return bool(np.isfinite(reach[-2]) and ratios[-2:].max() <= MOST)
 
 
 def _theorems(own):
@@ -246,12 +246,14 @@ def _sentences(curves):
                 "section 3.1", ends, stands([10.0 * reach["GDMM"] <= reach[JOINT]]),
                 "ten times counts as much")  # fmt: skip
     pair = [digits(curves[k], LEVELS)[0] for k in ("GDMM", SAMPLED)]
-    both = np.isfinite(pair[0]) & np.isfinite(pair[1])
-    slower = float((pair[1][both] / pair[0][both]).max()) if both.any() else np.inf
+    slower = pair[1] / pair[0]
+    slower = slower[np.isfinite(slower)]
     yield Claim("Sampled search converges about as fast as exact search", "section 3.2",
-                f"{_shown(pair[1])} against {_shown(pair[0])}", stands([slower <= 2.0]),
-                f"{N_PARTS} parts of 45 labels; at most {slower:.2g} times the passes; the theorem "
-                f"has {N_PARTS} times; passes to {levels}")  # fmt: skip
+                f"{_shown(pair[1])} against {_shown(pair[0])}",
+                stands([slower.size and slower[-1] <= 1.5]),
+                f"passes to {levels}; {N_PARTS} parts of 45 labels: {slower[0]:.2g} times the passes "
+                f"to the first, {slower[-1]:.2g} times to the last; the theorem has {N_PARTS} "
+                "times")  # fmt: skip
 
 
 def _active(curves):

@@ -317,7 +317,8 @@ def claims(name, own):
         yield _small(own) if name == "pos" else _large(own)
         if name == "glyphs":
             yield from _passes(own)
-        yield _subgradients(own)
+        if "SSG" in own["seconds"]:
+            yield _subgradients(own)
         if OURS in own["seconds"]:
             yield _pairwise(own)
 
@@ -344,17 +345,17 @@ def _small(own):
 
 def _large(own):
     found, cells = _ratios(own["seconds"])
-    outcomes = [v >= ORDER for v in found.values()]
+    errors, more = _ratios(own.get("test", {}))
+    times = [*found.values(), *errors.values()]
     text = "With a large output domain GDMM is orders of magnitude faster than the others"
-    far = [k for k, v in found.items() if v >= ORDER**2]
-    why = "seconds over GDMM's, to the lowest objective of both; one order counts. "
-    why += f"Two orders: {', '.join(far)}" if far else "Two orders: none"
+    why = "seconds over GDMM's, to the lowest objective or error of both; one order counts, "
+    why += f"two orders: {sum(v >= ORDER**2 for v in times)} of {len(times)}"
     if "active" in own:
         pairs = own["labels"] * (own["labels"] - 1) // 2
         why += f". GDMM has {own['active']:,.0f} of {pairs:,} pairs active"
-    if "nodes" in own:
-        why += ". Soft-BCFW has our sublinear search, too; the paper's has not"
-    return Claim(text, "abstract, section 4, figure 3", cells, stands(outcomes), why)
+    cells = f"objective: {cells}" + (f"; test error: {more}" if more else "")
+    holds = stands(v >= ORDER for v in times)
+    return Claim(text, "abstract, section 4, figure 3", cells, holds, why)
 
 
 def _passes(own):

@@ -224,9 +224,9 @@ def _theorems(own):
             if k.startswith(title) and k != name
         )
         text = f"GDMM with {title} converges linearly (passes to 0.1 ... 1e-7 of Delta_p + Delta_d)"
-        yield Claim(text, f"theorem {number}", _shown(reach),
-                    stands(_linear(v, DIGITS) for k, v in own["curves"].items() if k.startswith(title)),
-                    why)  # fmt: skip
+        mine = [v for k, v in own["curves"].items() if k.startswith(title)]
+        holds = stands(_linear(v, DIGITS) for v in mine)
+        yield Claim(text, f"theorem {number}", _shown(reach), holds, why)
 
 
 def _sentences(curves):

@@ -1,7 +1,8 @@
-"""BCFW and what is measured of weights where the labels are thousands, around our Viterbi kernel.
+"""BCFW, SSG and what is measured of weights with thousands of labels, around our Viterbi kernel.
 
 BCFWSSVM keeps dual points of K^2 parts a chain, 680 GB for the characters of ``gdmm.py``. Here a
-dual point is the list of the labellings in it and their shares.
+dual point is the list of the labellings in it and their shares. SubgradientSSVM can be measured
+between passes only, each of which takes minutes here.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class Oracle:
         self.labels = np.empty(longest, dtype=np.int32)
         self.work = viterbi_scratch(longest, chains.n_labels)
 
-    def __call__(self, W, T, i):
+    def __call__(self, W, T, i, loss=1.0):
         """Of chain i: the truth, the best labelling, the hinge, scores without loss."""
         part = slice(self.chains.offsets[i], self.chains.offsets[i + 1])
         true = self.chains.codes[part]
         scores = np.asarray(self.chains.rows[part] @ W[:-1]) + W[-1]
         nodes = np.arange(true.size)
         right = scores[nodes, true].sum() + T[true[:-1], true[1:]].sum()
-        augmented = scores + 1.0
-        augmented[nodes, true] -= 1.0
+        augmented = scores + loss
+        augmented[nodes, true] -= loss
         hinge = viterbi(augmented, T[None], self.labels, self.work) - right
         return true, self.labels[: true.size].copy(), hinge, scores
 
@@ -73,7 +74,28 @@ def _direction(rows, true, found, n_features):
     return step, pairs
 
 
-class BCFW:
+class _Visits:
+    """What visits chains one by one, and is measured between two of them."""
+
+    def run(self, seconds, measure, marks, rng):
+        """Visit until the CPU seconds are used; yield seconds, passes, measures at the marks."""
+        spent, visits, marks = 0.0, 0, list(marks)
+        while spent < seconds:
+            for i in rng.permutation(self.chains.n):
+                start = time.process_time()
+                self.visit(i)
+                spent += time.process_time() - start
+                visits += 1
+                if marks and spent >= marks[0]:
+                    while marks and spent >= marks[0]:
+                        marks.pop(0)
+                    yield spent, visits / self.chains.n, *measure(*self.weights())
+                if spent >= seconds:
+                    break
+        yield spent, visits / self.chains.n, *measure(*self.weights())
+
+
+class BCFW(_Visits):
     """Frank-Wolfe steps with exact line search, C a chain (Lacoste-Julien et al. 2013)."""
 
     def __init__(self, chains, C):
@@ -113,19 +135,42 @@ class BCFW:
         right = scores[nodes, true].sum() + self.T[true[:-1], true[1:]].sum()
         return float((path != true).sum() + own - right)
 
-    def run(self, seconds, measure, marks, rng):
-        """Visits until the CPU seconds are used; yields seconds, passes, measures at the marks."""
-        spent, visits, marks = 0.0, 0, list(marks)
-        while spent < seconds:
-            for i in rng.permutation(self.chains.n):
-                start = time.process_time()
-                self.visit(i)
-                spent += time.process_time() - start
-                visits += 1
-                if marks and spent >= marks[0]:
-                    while marks and spent >= marks[0]:
-                        marks.pop(0)
-                    yield spent, visits / self.chains.n, *measure(self.W, self.T)
-                if spent >= seconds:
-                    break
-        yield spent, visits / self.chains.n, *measure(self.W, self.T)
+    def weights(self):
+        """The present tables."""
+        return self.W, self.T
+
+
+class SSG(_Visits):
+    """Stochastic subgradients, steps 1 / (lambda t), averaged with weights t (the same authors).
+
+    After t steps the weights are ``(W, T) / t``, sums of all subgradients over lambda t, so that
+    the average adds these sums up: each has what a step changes from this step on.
+    """
+
+    def __init__(self, chains, C):
+        self.chains, self.C, self.oracle = chains, C, Oracle(chains)
+        K, d = chains.n_labels, chains.rows.shape[1]
+        self.W, self.T = np.zeros((d + 1, K)), np.zeros((K, K))
+        self.missed = np.zeros_like(self.W), np.zeros_like(self.T)
+        self.t = 0
+
+    def visit(self, i):
+        """A step at chain i."""
+        # Sums instead of weights: the loss is as many times larger.
+        true, found, *_ = self.oracle(self.W, self.T, i, loss=max(self.t, 1.0))
+        part = slice(self.chains.offsets[i], self.chains.offsets[i + 1])
+        own = _direction(self.chains.rows[part], true, found, self.W.shape[0] - 1)
+        factor = self.C * self.chains.n
+        for label, row in own[0].items():
+            self.W[:, label] += factor * row
+            self.missed[0][:, label] += self.t * factor * row
+        for pair, count in own[1].items():
+            self.T[pair] += factor * count
+            self.missed[1][pair] += self.t * factor * count
+        self.t += 1
+
+    def weights(self):
+        """The average."""
+        norm = 0.5 * self.t * (self.t + 1.0)
+        pairs = zip((self.W, self.T), self.missed, strict=True)
+        return tuple((self.t * own - missed) / norm for own, missed in pairs)

@@ -207,7 +207,7 @@ def _behind(found, what, text):
     why = f"{min(ratios):.2g} to {max(ratios):.2g} times BCFW's, by its better steps"
     if what == "seconds":
         why += f"; on one thread: with n_jobs the extragradient would need {min(ratios):.2g} to "
-        why += f"{max(ratios):.2g} of them to be level by the clock, BCFW has no use for them"
+        why += f"{max(ratios):.2g} of them to be level by the clock, BCFW cannot use them"
     return Claim(f"{text} ({unit} to a gap of {LEVEL:g})", "ours", "; ".join(cells),
                  stands(outcomes), why)  # fmt: skip
 

@@ -37,7 +37,7 @@ from skstruct.core.parallel import Pieces
 from skstruct.estimators import svm_gdmm
 from skstruct.testing import random_sequences
 
-PAPER = "Yen, Huang, Zhong, Zhang, Dhillon, Ravikumar 2016, theorems 1 and 2, sections 3.1, 3.2"
+PAPER = "Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon 2016, theorems 1 and 2, sections 3.1, 3.2"
 SECONDS = 12.0
 #: Of Delta_p + Delta_d over that at the start, and of certified gaps.
 DIGITS = 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7
@@ -223,7 +223,10 @@ def _theorems(own):
             for k, v in own["curves"].items()
             if k.startswith(title) and k != name
         )
-        text = f"GDMM with {title} converges linearly (passes to 0.1 ... 1e-7 of Delta_p + Delta_d)"
+        if not np.isfinite(reach[-1]):
+            why += "; the run ends before 1e-7"
+        text = f"GDMM with {title} converges linearly (passes to 0.1 ... 1e-7 of Delta_p + "
+        text += "Delta_d, relative to the start)"
         mine = [v for k, v in own["curves"].items() if k.startswith(title)]
         holds = stands(_linear(v, DIGITS) for v in mine)
         yield Claim(text, f"theorem {number}", _shown(reach), holds, why)
@@ -259,16 +262,18 @@ def _sentences(curves):
 
 def _active(curves):
     """What section 3.1 says of |A_i|."""
-    cells, outcomes = [], []
-    for name, (x, y) in curves.items():
+    text = "comes to a constant much smaller than the number of factors"
+    for name, (x, y) in sorted(curves.items(), key=lambda item: item[0] == "POS"):
         half = y[int(np.searchsorted(x, 0.5 * x[-1]))]
-        cells.append(
-            f"{name}: {half:.3g} % after {x[-1] // 2:.0f} passes, {y[-1]:.3g} % after {x[-1]:.0f}"
-        )
-        outcomes += [y[-1] <= 1.1 * half, y[-1] < 50.0]
-    yield Claim("|A_i| comes to a constant much smaller than the number of factors", "section 3.1",
-                 "; ".join(cells), stands(outcomes),
-                 "constant: within a tenth over the second half; much smaller: half")  # fmt: skip
+        cell = f"{name}: {half:.3g} % after {x[-1] // 2:.0f} passes, "
+        cell += f"{y[-1]:.3g} % after {x[-1]:.0f}"
+        why = "constant: within a tenth over the second half; much smaller: half"
+        binary = name != "POS"
+        if not binary:
+            why += ". The paper says it of many factors with binary variables, which tags are not"
+        yield Claim(f"|A_i| {text}" if binary else f"(Ours) On chains of tags |A_i| {text}, too",
+                    "section 3.1, large number of factors" if binary else "ours", cell,
+                    stands([y[-1] <= 1.1 * half, y[-1] < 50.0]), why)  # fmt: skip
 
 
 def panels(name, found):

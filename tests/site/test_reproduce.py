@@ -527,8 +527,9 @@ def test_rates_are_read_from_digits():
     found = {"curves": named, "steps": steps, "contraction": dict.fromkeys(("afw", "bgcd"), 0.6)}
     assert [row.holds for row in gdmm_rate._theorems(found)] == ["holds", "holds"]
     curves = {"POS": [[1, 50, 100], [5.0, 20.0, 21.0]], "pairs": [[1, 50, 100], [1.0, 60.0, 90.0]]}
-    (active,) = gdmm_rate._active(curves)
-    assert active.holds == "holds in part"
+    pairs, tags = gdmm_rate._active(curves)
+    assert (tags.holds, pairs.holds) == ("holds", "does not hold")
+    assert tags.text.startswith("(Ours)")
 
 
 def test_the_augmented_lagrangian_is_that_of_the_package():

@@ -452,6 +452,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         See Also
         --------
+        skstruct.SAGCRF.to_crfsuite : Writes such a file.
         skstruct.preprocessing.SequenceVectorizer : Takes sklearn-crfsuite's dicts.
 
         Examples
@@ -470,6 +471,88 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         from .crfsuite import read_crfsuite
 
         return read_crfsuite(path, cls(fit_intercept=False))
+
+    def to_crfsuite(
+        self, path: PathLike, *, first: str = "__BOS__", last: str = "__EOS__"
+    ) -> dict[str, str]:
+        """Write the weights as a model file of CRFsuite.
+
+        The file is read by CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and
+        the ports to Rust, Java and other languages; they need no skstruct, and give the same
+        taggings and marginals. Attributes are the features by their names, with their values. The
+        transitions hold the intercepts of all nodes but the first. What remains for the ends of a
+        sequence are weights of two attributes, `first` and `last`, which the program that tags adds
+        to its first and its last token where the return value has them:
+
+        ==========================================  =======  ======
+        model                                       first    last
+        ==========================================  =======  ======
+        ``SAGCRF(fit_intercept=False)``             no       no
+        ``SAGCRF()``                                yes      no
+        ``forbidden="iob2"``, or a pair (None, b)   yes      no
+        ``forbidden="iobes"``, or a pair (a, None)  yes      yes
+        ``Chain(boundary=True)``                    yes      yes
+        ==========================================  =======  ======
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It is replaced when the new one is complete.
+        first, last : str, default="__BOS__", "__EOS__"
+            Names of the attributes. If the model has a feature of this name the weights are added
+            to it: name your own feature if the first tokens, and no others, have it with the value
+            1, for instance ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"``, which
+            the template ``U00:%x[-1,0]`` makes. The program that tags need not be changed then.
+
+        Returns
+        -------
+        dict of str to str
+            Which tokens need another attribute, "first" or "last", and its name; empty if none do.
+
+        Raises
+        ------
+        ValueError
+            If CRFsuite cannot have the model: if its structure is not a chain or has edge features,
+            if its features have no names or two have the same one, if labels are not strings, if a
+            name has a NUL or a lone surrogate, if a weight is not finite, if the file had 4 GiB.
+
+        See Also
+        --------
+        skstruct.SAGCRF.from_crfsuite : Reads such a file.
+        skstruct.SAGCRF.sparsify : Small weights become 0, and the file does not have them.
+        skstruct.SAGCRF.to_wapiti : Template models for Wapiti.
+
+        Notes
+        -----
+        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
+        CRFsuite takes exponentials of the scores of nodes as they are: its marginals are not
+        numbers where such a score exceeds 709.
+
+        Examples
+        --------
+        With ``separator=":"`` names are those that python-crfsuite makes of feature dicts, so that
+        it takes the same dicts:
+
+        >>> import tempfile
+        >>> import pycrfsuite
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X, y = [[{"word": "He"}, {"word": "runs"}]], [["D", "V"]]
+        >>> model = make_pipeline(SequenceVectorizer(separator=":"), SAGCRF()).fit(X, y)
+        >>> tagger = pycrfsuite.Tagger()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     needed = model[-1].to_crfsuite(f"{folder}/model.crfsuite")
+        ...     _ = tagger.open(f"{folder}/model.crfsuite")
+        >>> needed
+        {'first': '__BOS__'}
+        >>> tokens = [{"word": "He", "__BOS__": 1.0}, {"word": "runs"}]
+        >>> tagger.tag(pycrfsuite.ItemSequence(tokens))
+        ['D', 'V']
+        """
+        from .crfsuite import write_crfsuite
+
+        return write_crfsuite(path, self, first, last)
 
 
 class _Path:

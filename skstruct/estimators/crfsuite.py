@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..preprocessing import SequenceVectorizer
-from .exchange import as_bytes, linear_chain
+from .exchange import as_bytes, linear_chain, merged
 
 _HEADER = struct.Struct("<4sI4s9I")
 _CHUNK_HEADER = struct.Struct("<4s2I")
@@ -23,6 +23,12 @@ _VERSION, _LARGEST_FILE = 100, 2**32
 _STATE, _TRANSITION = 0, 1
 _WEIGHTS, _WEIGHTS_PER_BYTE = 2**24, 64  # limits on the size that a file may request
 _RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
+
+
+def check_size(n_labels: int, n_rows: int, n_bytes: int) -> None:
+    """Refuse a file that requests more weights than its size can account for."""
+    if n_labels * n_rows > _WEIGHTS + _WEIGHTS_PER_BYTE * n_bytes:
+        raise ValueError(f"{n_labels} labels and {n_rows} rows are too many for {n_bytes} bytes")
 
 
 class _Model(NamedTuple):
@@ -48,11 +54,10 @@ def _read(path):
         raise ValueError(f"{path}: a CRFsuite model of an unknown version")
     if len(data) < size:
         raise ValueError(f"{path}: the model file is damaged ({len(data)} of {size} bytes)")
-    if n_labels * (n_labels + n_attributes) > _WEIGHTS + _WEIGHTS_PER_BYTE * len(data):
-        raise ValueError(
-            f"{path}: the model file is damaged ({n_labels} labels and {n_attributes} attributes "
-            f"are too many for {len(data)} bytes)"
-        )
+    try:
+        check_size(n_labels, n_labels + n_attributes, len(data))
+    except ValueError as error:
+        raise ValueError(f"{path}: the model file is damaged ({error})") from None
     try:
         n_features = struct.unpack_from("<I", data, start + 8)[0]
         model = _Model(
@@ -219,6 +224,7 @@ def write_crfsuite(path, model, first: str, last: str) -> dict:
 
 def _content(names, labels, node, pair):
     """A model file: state features by attributes, then transitions by their first labels."""
+    names, node = merged(names, node, "CRFsuite")
     used = node.any(axis=1)
     names, node = [*compress(names, used.tolist())], node[used]
     state, step = np.nonzero(node), np.nonzero(pair)

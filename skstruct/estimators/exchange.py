@@ -79,7 +79,20 @@ def as_bytes(strings: list, what: str, program: str) -> list[bytes]:
         if b"\0" in name:
             raise ValueError(f"{what} {string!r} has a NUL, where {program} ends a name")
         if name in seen:
-            raise ValueError(f"{what} {string!r} is there twice: {program} tells them by names")
+            raise ValueError(f"{what} {string!r} is there twice in UTF-8")
         seen.add(name)
         out.append(name)
     return out
+
+
+def merged(names: list, table: np.ndarray, program: str) -> tuple[list, np.ndarray]:
+    """Each name once: features of one name, as "a/b" and "c" or "a" and "b/c", weigh the same."""
+    first = {}
+    for j, name in enumerate(names):
+        k = first.setdefault(name, j)
+        if k != j and not np.array_equal(table[j], table[k]):
+            raise ValueError(
+                f"two features of different weights are called {name!r}, and {program} tells them "
+                "by names"
+            )
+    return [*first], table[[*first.values()]]

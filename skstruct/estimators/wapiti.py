@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..preprocessing.columns import TokenColumns
@@ -53,9 +54,9 @@ def write_wapiti(path, model, template) -> None:
     for label in chain.labels:
         if not label or _SPACE & set(label):
             raise ValueError(f"the label {label!r} is empty or has a space: Wapiti splits at spaces")
-    known = TemplateNames(template.vocabulary_, template._node_features)
+    known = template.get_feature_names_out().tolist()
     n_tables = 1 + (template._edge_features[2] if template._edge else 0)
-    if known.strings() != chain.features or len(chain.pair) != n_tables:
+    if known != chain.features or len(chain.pair) != n_tables:
         raise ValueError("template has other features than the model was trained on")
 
     patterns = [*template._node, *(t for t in template._edge if "U" not in t.kinds)]
@@ -113,7 +114,7 @@ def _marked(template):
 
 
 def _observations(strings, features):
-    names = TemplateNames(strings, features).strings()
+    names = TemplateNames(ListedNames(strings), features).strings()
     return [name[:1].lower() + name[1:] for name in names]
 
 

@@ -16,8 +16,8 @@ from sklearn.base import OneToOneFeatureMixin
 _POSITIONS = "x{}"
 
 
-# Strings in files: one array of bytes. skops would write a record of a hundred bytes for each string,
-# as often as it meets the list that they are in.
+# Strings in files: one array of bytes. skops would write a record of a hundred bytes for each, as
+# often as it meets the list that they are in.
 
 
 def pack_strings(strings: list[str]) -> np.ndarray:

@@ -25,10 +25,9 @@ _WEIGHTS, _WEIGHTS_PER_BYTE = 2**24, 64  # limits on the size that a file may re
 _RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
-def check_size(n_labels: int, n_rows: int, n_bytes: int) -> None:
-    """Refuse a file that requests more weights than its size can account for."""
-    if n_labels * n_rows > _WEIGHTS + _WEIGHTS_PER_BYTE * n_bytes:
-        raise ValueError(f"{n_labels} labels and {n_rows} rows are too many for {n_bytes} bytes")
+def most_weights(n_bytes: int) -> int:
+    """Return how many weights a file of a size may request."""
+    return _WEIGHTS + _WEIGHTS_PER_BYTE * n_bytes
 
 
 class _Model(NamedTuple):
@@ -54,10 +53,11 @@ def _read(path):
         raise ValueError(f"{path}: a CRFsuite model of an unknown version")
     if len(data) < size:
         raise ValueError(f"{path}: the model file is damaged ({len(data)} of {size} bytes)")
-    try:
-        check_size(n_labels, n_labels + n_attributes, len(data))
-    except ValueError as error:
-        raise ValueError(f"{path}: the model file is damaged ({error})") from None
+    if n_labels * (n_labels + n_attributes) > most_weights(len(data)):
+        raise ValueError(
+            f"{path}: the model file is damaged ({n_labels} labels and {n_attributes} attributes "
+            f"are too many for {len(data)} bytes)"
+        )
     try:
         n_features = struct.unpack_from("<I", data, start + 8)[0]
         model = _Model(
@@ -167,11 +167,12 @@ def _dictionary(names):
     table, n_names = hashes % _N_TABLES, len(names)
     sizes = 2 * np.bincount(table, minlength=_N_TABLES)
     begins = np.cumsum(sizes) - sizes
-    buckets, slots = np.zeros((2 * n_names, 2), "<u4"), (hashes // _N_TABLES % sizes[table]).tolist()
+    buckets, slots = (
+        np.zeros((2 * n_names, 2), "<u4"),
+        (hashes // _N_TABLES % sizes[table]).tolist(),
+    )
     taken, places = bytearray(2 * n_names), []
-    for slot, begin, size in zip(
-        slots, begins[table].tolist(), sizes[table].tolist(), strict=True
-    ):
+    for slot, begin, size in zip(slots, begins[table].tolist(), sizes[table].tolist(), strict=True):
         while taken[begin + slot]:
             slot = (slot + 1) % size
         taken[begin + slot] = True
@@ -258,7 +259,5 @@ def _content(names, labels, node, pair):
     starts.append(starts[-1] + len(parts[-1]))
     parts.append(_references(b"AFRF", starts[-1], 0, counts))
     total = starts[-1] + len(parts[-1])
-    header = _HEADER.pack(
-        b"lCRF", total, b"FOMC", _VERSION, 0, n_labels, len(names), *starts
-    )
+    header = _HEADER.pack(b"lCRF", total, b"FOMC", _VERSION, 0, n_labels, len(names), *starts)
     return header + b"".join(parts)

@@ -35,7 +35,9 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
     check_is_fitted(model)
     graph = model.graph_
     if type(graph) is not Chain:
-        raise ValueError(f"{program} has linear chains alone, the structure of the model is {graph}")
+        raise ValueError(
+            f"{program} has linear chains alone, the structure of the model is {graph}"
+        )
     if graph.edge_features and not edge_features:
         raise ValueError(f"{program} has no edge features: the model is one of {graph}")
     labels = model.classes_.tolist()
@@ -45,8 +47,8 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
     names = vars(model).get("_feature_names")
     if names is None:
         raise ValueError(
-            f"a file of {program} names the features, and the model has no names of them: fit it on "
-            "what a SequenceVectorizer (without hashing) or TemplateVectorizer puts out, or set "
+            f"a file of {program} has the names of features, this model does not: fit it on what a "
+            "SequenceVectorizer (without hashing) or TemplateVectorizer puts out, or set "
             "feature_names_in_"
         )
     n, n_labels = model.n_features_in_, len(labels)
@@ -69,7 +71,7 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
 
 
 def as_bytes(strings: list, what: str, program: str) -> list[bytes]:
-    """Names as C strings of UTF-8, each another one; bytes that were no UTF-8 are what they were."""
+    """Names as different C strings of UTF-8; bytes that were no UTF-8 are what they were."""
     out, seen = [], set()
     for string in strings:
         try:

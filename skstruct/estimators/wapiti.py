@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -23,7 +23,7 @@ from ..preprocessing.template import (
     by_text,
     own_token,
 )
-from .crfsuite import check_size
+from .crfsuite import most_weights
 from .exchange import as_bytes, linear_chain, merged
 
 _CRF = 2  # type of a model
@@ -38,6 +38,7 @@ _OWN = {
 _MARK = re.compile(r"_B([+-])(\d+)")
 _MARKS = 4  # marks beyond an end that have a number
 _WEIGHT = re.compile(rb"(\d{1,18})=(-?0x[01]\.?[0-9a-f]*p[+-]\d{1,4})")
+_CASED = re.compile(r"[^\W\d_\x00-\x7f]")  # letters, most of which have cases
 _COLUMNS, _WAYS = 1000, 1000  # limits on what a file may request
 _SPACE = set(" \t\n\v\f\r")  # separates columns
 
@@ -53,7 +54,9 @@ def write_wapiti(path, model, template) -> None:
     chain = linear_chain(model, "Wapiti", edge_features=True)
     for label in chain.labels:
         if not label or _SPACE & set(label):
-            raise ValueError(f"the label {label!r} is empty or has a space: Wapiti splits at spaces")
+            raise ValueError(
+                f"the label {label!r} is empty or has a space: Wapiti splits at spaces"
+            )
     known = template.get_feature_names_out().tolist()
     n_tables = 1 + (template._edge_features[2] if template._edge else 0)
     if known != chain.features or len(chain.pair) != n_tables:
@@ -62,6 +65,14 @@ def write_wapiti(path, model, template) -> None:
     patterns = [*template._node, *(t for t in template._edge if "U" not in t.kinds)]
     patterns, node = [*map(_pattern, patterns), _TRANSITION], [chain.node]
     strings = _marked(template)
+    macros = [macro for t in (*template._node, *template._edge) for macro in t.macros]
+    if any(macro.lower for macro in macros) and any(map(_CASED.search, strings)):
+        warnings.warn(
+            "Wapiti lowers ASCII letters alone: a template in upper case (%X) has seen others, and "
+            "will give other features where a token has them in upper case",
+            UserWarning,
+            stacklevel=3,
+        )
     names = _observations(strings, template._node_features)
     for own, (pattern, name) in _OWN.items():
         scores = getattr(chain, own)
@@ -70,7 +81,7 @@ def write_wapiti(path, model, template) -> None:
     edge_names = [_TRANSITION]
     if template._edge:
         edge_names += _observations(strings, template._edge_features)
-    n_columns = max((m.column for t in (*template._node, *template._edge) for m in t.macros), default=0)
+    n_columns = max((macro.column for macro in macros), default=0)
     content = _content(
         patterns, n_columns, chain.labels, (names, np.vstack(node)), (edge_names, chain.pair)
     )
@@ -94,10 +105,10 @@ def _marked(template):
     strings = [*template.vocabulary_]
     if template.outside == "wapiti":
         return strings
-    for line, macros in ((t.line, t.macros) for t in (*template._node, *template._edge)):
-        if any(m.command != "x" and (m.absolute or m.offset) for m in macros):
+    for own in (*template._node, *template._edge):
+        if any(m.command != "x" and (m.absolute or m.offset) for m in own.macros):
             raise ValueError(
-                f"template {line!r}: beyond the ends %t and %m match Wapiti's marks: fit with "
+                f"template {own.line!r}: beyond the ends %t and %m match Wapiti's marks: fit with "
                 f'outside="wapiti", not {template.outside!r}'
             )
     if template.outside == "drop":
@@ -180,10 +191,9 @@ class _Reader:
         out = []
         for _ in range(n):
             size = self.numbers(rb"\s*(\d{1,10}):", what)[0]
-            text, end = self.data[self.at : self.at + size], self.data[self.at + size :][:2]
-            if end != b",\n" or not text or b"\0" in text:
+            text, self.at = self.data[self.at : self.at + size], self.at + size + 2
+            if self.data[self.at - 2 : self.at] != b",\n" or not text or b"\0" in text:
                 raise ValueError(f"{what} ends where it should not, at byte {self.at}")
-            self.at += size + 2
             out.append(text.decode("utf-8", errors="surrogateescape"))
         return out
 
@@ -219,14 +229,16 @@ def read_wapiti(path, new) -> Pipeline:
     try:
         return _pipeline(_Reader(data), new)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{path}: not a CRF of Wapiti that can be read, or damaged: {error}") from None
+        raise ValueError(
+            f"{path}: not a CRF of Wapiti that can be read, or damaged: {error}"
+        ) from None
 
 
 def _pipeline(file, new):
     kind, n_weights = file.numbers(rb"#mdl#(\d{1,10})#(\d{1,18})\n", "the type of the model")
     if kind != _CRF:
         raise ValueError(f"its type is {kind}, that of a CRF is {_CRF}")
-    n_patterns, _, _ = file.numbers(rb"#rdr#(\d{1,10})/(\d{1,10})/([01])\n", "the reader")
+    n_patterns = file.numbers(rb"#rdr#(\d{1,10})/\d{1,10}(?:/0)?\n", "the reader of patterns")[0]
     if not n_patterns:
         raise ValueError("it has no patterns")
     patterns = file.strings(n_patterns, "a pattern")
@@ -236,13 +248,14 @@ def _pipeline(file, new):
     n, kinds = len(labels), _kinds(names)
     sizes = n * (kinds & 1) + n * n * (kinds >> 1)
     first = np.cumsum(sizes) - sizes
-    check_size(1, int(sizes.sum()), len(file.data))
+    if sizes.sum() > most_weights(len(file.data)):
+        raise ValueError(f"{n} labels and {len(names)} observations are too many for its size")
     theta = file.weights(n_weights, int(sizes.sum()))
 
     templates = [parse_line(line, f"pattern {q}") for q, line in enumerate(patterns)]
     vectorizer = TemplateVectorizer(patterns, outside="wapiti")
-    splits = _Splits(templates, names)
-    check_size(n, len(splits) * (n if splits.has_edges else 1), len(file.data))
+    has_edges = any("B" in t.kinds and t.macros for t in templates)
+    splits = _Splits(templates, names, most_weights(len(file.data)) // (n * n if has_edges else n))
     vectorizer._fit_counts(splits)
     number = {name: o for o, name in enumerate(names)}
     classes = np.array(sorted(labels))
@@ -253,11 +266,12 @@ def _pipeline(file, new):
         start = first[o] + np.where(kinds[o] == 3, shift, 0)
         return theta[start[:, None] + np.arange(math.prod(shape))].reshape(-1, *shape)
 
-    constant = {t.texts[0] for t in templates if "B" in t.kinds and not t.macros} & set(number)
-    pair = rows(sorted(constant), n, n, n).sum(axis=0, keepdims=True)
-    model = new(Chain(edge_features=splits.has_edges))
+    constant = [t.texts[0] for t in templates if "B" in t.kinds and not t.macros]
+    constant = [name for name in constant if name in number]
+    pair = rows(constant, n, n, n).sum(axis=0, keepdims=True)
+    model = new(Chain(edge_features=has_edges))
     names_out = vectorizer._names
-    if splits.has_edges:
+    if has_edges:
         own = names_out[1].strings()[1:]
         pair = np.concatenate([pair, rows(own, n, n, n)])
         model.n_edge_features_in_, model._edge_feature_names = len(pair), names_out[1]
@@ -271,10 +285,10 @@ def _pipeline(file, new):
 class _Splits(TemplateCounts):
     """What macros have given, from observations: as many combinations as give the same one."""
 
-    def __init__(self, templates, names):
+    def __init__(self, templates, names, most):
         nodes = [t for t in templates if "U" in t.kinds]
         edges = [t for t in templates if "B" in t.kinds and t.macros]
-        self.templates, self.steps, self.has_edges = (nodes, edges), {}, bool(edges)
+        self.templates, self.steps, self.most = (nodes, edges), {}, most
         macros = [macro for t in templates for macro in t.macros]
         n_columns = 1 + max((macro.column for macro in macros), default=0)
         if n_columns > _COLUMNS:
@@ -289,23 +303,19 @@ class _Splits(TemplateCounts):
 
     def _rows(self, names, members):
         """Codes of the macros' results in each combination, and ones."""
-        texts = members[0].texts
-        found = {
-            values: None
-            for name in names
-            if name.startswith(texts[0]) and name.endswith(texts[-1])
-            for template in members
-            for values in _values(name, template)
-        }
+        texts, found = members[0].texts, {}
+        for name in names:
+            if name.startswith(texts[0]) and name.endswith(texts[-1]):
+                for template in members:
+                    found.update(dict.fromkeys(_values(name, template)))
+                if len(found) > self.most:
+                    raise ValueError("its observations can be split in too many ways")
         codes = np.empty((len(found), len(members[0].macros)), dtype=np.int64)
         for q, macro in enumerate(members[0].macros):
             column = [values[q] for values in found]
             self.results[own_token(macro)].update(dict.fromkeys(column))
             codes[:, q] = [self.vocabulary.setdefault(v, len(self.vocabulary)) for v in column]
         return codes, np.ones(len(codes), dtype=np.int64)
-
-    def __len__(self):
-        return sum(len(rows[0][0]) for rows in self.rows.values())
 
 
 def _values(name, template):
@@ -323,14 +333,14 @@ def _values(name, template):
                 value = name[at:end]
                 if end >= least and (macro.command != "t" or value in ("true", "false")):
                     found.append((end + len(text), (*values, value)))
-            if len(found) > _WAYS:
-                raise ValueError(f"the observation {name[:80]!r} can be split in too many ways")
+                if len(found) > _WAYS:
+                    raise ValueError(f"the observation {name[:80]!r} can be split in too many ways")
         ways = found
     return [values for _, values in ways]
 
 
 def _occurrences(name, text, at, stop):
     """Where a text is in the name."""
-    while 0 <= (at := name.find(text, at, stop)):
+    while (at := name.find(text, at, stop)) >= 0:
         yield at
         at += 1

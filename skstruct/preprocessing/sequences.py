@@ -346,7 +346,9 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         if state.get("_names") is not None and "vocabulary_" not in state:
             self.vocabulary_ = self._names.positions()
             if len(self.vocabulary_) != self.n_features_out_:
-                raise ValueError("the stored vectorizer is damaged: it has other names than columns")
+                raise ValueError(
+                    "the stored vectorizer is damaged: it has other names than columns"
+                )
 
     def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.

@@ -1,5 +1,7 @@
 """Models of Wapiti give Wapiti's taggings, and Wapiti those of the models that are written."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 wapiti = pytest.importorskip("wapiti")
 
-WORDS = ["a", "b", "Ab", "1/2", "x/y/z", "/", "_B-1", "#", "é"]
+WORDS = ["a", "b", "Ab", "1/2", "x/y/z", "/", "#", "übrig", "25:u,"]
 
 
 def _sentences(rng, n_samples, words=WORDS):
@@ -139,10 +141,7 @@ def test_a_written_model_is_read_with_the_same_weights(
     n_tables = len(edge_names) if has_edges else 1
     crf.node_weights_ = rng.normal(size=(crf.n_features_in_, 2))
     crf.pair_weights_ = rng.normal(size=(n_tables, 4)) * rng.integers(0, 2, (n_tables, 1))
-    if any(map(str.isupper, "".join(w for x in X for w in x))):
-        lines = [line for line in lines if "%X" not in line]
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(UserWarning, "Wapiti lowers ASCII letters")
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         crf.to_wapiti(path, vectorizer)
     again = SAGCRF.from_wapiti(path)[-1]
     assert again.classes_.tolist() == ["A", "B"]
@@ -165,11 +164,11 @@ def test_conll2000(shared_data, tmp_path):
     )
     X, new = (
         [[*zip(w, p, strict=True)] for w, p in zip(part.word, part.pos, strict=True)]
-        for part in (train[:300], test)
+        for part in (train, test)
     )
     templates = "U1:%x[0,0]\nU2:%x[-1,1]/%x[0,1]\nU3:%x[1,1]\nB"
     crf = SAGCRF(Chain(boundary=True), tol=0.05, random_state=0)
-    model = make_pipeline(TemplateVectorizer(templates), crf).fit(X, train.chunk[:300])
+    model = make_pipeline(TemplateVectorizer(templates), crf).fit(X[:300], train.chunk[:300])
     crf.to_wapiti(tmp_path / "model", model[0])
     assert _tag(tmp_path / "model", new) == _lists(model.predict(new))
 
@@ -226,7 +225,7 @@ def test_upper_case_beyond_ascii_warns(tmp_path):
     with pytest.warns(UserWarning, match="Wapiti lowers ASCII letters alone"):
         model[-1].to_wapiti(tmp_path / "model", model[0])
     again = SAGCRF.from_wapiti(tmp_path / "model")
-    assert again[0].get_feature_names_out().tolist() == ["u:a", "u:b", "u:é", "u-intercept"]
+    assert set(again[0].get_feature_names_out()) == {"u:a", "u:b", "u:é", "u-intercept"}
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +278,7 @@ def test_damaged_files_are_refused_or_are_models(written, tmp_path):
         (b"#mdl#2#", b"#mdl#", "the type of the model was expected"),
         (b"#mdl#", b"model", "is not a model file of Wapiti"),
         (b"%x[0,0]", b"%x[0,9]", None),
-        (b"8:u1:%x[0,0],", b"9:u1:%x[0,0],", "ends where it should not"),
+        (b"10:u1:%x[0,0],", b"11:u1:%x[0,0],", "ends where it should not"),
         (b"0=", b"999999=", "is not a weight"),
         (b"p-1\n", b"p+9999\n", "damaged"),
         (b"3:I-x,", b"3:B-x,", "one is there twice"),

@@ -645,7 +645,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         -----
         Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
         Wapiti splits columns at spaces, lowers ASCII letters alone, and its regular expressions
-        read bytes; it knows an observation by its string, whichever template has made it.
+        read bytes; it knows an observation by its string, whichever template has made it. A token
+        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti.
 
         Examples
         --------

@@ -17,6 +17,7 @@ TRUSTED = [
     "skstruct.preprocessing.patterns.Template",
     "skstruct.preprocessing.template.TemplateVectorizer",
     "skstruct.preprocessing.template._Features",
+    "skstruct.data.names.VocabularyNames",
     "skstruct.preprocessing.template.TemplateNames",
 ]
 

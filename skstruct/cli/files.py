@@ -176,6 +176,7 @@ def _write(out, lines, encoding, name):
 # Types in a file of `save_model` other than scikit-learn's and numpy's own types.
 TRUSTED = [
     "skstruct.estimators.crf.SAGCRF",
+    "skstruct.data.names.VocabularyNames",
     "skstruct.graphs.chain.Chain",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,27 @@ from sklearn.base import OneToOneFeatureMixin
 
 # Names that are positions: scikit-learn's names of unnamed columns.
 _POSITIONS = "x{}"
+
+
+# Strings in files: one array of bytes. skops would write a record of a hundred bytes for each, as
+# often as it meets the list that they are in.
+
+
+def pack_strings(strings: list[str]) -> np.ndarray:
+    """Return strings as the bytes of a JSON list."""
+    text = json.dumps(strings, ensure_ascii=False, separators=(",", ":"))
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def unpack_strings(packed: np.ndarray) -> list[str]:
+    """Return the strings that :func:`pack_strings` has packed."""
+    try:
+        strings = json.loads(np.asarray(packed).tobytes().decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"stored names are damaged: {error}") from None
+    if not isinstance(strings, list) or not all(isinstance(name, str) for name in strings):
+        raise ValueError("stored names are damaged: a list of strings was expected")
+    return strings
 
 
 class FeatureNames(ABC):
@@ -72,7 +95,30 @@ class FeatureNames(ABC):
         return f"<names of {len(self)} features>"
 
 
-class ListedNames(FeatureNames):
+class StoredNames(FeatureNames):
+    """Names that files have as one array."""
+
+    _last = None
+
+    def __getstate__(self):
+        # One array in a file, however often it refers to these names; whoever writes it keeps it.
+        packed = None if self._last is None else self._last()
+        if packed is None:
+            packed = pack_strings(self.strings())
+            self._last = weakref.ref(packed)
+        return {"packed": packed}
+
+    def __setstate__(self, state):
+        if "packed" in state:
+            self.__init__(self._restored(unpack_strings(state["packed"])))
+        else:  # of an earlier version
+            vars(self).update(state)
+
+    def _restored(self, strings):
+        return strings
+
+
+class ListedNames(StoredNames):
     """Names that are all there."""
 
     def __init__(self, names: Any) -> None:
@@ -90,8 +136,14 @@ class ListedNames(FeatureNames):
         return self._names.tolist()
 
 
-class VocabularyNames(FeatureNames):
+class VocabularyNames(StoredNames):
     """Names that are the keys of a vocabulary, in the order of its columns."""
+
+    def _restored(self, strings):
+        vocabulary = {name: j for j, name in enumerate(strings)}
+        if len(vocabulary) < len(strings):
+            raise ValueError("stored names are damaged: one is there twice")
+        return vocabulary
 
     def __init__(self, vocabulary: dict) -> None:
         self._vocabulary = vocabulary

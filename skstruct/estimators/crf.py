@@ -36,6 +36,8 @@ from .partial_fit import Streaming
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline  # slow to import
 
+    from ..preprocessing import TemplateVectorizer
+
 
 class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     """Conditional random field trained by SAG with non-uniform sampling.
@@ -458,6 +460,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         See Also
         --------
+        skstruct.SAGCRF.to_crfsuite : Writes such a file.
         skstruct.preprocessing.SequenceVectorizer : Takes sklearn-crfsuite's dicts.
 
         Examples
@@ -476,6 +479,199 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         from .crfsuite import read_crfsuite
 
         return read_crfsuite(path, cls(fit_intercept=False))
+
+    def to_crfsuite(
+        self, path: PathLike, *, first: str = "__BOS__", last: str = "__EOS__"
+    ) -> dict[str, str]:
+        """Write the weights as a model file of CRFsuite.
+
+        The file is read by CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and
+        the ports to Rust, Java and other languages; they need no skstruct, and give the same
+        taggings and marginals. Attributes are the features by their names, with their values. The
+        transitions hold the intercepts of all nodes but the first. What remains for the ends of a
+        sequence are weights of two attributes, `first` and `last`, which the program that tags adds
+        to its first and its last token where the return value has them:
+
+        ==========================================  =======  ======
+        model                                       first    last
+        ==========================================  =======  ======
+        ``SAGCRF(fit_intercept=False)``             no       no
+        ``SAGCRF()``                                yes      no
+        ``forbidden="iob2"``, or a pair (None, b)   yes      no
+        ``forbidden="iobes"``, or a pair (a, None)  yes      yes
+        ``Chain(boundary=True)``                    yes      yes
+        ==========================================  =======  ======
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It is replaced when the new one is complete.
+        first, last : str, default="__BOS__", "__EOS__"
+            Names of the attributes. If the model has a feature of this name the weights are added
+            to it: name your own feature if the first tokens, and no others, have it with the value
+            1, for instance ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"``, which
+            the template ``U00:%x[-1,0]`` makes. The program that tags need not be changed then.
+
+        Returns
+        -------
+        dict of str to str
+            Which tokens need another attribute, "first" or "last", and its name; empty if none do.
+
+        Raises
+        ------
+        ValueError
+            If CRFsuite cannot have the model: if its structure is not a chain or has edge features,
+            if its features have no names or two have the same one, if labels are not strings, if a
+            name has a NUL or a lone surrogate, if a weight is not finite, if the file had 4 GiB.
+
+        See Also
+        --------
+        skstruct.SAGCRF.from_crfsuite : Reads such a file.
+        skstruct.SAGCRF.sparsify : Small weights become 0, and the file does not have them.
+        skstruct.SAGCRF.to_wapiti : Template models for Wapiti.
+
+        Notes
+        -----
+        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
+        CRFsuite takes exponentials of the scores of nodes as they are: its marginals are not
+        numbers where such a score exceeds 709.
+
+        Examples
+        --------
+        With ``separator=":"`` names are those that python-crfsuite makes of feature dicts, so that
+        it takes the same dicts:
+
+        >>> import tempfile
+        >>> import pycrfsuite
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.preprocessing import SequenceVectorizer
+        >>> X, y = [[{"word": "He"}, {"word": "runs"}]], [["D", "V"]]
+        >>> model = make_pipeline(SequenceVectorizer(separator=":"), SAGCRF()).fit(X, y)
+        >>> tagger = pycrfsuite.Tagger()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     needed = model[-1].to_crfsuite(f"{folder}/model.crfsuite")
+        ...     _ = tagger.open(f"{folder}/model.crfsuite")
+        >>> needed
+        {'first': '__BOS__'}
+        >>> tokens = [{"word": "He", "__BOS__": 1.0}, {"word": "runs"}]
+        >>> tagger.tag(pycrfsuite.ItemSequence(tokens))
+        ['D', 'V']
+        """
+        from .crfsuite import write_crfsuite
+
+        return write_crfsuite(path, self, first, last)
+
+    @classmethod
+    def from_wapiti(cls, path: PathLike) -> Pipeline:
+        r"""Fitted pipeline with the weights of a Wapiti model file.
+
+        Taggings are those of Wapiti.
+
+        Parameters
+        ----------
+        path : str or Path
+            A CRF that ``wapiti train`` wrote, with patterns (Wapiti 1.5 or later).
+
+        Returns
+        -------
+        Pipeline
+            A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
+            columns as the patterns use. Patterns ``b`` with macros make edge features.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or not a CRF, or has no patterns.
+
+        See Also
+        --------
+        skstruct.SAGCRF.to_wapiti : Writes such a file.
+        skstruct.preprocessing.TemplateVectorizer : Takes tokens, with ``outside="wapiti"``.
+
+        Notes
+        -----
+        Wapiti knows observations as strings, a TemplateVectorizer by the results of their macros.
+        An observation that several results give, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes a
+        feature for each. See TemplateVectorizer on regular expressions, whose dot is a byte in
+        Wapiti, and on lower case, which Wapiti knows of ASCII.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]\nB"), SAGCRF(fit_intercept=False))
+        >>> model = model.fit([["He", "runs"]], [["D", "V"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model[-1].to_wapiti(f"{folder}/model", model[0])
+        ...     again = SAGCRF.from_wapiti(f"{folder}/model")
+        >>> again.predict([["runs", "He"]])[0].tolist()
+        ['V', 'D']
+        """
+        from .wapiti import read_wapiti
+
+        return read_wapiti(path, lambda graph: cls(graph, fit_intercept=False))
+
+    def to_wapiti(self, path: PathLike, template: TemplateVectorizer) -> None:
+        """Write the weights as a model file of Wapiti.
+
+        ``wapiti label -m path`` and programs that are built on Wapiti, such as GROBID and anystyle,
+        give the same taggings. The file holds the patterns, so that they take columns of tokens.
+        Intercepts, boundary scores and transitions get patterns of their own (``u-intercept``,
+        ``u-first:%x[-1,0]``, ``u-last:%x[1,0]``, ``b``); ``B`` templates with macros stay what they
+        are. Nothing need be added to the tokens.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It is replaced when the new one is complete.
+        template : TemplateVectorizer
+            The fitted vectorizer whose output the model was trained on: ``model[0]`` of a pipeline.
+
+        Raises
+        ------
+        TypeError
+            If `template` is not a TemplateVectorizer.
+        ValueError
+            If Wapiti cannot have the model: if its structure is not a chain, if `template` has
+            other features, if labels are not strings, are empty or have a space, if names have a
+            NUL or a lone surrogate, if two features of different weights have one name (give
+            templates identifiers), if a weight is not finite. With ``outside="mark"`` or "drop"
+            also if ``%t`` or ``%m`` look at other tokens, and with "mark" if a template looks more
+            than four tokens beyond an end.
+
+        See Also
+        --------
+        skstruct.SAGCRF.from_wapiti : Reads such a file.
+        skstruct.SAGCRF.to_crfsuite : For models on any features.
+
+        Notes
+        -----
+        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
+        Wapiti splits columns at spaces, lowers ASCII letters alone, and its regular expressions
+        read bytes; it knows an observation by its string, whichever template has made it. A token
+        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.preprocessing import TemplateVectorizer
+        >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF(fit_intercept=False))
+        >>> model = model.fit([["He", "runs"]], [["D", "V"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model[-1].to_wapiti(f"{folder}/model", model[0])
+        ...     lines = Path(folder, "model").read_text(encoding="utf-8").splitlines()
+        >>> lines[1:8]
+        ['#rdr#2/0/0', '9:u:%x[0,0],', '1:b,', '#qrk#2', '1:D,', '1:V,', '#qrk#3']
+        """
+        from .wapiti import write_wapiti
+
+        write_wapiti(path, self, template)
 
 
 # Values of log C whose fits predict nothing about others.

@@ -334,6 +334,22 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             self.vocabulary_ = {name: j for j, name in enumerate(names)}
             self._names = VocabularyNames(self.vocabulary_)
 
+    def __getstate__(self):
+        state = super().__getstate__()
+        names = state.get("_names")
+        if names is not None and names.positions() is state["vocabulary_"]:
+            state = {name: value for name, value in state.items() if name != "vocabulary_"}
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if state.get("_names") is not None and "vocabulary_" not in state:
+            self.vocabulary_ = self._names.positions()
+            if len(self.vocabulary_) != self.n_features_out_:
+                raise ValueError(
+                    "the stored vectorizer is damaged: it has other names than columns"
+                )
+
     def transform(self, X: SamplesLike) -> RaggedArray:
         """Transform sequences; those without tokens, and X without sequences, stay so.
 

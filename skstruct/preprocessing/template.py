@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..core.typing import PathLike, SamplesLike
-from ..data.names import FeatureNames, with_names
+from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
 from .columns import read_columns
 from .patterns import compile_regex, from_tuples, parse
@@ -255,15 +255,22 @@ def _distinct(rows, numbers):
 class TemplateNames(FeatureNames):
     """The templates with their macros replaced."""
 
-    def __init__(self, vocabulary: dict, features: tuple, constant: str | None = None) -> None:
+    def __init__(
+        self, vocabulary: FeatureNames, features: tuple, constant: str | None = None
+    ) -> None:
         self._vocabulary, self._features, self._constant = vocabulary, features, constant
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        if isinstance(self._vocabulary, dict):  # of an earlier version
+            self._vocabulary = VocabularyNames(self._vocabulary)
 
     def __len__(self) -> int:
         return self._features[2] + (self._constant is not None)
 
     def strings(self) -> list[str]:
         """All names."""
-        codes = np.array(list(self._vocabulary), dtype=object)
+        codes = np.asarray(self._vocabulary)
         learned, base, n_features = self._features
         names = np.empty(n_features, dtype=object)
         for own in learned:
@@ -536,10 +543,23 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
         self._node, self._edge = counts.templates
         self._node_features, self._edge_features = features
-        self._names = TemplateNames(vocabulary, features[0]), None
+        strings, edge_names = VocabularyNames(vocabulary), None
         if features[1] is not None:
-            self._names = self._names[0], TemplateNames(vocabulary, features[1], "B")
+            edge_names = TemplateNames(strings, features[1], "B")
+        self._names = TemplateNames(strings, features[0]), edge_names
         self._tokens = counts.tokens
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        names = state.get("_names", (None,))[0]
+        if names is not None and names._vocabulary.positions() is state["vocabulary_"]:
+            state = {name: value for name, value in state.items() if name != "vocabulary_"}
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if "_names" in state and "vocabulary_" not in state:
+            self.vocabulary_ = self._names[0]._vocabulary.positions()
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         r"""Expand the templates on new sequences; features not seen in fit are ignored.
@@ -618,7 +638,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ['U:he/PRP', 'U:runs/VBZ']
         """
         check_is_fitted(self)
-        return np.asarray(TemplateNames(self.vocabulary_, self._node_features))
+        return np.asarray(TemplateNames(VocabularyNames(self.vocabulary_), self._node_features))
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -647,7 +667,8 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         >>> vectorizer.get_edge_feature_names_out().tolist()
         ['B', 'B:PRP', 'B:VBZ']
         """
-        return np.asarray(TemplateNames(self.vocabulary_, self._edge_features, "B"))
+        strings = VocabularyNames(self.vocabulary_)
+        return np.asarray(TemplateNames(strings, self._edge_features, "B"))
 
 
 def _is_file_name(text):

@@ -6,9 +6,16 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
-from skstruct import SAGCRF
+from skstruct import SAGCRF, Chain, Tree
+from skstruct.datasets import load_conll
+from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 
@@ -182,3 +189,229 @@ def test_a_small_file_does_not_ask_for_much_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
+
+
+def _weighted(rng, names, labels, graph=None, fit_intercept=True):
+    """A fitted chain with drawn weights, half of them 0."""
+    crf = SAGCRF(graph or Chain(), fit_intercept=fit_intercept)
+    crf.graph_, crf.classes_ = crf.graph, np.array(labels)
+    crf.n_features_in_, crf._has_intercept = len(names), fit_intercept
+    if names:
+        crf.feature_names_in_ = names
+    else:
+        crf._feature_names = SequenceVectorizer().fit([[[]]])._names
+    n, n_rows = len(labels), len(names) + crf.graph.n_end_rows + fit_intercept
+    crf.node_weights_, crf.pair_weights_ = (
+        rng.normal(0, 2, size) * rng.integers(0, 2, size) for size in ((n_rows, n), (1, n * n))
+    )
+    return crf
+
+
+def _compare(crf, path, needed, X):
+    """Labels and marginals of CRFsuite on CSR features, with what the ends of samples need."""
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    names = crf.feature_names_in_
+    for x, labels, marginals in zip(X, crf.predict(X), crf.predict_marginals(X), strict=True):
+        items = [
+            {names[j]: float(x[t, j]) for j in x[t].indices.tolist()} for t in range(x.shape[0])
+        ]
+        if "first" in needed:
+            items[0][needed["first"]] = 1.0
+        if "last" in needed:
+            items[-1][needed["last"]] = 1.0
+        assert tagger.tag(pycrfsuite.ItemSequence(items)) == labels.tolist()
+        own = [[tagger.marginal(k, t) for k in crf.classes_] for t in range(len(items))]
+        assert_allclose(own, marginals, rtol=1e-10, atol=1e-290)
+
+
+BOTH = {"first": "__BOS__", "last": "__EOS__"}
+FIRST = {"first": "__BOS__"}
+
+
+@pytest.mark.parametrize(
+    ("graph", "fit_intercept", "expected"),
+    [
+        (Chain(), False, {}),
+        (Chain(), True, FIRST),
+        (Chain(boundary=True), True, BOTH),
+        (Chain(boundary=True), False, BOTH),
+        (Chain(forbidden="iob2"), False, FIRST),
+        (Chain(forbidden=[("O", "O"), ("B-x", None)]), False, {"last": "__EOS__"}),
+        (Chain(boundary=True, forbidden=["iob2", (None, "O"), ("I-x", None)]), True, BOTH),
+    ],
+)
+def test_written_models_give_labels_and_marginals(tmp_path, graph, fit_intercept, expected):
+    rng = np.random.default_rng(4)
+    names = [f"n{'x' * int(rng.integers(40))}{k}" for k in range(300)]
+    crf = _weighted(rng, names, ["B-x", "I-x", "O"], graph, fit_intercept)
+    if graph.boundary:  # no score of an end is 0
+        crf.boundary_coef_[:] = rng.normal(size=(2, 3))
+    X = [
+        sparse.csr_matrix(rng.normal(size=(n, 300)) * (rng.random((n, 300)) < 0.02))
+        for n in (1, 2, 3, 7, 20, 1, 4)
+    ]
+    needed = crf.to_crfsuite(tmp_path / "model")
+    assert needed == expected
+    _compare(crf, tmp_path / "model", needed, X)
+
+
+NAMES = st.lists(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+    | st.just("\udcff"),
+    unique=True,
+    max_size=40,
+)
+
+
+@given(NAMES, NAMES.filter(bool), st.integers(0, 2**32 - 1))
+def test_a_written_model_is_read_with_the_same_weights(tmp_path_factory, names, labels, seed):
+    path = tmp_path_factory.getbasetemp() / "round_trip"
+    crf = _weighted(np.random.default_rng(seed), names, sorted(labels), fit_intercept=False)
+    assert crf.to_crfsuite(path) == {}
+    again = SAGCRF.from_crfsuite(path)[-1]
+    assert again.classes_.tolist() == crf.classes_.tolist()
+    assert_array_equal(again.pair_weights_, crf.pair_weights_)
+    weights = dict(zip(again.feature_names_in_, again.node_weights_, strict=True))
+    for name, row in zip(names, crf.node_weights_, strict=True):
+        assert_array_equal(weights.pop(name, 0.0), row)
+    assert not weights
+    before = path.read_bytes()
+    again.to_crfsuite(path)
+    assert len(path.read_bytes()) == len(before)
+
+
+def test_files_are_those_of_crfsuite(trained, tmp_path):
+    path, X = trained
+    model = SAGCRF.from_crfsuite(path)
+    model[-1].to_crfsuite(tmp_path / "again")
+    # CRFsuite keeps attributes of weight 0, and has its own order.
+    files = []
+    for file in (path, tmp_path / "again"):
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(file))
+        found = tagger.info()
+        states = {key: value for key, value in found.state_features.items() if value}
+        files.append((states, found.transitions, set(found.labels), found.header["version"]))
+    assert files[0] == files[1]
+    _compare(model[-1], tmp_path / "again", {}, model[:-1].transform(X))
+
+
+def test_ends_may_be_features_of_ones_own(tmp_path):
+    rng = np.random.default_rng(5)
+    words = [[f"w{k}" for k in rng.integers(0, 9, n)] for n in (1, 2, 5, 4, 6, 3)]
+    y = [rng.choice(["A", "B", "C"], len(x)).tolist() for x in words]
+    templates = "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[1,0]/%x[0,0]\nU3:%x[1,0]"
+    model = make_pipeline(TemplateVectorizer(templates), SAGCRF(Chain(boundary=True), tol=0.1))
+    model.fit(words, y)
+    needed = model[-1].to_crfsuite(tmp_path / "model", first="U1:_B-1", last="U3:_B+1")
+    assert needed == {"first": "U1:_B-1", "last": "U3:_B+1"}
+    # Nothing is added: the features are there.
+    _compare(model[-1], tmp_path / "model", {}, model[:-1].transform(words))
+
+
+def test_several_vectorizers(tmp_path):
+    X = [[{"w": "he"}, {"w": "runs"}], [{"w": "she"}]]
+    union = SequenceUnion([("a", SequenceVectorizer()), ("b", SequenceVectorizer(separator=":"))])
+    model = make_pipeline(union, SAGCRF(tol=0.1)).fit(X, [["D", "V"], ["D"]])
+    needed = model[-1].to_crfsuite(tmp_path / "model")
+    _compare(model[-1], tmp_path / "model", needed, model[:-1].transform(X))
+
+
+def test_conll2000(shared_data, tmp_path):
+    train, test = (
+        load_conll(shared_data / f"conll2000/{name}.txt.gz", ["word", "pos", "chunk"])
+        for name in ("train", "test")
+    )
+    X, new = (
+        [
+            [
+                {"w": w, "p": p, "s": w[-2:], "b": i == 0}
+                for i, (w, p) in enumerate(zip(*x, strict=True))
+            ]
+            for x in zip(part.word, part.pos, strict=True)
+        ]
+        for part in (train, test)
+    )
+    model = make_pipeline(SequenceVectorizer(separator=":"), SAGCRF(tol=0.05, random_state=0))
+    model.fit(X[:300], train.chunk[:300])
+    path = tmp_path / "model"
+    assert model[-1].to_crfsuite(path, first="b") == {"first": "b"}
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    marginals = model.predict_proba(new)
+    for x, labels, expected in zip(new, model.predict(new), marginals, strict=True):
+        assert tagger.tag(pycrfsuite.ItemSequence(x)) == labels.tolist()
+        own = [[tagger.marginal(k, t) for k in model.classes_] for t in range(len(x))]
+        assert_allclose(own, expected, rtol=1e-10, atol=1e-290)
+
+
+def _refused(change=None, labels=("A", "B"), names=("a", "b"), **options):
+    crf = _weighted(np.random.default_rng(0), list(names), list(labels), **options)
+    crf.node_weights_[:] = 1.0
+    if change is not None:
+        change(crf)
+    return crf
+
+
+@pytest.mark.parametrize(
+    ("crf", "match"),
+    [
+        (_refused(graph=Chain(edge_features=True)), "CRFsuite has no edge features"),
+        (_refused(labels=(1, 2)), "labels in a file of CRFsuite are strings, the model has 1"),
+        (_refused(labels=("A", "B\0C")), "the label 'B.x00C' has a NUL"),
+        (_refused(labels=("A", "\ud800")), "the label '.ud800' has a surrogate"),
+        (_refused(names=("a\0", "b")), "the feature 'a.x00' has a NUL"),
+        (_refused(names=("a", "\udfff")), "the feature '.udfff' has a surrogate"),
+        (_refused(names=("\xe9", "\udcc3\udca9")), "is there twice in UTF-8"),
+        (_refused(lambda crf: vars(crf).pop("_feature_names")), "this model does not"),
+        (_refused(lambda crf: setattr(crf, "n_features_in_", 1)), "has 2 names for 1 features"),
+        (_refused(lambda crf: crf.node_weights_.fill(np.nan)), "weights that are not finite"),
+        (_refused(lambda crf: crf.pair_weights_.fill(np.inf)), "weights that are not finite"),
+    ],
+)
+def test_what_crfsuite_cannot_have_is_refused(tmp_path, crf, match):
+    path = tmp_path / "model"
+    path.write_bytes(b"the file before")
+    with pytest.raises(ValueError, match=match):
+        crf.to_crfsuite(path)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"the file before"]
+
+
+def test_features_of_one_name(tmp_path):
+    crf = _refused(names=("a", "a"))
+    crf.to_crfsuite(tmp_path / "model")  # both weigh the same
+    assert SAGCRF.from_crfsuite(tmp_path / "model")[0].n_features_out_ == 2  # with __BOS__
+    crf.node_weights_[0] = 2.0
+    with pytest.raises(ValueError, match="two features of different weights are called 'a'"):
+        crf.to_crfsuite(tmp_path / "model")
+
+
+def test_other_structures_and_arguments_are_refused(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(NotFittedError):
+        SAGCRF().to_crfsuite(path)
+    trees = [(np.eye(2), np.array([-1, 0]))]
+    tree = SAGCRF(Tree(), tol=0.5).fit(trees, [["a", "b"]])
+    with pytest.raises(ValueError, match="linear chains alone, the structure of the model is Tree"):
+        tree.to_crfsuite(path)
+    hashed = SequenceVectorizer(hashing=True, n_features=8)
+    model = make_pipeline(hashed, SAGCRF(tol=0.5)).fit([[["a"], ["b"]]], [["A", "B"]])
+    with pytest.raises(ValueError, match="without hashing"):
+        model[-1].to_crfsuite(path)
+    crf = _refused(graph=Chain(boundary=True))
+    with pytest.raises(TypeError, match="first must be a str"):
+        crf.to_crfsuite(path, first=None)
+    with pytest.raises(ValueError, match="first and last must be two attributes"):
+        crf.to_crfsuite(path, first="e", last="e")
+    assert not path.exists()
+
+
+def test_sparsified_and_l1_models(tmp_path):
+    rng = np.random.default_rng(6)
+    X, y = _sentences(rng, 30)
+    for crf in (SAGCRF(l1_ratio=0.9, tol=0.05), SAGCRF(tol=0.05)):
+        model = make_pipeline(SequenceVectorizer(separator=":"), crf).fit(X, y)
+        crf.sparsify(1e-3, dtype="float32")
+        needed = crf.to_crfsuite(tmp_path / "model")
+        _compare(crf, tmp_path / "model", needed, model[:-1].transform(X))

@@ -1,17 +1,24 @@
 """Small pickles predict what the model in memory predicts; skops files work."""
 
+import io
 import pickle
+import zipfile
 from copy import deepcopy
 
+import joblib
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel
-from skstruct.estimators.persistence import unpack_table
+from skstruct.data.names import ListedNames, VocabularyNames
+from skstruct.datasets import make_annotated_sentences
+from skstruct.estimators.persistence import TRUSTED, unpack_table
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 
@@ -103,6 +110,66 @@ def test_skops(tmp_path, template, compact):
     for a, b in zip(model.predict(X), again.predict(X), strict=True):
         assert_array_equal(a, b)
     assert_array_equal(again[-1].node_weights_, model[-1].node_weights_)
+
+
+@pytest.mark.parametrize(
+    "vectorizer",
+    [
+        SequenceVectorizer(),
+        TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB:%x[0,0]"),
+    ],
+)
+def test_skops_files_are_as_small_as_compressed_pickles(vectorizer):
+    skops = pytest.importorskip("skops.io")
+    train = make_annotated_sentences(n_train=400, random_state=0).train
+    X, graph = [words.tolist() for words in train.word], Chain()
+    if isinstance(vectorizer, SequenceVectorizer):
+        pairs = [[*zip(["", *words], words, strict=False)] for words in X]
+        X = [[[f"w={b}", f"end={b[-2:]}", f"pair={a}/{b}"] for a, b in row] for row in pairs]
+    else:
+        graph = Chain(edge_features=True)
+    model = make_pipeline(vectorizer, SAGCRF(graph, max_iter=3, tol=1.0)).fit(X, train.entity)
+    model[-1].sparsify(1e-3, dtype="float32")
+    file = io.BytesIO()
+    joblib.dump(model, file, compress=3)
+    stored = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    assert len(stored) < 1.3 * len(file.getvalue())
+    again = skops.loads(stored, trusted=TRUSTED)
+    # The names are there once, in memory as well.
+    assert again[0].vocabulary_ == model[0].vocabulary_
+    own = again[0]._names
+    own = own[0] if isinstance(own, tuple) else own
+    assert again[-1]._feature_names is own
+    assert again[-1].feature_names_in_.tolist() == model[-1].feature_names_in_.tolist()
+    for a, b in zip(model.predict(X), again.predict(X), strict=True):
+        assert_array_equal(a, b)
+
+
+@given(st.lists(st.text(st.characters(), max_size=8), unique=True))
+def test_names_of_any_characters_are_stored(names):
+    listed, known = ListedNames(names), VocabularyNames({name: j for j, name in enumerate(names)})
+    for own in (listed, known):
+        again = pickle.loads(pickle.dumps(own))
+        assert again.strings() == names
+        assert again == own
+    assert list(pickle.loads(pickle.dumps(known)).positions().values()) == [*range(len(names))]
+
+
+@pytest.mark.parametrize("text", ["", "[", "7", '["a", 1]', '["a", "a"]', "[" * 100_000])
+def test_damaged_names_are_refused(text):
+    names = VocabularyNames.__new__(VocabularyNames)
+    with pytest.raises(ValueError, match="stored names are damaged"):
+        names.__setstate__({"packed": np.frombuffer(text.encode(), dtype=np.uint8)})
+    with pytest.raises(ValueError, match="stored names are damaged"):
+        names.__setstate__({"packed": np.array([255, 34], dtype=np.uint8)})
+
+
+def test_a_vectorizer_with_other_names_is_refused():
+    vectorizer = SequenceVectorizer().fit([[["a", "b"]]])
+    state = vectorizer.__getstate__()
+    assert "vocabulary_" not in state
+    with pytest.raises(ValueError, match="it has other names than columns"):
+        SequenceVectorizer.__new__(SequenceVectorizer).__setstate__(state | {"n_features_out_": 3})
 
 
 @pytest.mark.parametrize(

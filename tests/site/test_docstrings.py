@@ -17,6 +17,7 @@ from numpydoc.validate import validate
 from sklearn.pipeline import Pipeline
 
 import skstruct
+from skstruct.preprocessing import TemplateVectorizer
 
 # Short summaries may describe the result; not every helper needs the optional sections.
 _IGNORED = {
@@ -274,9 +275,8 @@ def _functions(item):
 @pytest.mark.parametrize("name", _exports())
 def test_public_signatures_are_annotated(name):
     for function in _functions(pydoc.locate(name)):
-        hints = typing.get_type_hints(
-            function, localns={"Pipeline": Pipeline}
-        )  # fails on names that do not exist
+        late = {"Pipeline": Pipeline, "TemplateVectorizer": TemplateVectorizer}
+        hints = typing.get_type_hints(function, localns=late)  # fails on names that do not exist
         expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
         assert expected <= set(hints), (function.__qualname__, expected - set(hints))
 

@@ -1,0 +1,346 @@
+"""Read and write the model files of Wapiti, which are text: patterns, names, weights."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.names import ListedNames
+from ..data.store import written_beside
+from ..graphs.chain import Chain
+from ..preprocessing.columns import TokenColumns
+from ..preprocessing.patterns import parse_line
+from ..preprocessing.template import (
+    TemplateCounts,
+    TemplateNames,
+    TemplateVectorizer,
+    by_text,
+    own_token,
+)
+from .crfsuite import most_weights
+from .exchange import as_bytes, linear_chain, merged
+
+_CRF = 2  # type of a model
+# Patterns of what is not a feature in skstruct; `_x-1` is before the first token, `_x+1` behind the
+# last one.
+_TRANSITION = "b"
+_OWN = {
+    "intercept": ("u-intercept", "u-intercept"),
+    "start": ("u-first:%x[-1,0]", "u-first:_x-1"),
+    "stop": ("u-last:%x[1,0]", "u-last:_x+1"),
+}
+_MARK = re.compile(r"_B([+-])(\d+)")
+_MARKS = 4  # marks beyond an end that have a number
+_WEIGHT = re.compile(rb"(\d{1,18})=(-?0x[01]\.?[0-9a-f]*p[+-]\d{1,4})")
+_CASED = re.compile(r"[^\W\d_\x00-\x7f]")  # letters, most of which have cases
+_COLUMNS, _WAYS = 1000, 1000  # limits on what a file may request
+_SPACE = set(" \t\n\v\f\r")  # separates columns
+
+
+def write_wapiti(path, model, template) -> None:
+    """Write the weights of a fitted chain on the features of a fitted TemplateVectorizer."""
+    if not isinstance(template, TemplateVectorizer):
+        raise TypeError(
+            "template must be the fitted TemplateVectorizer that made the features, got "
+            f"{type(template).__name__}"
+        )
+    check_is_fitted(template)
+    chain = linear_chain(model, "Wapiti", edge_features=True)
+    for label in chain.labels:
+        if not label or _SPACE & set(label):
+            raise ValueError(
+                f"the label {label!r} is empty or has a space: Wapiti splits at spaces"
+            )
+    known = template.get_feature_names_out().tolist()
+    n_tables = 1 + (template._edge_features[2] if template._edge else 0)
+    if known != chain.features or len(chain.pair) != n_tables:
+        raise ValueError("template has other features than the model was trained on")
+
+    patterns = [*template._node, *(t for t in template._edge if "U" not in t.kinds)]
+    patterns, node = [*map(_pattern, patterns), _TRANSITION], [chain.node]
+    strings = _marked(template)
+    macros = [macro for t in (*template._node, *template._edge) for macro in t.macros]
+    if any(macro.lower for macro in macros) and any(map(_CASED.search, strings)):
+        warnings.warn(
+            "Wapiti lowers ASCII letters alone: a template in upper case (%X) has seen others, and "
+            "will give other features where a token has them in upper case",
+            UserWarning,
+            stacklevel=3,
+        )
+    names = _observations(strings, template._node_features)
+    for own, (pattern, name) in _OWN.items():
+        scores = getattr(chain, own)
+        if scores.any():
+            patterns, names, node = [*patterns, pattern], [*names, name], [*node, scores[None]]
+    edge_names = [_TRANSITION]
+    if template._edge:
+        edge_names += _observations(strings, template._edge_features)
+    n_columns = max((macro.column for macro in macros), default=0)
+    content = _content(
+        patterns, n_columns, chain.labels, (names, np.vstack(node)), (edge_names, chain.pair)
+    )
+    with written_beside(Path(path)) as file:
+        file.write(content)
+
+
+def _pattern(template):
+    """A template as Wapiti writes it."""
+    parts = [template.texts[0][:1].lower() + template.texts[0][1:]]
+    for macro, text in zip(template.macros, template.texts[1:], strict=True):
+        command = macro.command.upper() if macro.lower else macro.command
+        regex = "" if command in "xX" else f',"{macro.regex}"'
+        at = "@" if macro.absolute else ""
+        parts += [f"%{command}[{at}{macro.offset},{macro.column}{regex}]", text]
+    return "".join(parts)
+
+
+def _marked(template):
+    """Strings by their codes, with Wapiti's marks beyond the ends of a sequence."""
+    strings = [*template.vocabulary_]
+    if template.outside == "wapiti":
+        return strings
+    for own in (*template._node, *template._edge):
+        if any(m.command != "x" and (m.absolute or m.offset) for m in own.macros):
+            raise ValueError(
+                f"template {own.line!r}: beyond the ends %t and %m match Wapiti's marks: fit with "
+                f'outside="wapiti", not {template.outside!r}'
+            )
+    if template.outside == "drop":
+        return strings
+    for q, string in enumerate(strings):
+        if mark := _MARK.fullmatch(string):
+            if int(mark[2]) > _MARKS:
+                raise ValueError(
+                    f"Wapiti has no mark {string!r}, {mark[2]} tokens beyond an end: fit with "
+                    'outside="wapiti"'
+                )
+            strings[q] = f"_x{mark[1]}{mark[2]}"
+    return strings
+
+
+def _observations(strings, features):
+    names = TemplateNames(ListedNames(strings), features).strings()
+    return [name[:1].lower() + name[1:] for name in names]
+
+
+def _kinds(names):
+    """Bits of each observation: 1 if it has a weight for each label, 2 if for each pair."""
+    bits = {"u": 1, "b": 2, "*": 3}
+    return np.array([bits[name[:1]] for name in names], dtype=np.int64)
+
+
+def _content(patterns, n_columns, labels, nodes, edges):
+    """A model file: netstrings of patterns, labels and observations, then weights by number."""
+    n = len(labels)
+    (names, node), (edge_names, pair) = nodes, edges
+    pair = pair.reshape(len(pair), n * n)
+    names, node = merged(names, node, "Wapiti")
+    edge_names, pair = merged(edge_names, pair, "Wapiti")
+    used = [name for name, row in zip(names, node.any(axis=1), strict=True) if row]
+    used += [name for name, row in zip(edge_names, pair.any(axis=1), strict=True) if row]
+    number = {name: o for o, name in enumerate(dict.fromkeys([*used, _TRANSITION]))}
+    kinds = _kinds(number)
+    sizes = n * (kinds & 1) + n * n * (kinds >> 1)
+    first, found = np.cumsum(sizes) - sizes, []
+    for own, table, shift in ((names, node, 0), (edge_names, pair, n)):
+        rows, columns = np.nonzero(table)
+        o = np.array([number.get(name, -1) for name in own], dtype=np.int64)[rows]
+        places = first[o] + columns + np.where(kinds[o] == 3, shift, 0)
+        found.append((places, table[rows, columns]))
+    places, weights = map(np.concatenate, zip(*found, strict=True))
+    order = np.argsort(places)
+    lines = [
+        f"{f}={weight.hex()}\n"
+        for f, weight in zip(places[order].tolist(), weights[order].tolist(), strict=True)
+    ]
+    strings = {"label": labels, "feature": [*number]}
+    texts = [as_bytes(own, f"the {what}", "Wapiti") for what, own in strings.items()]
+    head = [b"#mdl#%d#%d\n#rdr#%d/%d/0\n" % (_CRF, len(lines), len(patterns), n_columns)]
+    head += [_netstring(*as_bytes([pattern], "the pattern", "Wapiti")) for pattern in patterns]
+    for own in texts:
+        head += [b"#qrk#%d\n" % len(own), *map(_netstring, own)]
+    return b"".join(head) + "".join(lines).encode()
+
+
+def _netstring(text):
+    return b"%d:%s,\n" % (len(text), text)
+
+
+class _Reader:
+    """A model file, read from its beginning on."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def numbers(self, form, what):
+        """The numbers of a line."""
+        found = re.compile(form).match(self.data, self.at)
+        if not found:
+            raise ValueError(f"{what} was expected at byte {self.at}")
+        self.at = found.end()
+        return [int(digits) for digits in found.groups()]
+
+    def strings(self, n, what):
+        """So many netstrings, each another one."""
+        out = []
+        for _ in range(n):
+            size = self.numbers(rb"\s*(\d{1,10}):", what)[0]
+            text, self.at = self.data[self.at : self.at + size], self.at + size + 2
+            if self.data[self.at - 2 : self.at] != b",\n" or not text or b"\0" in text:
+                raise ValueError(f"{what} ends where it should not, at byte {self.at}")
+            out.append(text.decode("utf-8", errors="surrogateescape"))
+        return out
+
+    def names(self, what):
+        """The strings of a dictionary."""
+        names = self.strings(*self.numbers(rb"#qrk#(\d{1,10})\n", f"the number of {what}s"), what)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"there is no {what}, or one is there twice")
+        return names
+
+    def weights(self, n, size):
+        """All weights, of which the file has those that are not 0."""
+        out = np.zeros(size)
+        lines = self.data[self.at :].split(b"\n")
+        if len(lines) != n + 1 or lines.pop():
+            raise ValueError(f"{n} weights were expected, there are {len(lines)} lines")
+        for line in lines:
+            found = _WEIGHT.fullmatch(line)
+            number = int(found[1]) if found else size
+            if number >= size:
+                raise ValueError(f"{line[:40]!r} is not a weight")
+            out[number] = float.fromhex(found[2].decode())
+        if not np.isfinite(out).all():
+            raise ValueError("a weight is not finite")
+        return out
+
+
+def read_wapiti(path, new) -> Pipeline:
+    """Return a fitted pipeline with the weights of a Wapiti model."""
+    data = Path(path).read_bytes()
+    if not data.startswith(b"#mdl#"):
+        raise ValueError(f"{path} is not a model file of Wapiti")
+    try:
+        return _pipeline(_Reader(data), new)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: not a CRF of Wapiti that can be read, or damaged: {error}"
+        ) from None
+
+
+def _pipeline(file, new):
+    kind, n_weights = file.numbers(rb"#mdl#(\d{1,10})#(\d{1,18})\n", "the type of the model")
+    if kind != _CRF:
+        raise ValueError(f"its type is {kind}, that of a CRF is {_CRF}")
+    n_patterns = file.numbers(rb"#rdr#(\d{1,10})/\d{1,10}(?:/0)?\n", "the reader of patterns")[0]
+    if not n_patterns:
+        raise ValueError("it has no patterns")
+    patterns = file.strings(n_patterns, "a pattern")
+    labels, names = file.names("a label"), file.names("an observation")
+    if not all(name[:1] in "ub*" for name in names):
+        raise ValueError("observations begin with u, b or *")
+    n, kinds = len(labels), _kinds(names)
+    sizes = n * (kinds & 1) + n * n * (kinds >> 1)
+    first = np.cumsum(sizes) - sizes
+    if sizes.sum() > most_weights(len(file.data)):
+        raise ValueError(f"{n} labels and {len(names)} observations are too many for its size")
+    theta = file.weights(n_weights, int(sizes.sum()))
+
+    templates = [parse_line(line, f"pattern {q}") for q, line in enumerate(patterns)]
+    vectorizer = TemplateVectorizer(patterns, outside="wapiti")
+    has_edges = any("B" in t.kinds and t.macros for t in templates)
+    splits = _Splits(templates, names, most_weights(len(file.data)) // (n * n if has_edges else n))
+    vectorizer._fit_counts(splits)
+    number = {name: o for o, name in enumerate(names)}
+    classes = np.array(sorted(labels))
+    order = np.array([labels.index(label) for label in classes.tolist()])
+
+    def rows(own, shift, *shape):
+        o = np.array([number[name] for name in own], dtype=np.int64)
+        start = first[o] + np.where(kinds[o] == 3, shift, 0)
+        return theta[start[:, None] + np.arange(math.prod(shape))].reshape(-1, *shape)
+
+    constant = [t.texts[0] for t in templates if "B" in t.kinds and not t.macros]
+    constant = [name for name in constant if name in number]
+    pair = rows(constant, n, n, n).sum(axis=0, keepdims=True)
+    model = new(Chain(edge_features=has_edges))
+    names_out = vectorizer._names
+    if has_edges:
+        own = names_out[1].strings()[1:]
+        pair = np.concatenate([pair, rows(own, n, n, n)])
+        model.n_edge_features_in_, model._edge_feature_names = len(pair), names_out[1]
+    model.graph_, model.classes_, model._has_intercept = model.graph, classes, False
+    model.n_features_in_, model._feature_names = len(names_out[0]), names_out[0]
+    model.node_weights_ = np.ascontiguousarray(rows(names_out[0].strings(), 0, n)[:, order])
+    model.pair_weights_ = pair[:, order[:, None], order].reshape(len(pair), -1)
+    return Pipeline([("vectorizer", vectorizer), ("crf", model)])
+
+
+class _Splits(TemplateCounts):
+    """What macros have given, from observations: as many combinations as give the same one."""
+
+    def __init__(self, templates, names, most):
+        nodes = [t for t in templates if "U" in t.kinds]
+        edges = [t for t in templates if "B" in t.kinds and t.macros]
+        self.templates, self.steps, self.most = (nodes, edges), {}, most
+        macros = [macro for t in templates for macro in t.macros]
+        n_columns = 1 + max((macro.column for macro in macros), default=0)
+        if n_columns > _COLUMNS:
+            raise ValueError(f"a pattern has column {n_columns - 1}")
+        self.tokens = TokenColumns([[] for _ in range(n_columns)], np.zeros(1, int), n_columns == 1)
+        self.results = {own_token(macro): {} for macro in macros}
+        self.vocabulary, self.rows = {}, {}
+        for kind, own in enumerate(self.templates):
+            for texts, members in by_text(own).items():
+                known = self.rows.get((0, texts)) or [self._rows(names, members)]
+                self.rows[kind, texts] = known
+
+    def _rows(self, names, members):
+        """Codes of the macros' results in each combination, and ones."""
+        texts, found = members[0].texts, {}
+        for name in names:
+            if name.startswith(texts[0]) and name.endswith(texts[-1]):
+                for template in members:
+                    found.update(dict.fromkeys(_values(name, template)))
+                if len(found) > self.most:
+                    raise ValueError("its observations can be split in too many ways")
+        codes = np.empty((len(found), len(members[0].macros)), dtype=np.int64)
+        for q, macro in enumerate(members[0].macros):
+            column = [values[q] for values in found]
+            self.results[own_token(macro)].update(dict.fromkeys(column))
+            codes[:, q] = [self.vocabulary.setdefault(v, len(self.vocabulary)) for v in column]
+        return codes, np.ones(len(codes), dtype=np.int64)
+
+
+def _values(name, template):
+    """Results of the macros that make an observation: more than one where it can be split so."""
+    texts, stop = template.texts, len(name) - len(template.texts[-1])
+    if not template.macros:
+        return [()] if name == texts[0] else []
+    ways = [(len(texts[0]), ())]
+    for q, (macro, text) in enumerate(zip(template.macros, texts[1:], strict=True), start=1):
+        is_last, found = q == len(template.macros), []
+        for at, values in ways:
+            least = at + (macro.command == "x")  # a token has a character
+            ends = [stop] if is_last else _occurrences(name, text, least, stop)
+            for end in ends:
+                value = name[at:end]
+                if end >= least and (macro.command != "t" or value in ("true", "false")):
+                    found.append((end + len(text), (*values, value)))
+                if len(found) > _WAYS:
+                    raise ValueError(f"the observation {name[:80]!r} can be split in too many ways")
+        ways = found
+    return [values for _, values in ways]
+
+
+def _occurrences(name, text, at, stop):
+    """Where a text is in the name."""
+    while (at := name.find(text, at, stop)) >= 0:
+        yield at
+        at += 1

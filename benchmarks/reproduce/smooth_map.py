@@ -418,8 +418,14 @@ def claims_protein(found):
     fastest = min(others, key=reached.get)
     cells = ", ".join(f"{k} {_shown(reached[k])}" for k in [*descent, *others])
     yield Claim("Coordinate descent is better than gradient methods and Frank-Wolfe", at,
-                f"passes to a bound 0.01 above the optimum: {cells}",
+                f"passes until the plain dual is 0.01 above the optimum: {cells}",
                 held(takes(reached[fastest], reached[k]) for k in descent))  # fmt: skip
+    fast = "AGD L2, gamma 0.01", "AGD soft, gamma 0.01"
+    cells = ", ".join(f"{k} {_shown(reached[k])}" for k in (SUBGRADIENT, *fast))
+    slow = takes(reached[SUBGRADIENT], min(reached[k] for k in fast), 10.0)
+    text = "The subgradient method is extremely slow on the protein, too (ten times the passes)"
+    cells = f"passes until the plain dual is 0.01 above the optimum: {cells}"
+    yield Claim(text, at, cells, held([slow]), "its step is the best power of ten")
     decoded = {k: best - curve["score"][-1] for k, curve in curves.items()}
     named = ["CD soft, gamma 0.001", "AGD L2, gamma 0.01", "AGD, gamma 0.01, lambda 0.01",
              "SDCA, gamma 0.01, lambda 0.01"]  # fmt: skip
@@ -445,10 +451,12 @@ def claims_protein(found):
     }
     kinds = {k.partition(",")[0]: each[k] for k in reversed(each)}
     cells = ", ".join(f"{kind} {kinds[kind]:.2g}" for kind in reversed(kinds))
-    why = "up to five times counts; those with fewer than 50 passes are left out"
+    # The cheapest is left out: it would always hold.
+    _, *dearer = sorted(kinds.values())
+    why = "up to twice the cheapest counts; those with fewer than 50 passes are left out"
     yield Claim("The cost of an iteration is about the same for all methods", "section 5",
                 f"CPU milliseconds a pass: {cells}",
-                held([max(kinds.values()) <= 5.0 * min(kinds.values())]), why)  # fmt: skip
+                held(v <= 2.0 * min(kinds.values()) for v in dearer), why)  # fmt: skip
     pair = [each[f"AGD {kind}, gamma 0.01"] for kind in ("soft", "L2")]
     yield Claim("Exponentials make soft-max gradients slower than L2's", "section 5",
                 f"CPU milliseconds a pass: {pair[0]:.2g} against {pair[1]:.2g}",
@@ -479,10 +487,10 @@ def claims_horses(found):
         for rival in rivals:
             share = np.median([_share(own[names[2]], own[rival], key) for own in images])
             cells.append(f"{word} of {rival}: {share:.2g}")
-            outcomes += [share < 1.0, share <= 0.1]
+            outcomes.append(share <= 0.1)
     yield Claim("Frank-Wolfe converges orders of magnitude faster", at,
                 f"passes to what the others end at, over theirs (median): {', '.join(cells)}",
-                held(outcomes), "a tenth counts; fewer passes hold in part")  # fmt: skip
+                held(outcomes), "a tenth of the passes counts")  # fmt: skip
     lowest = [min(curve["bound"][-1] for curve in own.values()) for own in images]
     ends = {
         k: [own[k]["bound"][-1] - low for own, low in zip(images, lowest, strict=True)]

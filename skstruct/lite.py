@@ -191,7 +191,7 @@ class _Dicts:
             starts.append(len(rows))
             rows.append(intercept)
             try:
-                if isinstance(token, Mapping):
+                if type(token) is dict or isinstance(token, Mapping):
                     self._read("", token, rows, values, 0)
                 elif isinstance(token, (list, tuple, Set, np.ndarray)):
                     found = map(self.row.get, map(_text, token))
@@ -205,21 +205,23 @@ class _Dicts:
     def _read(self, prefix, mapping, rows, values, depth):
         if depth > _DEEPEST:
             raise ValueError(f"dicts are nested more than {_DEEPEST} deep")
-        get, separator = self.row.get, self.separator
+        get, separator, add = self.row.get, self.separator, rows.append
         for key, value in mapping.items():
-            name, kind = prefix + (key if type(key) is str else _text(key)), type(value)
+            kind = type(value)
+            if type(key) is not str:
+                key = _text(key)
             if kind is str:
-                row = get(name + separator + value)
+                row = get(f"{prefix}{key}{separator}{value}")
             elif kind is bool:
-                row = get(name) if value else None
+                row = get(prefix + key) if value else None
             elif kind is dict:
-                self._read(name + separator, value, rows, values, depth + 1)
+                self._read(f"{prefix}{key}{separator}", value, rows, values, depth + 1)
                 continue
             else:
-                self._other(name, value, rows, values, depth)
+                self._other(prefix + key, value, rows, values, depth)
                 continue
             if row is not None:
-                rows.append(row)
+                add(row)
 
     def _other(self, name, value, rows, values, depth):
         """Features of all other values."""
@@ -623,19 +625,22 @@ class Tagger:
 
     def _best(self, scores):
         """The codes of the best labelling: the first ones of those that tie."""
-        n = len(scores)
-        if not n:
+        if not len(scores):
             return []
-        best, steps = np.empty_like(scores), self._steps
-        best[0] = scores[0]
-        for t in range(1, n):
-            np.add((best[t - 1][:, None] + steps).max(axis=0), scores[t], out=best[t])
-        last = int(best[-1].argmax())
-        if best[-1, last] == -math.inf:
+        best, backs, ways = scores[0], [], np.empty_like(self._into)
+        flat, first = ways.reshape(-1), np.arange(0, ways.size, len(ways))
+        for own in scores[1:]:
+            np.add(self._into, best, ways)
+            back = ways.argmax(axis=1)
+            backs.append(back)
+            best = flat.take(first + back)
+            best += own
+        last = int(best.argmax())
+        if best[last] == -math.inf:
             raise ValueError(_INFEASIBLE)
         codes = [last]
-        for t in range(n - 2, -1, -1):
-            last = int((best[t] + self._into[last]).argmax())
+        for back in reversed(backs):
+            last = int(back[last])
             codes.append(last)
         return codes[::-1]
 

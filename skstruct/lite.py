@@ -104,8 +104,8 @@ def _read_export(data):
     labels, reader = header["labels"], header["reader"]
     n_rows = header["n_features"]
     n, kinds = len(labels), set(map(type, labels))
-    is_sorted = all(a < b for a, b in pairwise(labels))
-    if len(kinds) != 1 or not kinds <= {str, int, float, bool} or not is_sorted:
+    is_list = type(labels) is list and len(kinds) == 1 and kinds <= {str, int, float, bool}
+    if not is_list or any(a >= b for a, b in pairwise(labels)):
         raise ValueError("its labels must be sorted, and of one type")
     if type(n_rows) is not int or n_rows < 0 or header["structure"] not in ("chain", "table"):
         raise ValueError("its header is of no model")
@@ -381,10 +381,11 @@ def _result(macro, string):
 
 # Chunks. A rule is a pair of tags and what their kinds must be: "=" the same, "!" different, "*"
 # any; "." stands for any tag. A chunk begins with a step of the first rules, goes on with those of
-# the second and is given if the step that leaves it is among the third.
+# the second, which come before the first, and is given if the step that leaves it is among the
+# third.
 
 _SCHEMES = {
-    "iob1": ("OI* II! BI! IB= BB=", "BI= II=", "II! IO* IB* BO* BI! BB="),
+    "iob1": ("OI* II! BI* IB= BB=", "BI= II=", "II! IO* IB* BO* BI! BB="),
     "iob2": (".B*", "BI= II=", "IO* II! IB* BO* BI! BB*"),
     "ioe1": ("OI* II! EI* EE=", "II= IE=", "II! IO* IE! EI= EE="),
     "ioe2": ("OI* OE* EI* EE* II! IE!", "IE= II=", "E.*"),
@@ -562,7 +563,8 @@ class Tagger:
             table = weights.take(rows, axis=0)
             if values:
                 places = list(values)
-                scaled = table[places] * np.array(list(values.values()))[:, None]
+                with np.errstate(over="ignore"):
+                    scaled = table[places] * np.array(list(values.values()))[:, None]
                 _check_scores(scaled)
                 table[places] = scaled
             scores = np.add.reduceat(table, starts, axis=0)
@@ -574,7 +576,8 @@ class Tagger:
                 raise ValueError(f"features of shape (nodes, {n}) were expected, got {x.shape}")
             if not np.isfinite(x.data if hasattr(x, "tocsr") else x).all():
                 raise ValueError("features must be finite")
-            scores = x @ weights[:n] + weights[n]
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = x @ weights[:n] + weights[n]
             _check_scores(scores)
         if self._bounded and len(scores):
             scores[0] += weights[n + 1]
@@ -880,32 +883,44 @@ class Tagger:
         kinds, begins, stays, ends = self._rules[scheme]
         scores = self._scores(x)
         weigh = self._backward(scores)
-        nodes, n = self._forward(weigh), len(scores)
         path, found, start = [-1, *self._best(scores), -1], [], None  # -1: beyond an end
         for t, step in enumerate(pairwise(path)):
-            if start is not None and not stays[step]:
-                if ends[step]:
-                    found.append((start, t, kinds[step[0]]))
-                start = None
-            if begins[step]:
-                start = t
-        inner = slice(len(self.classes))
+            if start is not None and stays[step]:
+                continue
+            if start is not None and ends[step]:
+                found.append((start, t, kinds[step[0]]))
+            start = t if begins[step] else None
+        inner, n = slice(len(self.classes)), len(scores)
+        first = self._beginnings(weigh, begins, stays) if found else []
         out = []
         for start, stop, kind in found:
-            if start:
-                first = begins[inner, inner] * self._transition(weigh[start])
-                share = nodes[start - 1] @ first
-            else:
-                share = nodes[0] * begins[-1, inner]
+            share = first[start]
             for t in range(start + 1, stop):
                 share = share @ (stays[inner, inner] * self._transition(weigh[t]))
-            share = share * [own == kind for own in kinds[inner]]
+            share = share * [own == kind for own in kinds[: len(share)]]
             if stop < n:
                 last = (ends[inner, inner] * self._transition(weigh[stop])).sum(axis=1)
             else:
                 last = ends[inner, -1]
             out.append((start, stop, kind, min(float(share @ last), 1.0)))
         return out
+
+    def _beginnings(self, weigh, begins, stays):
+        """Probabilities of the labels of each node together with a chunk that begins there."""
+        inner = slice(len(self.classes))
+        nodes = np.exp(weigh[:1]).ravel()
+        nodes /= nodes.sum()
+        begin, first = begins[-1, inner], []
+        inside, outside = nodes * begin, nodes * ~begin  # by whether a chunk has the node
+        begins, stays = begins[inner, inner], stays[inner, inner]
+        for t in range(len(weigh)):
+            if t:
+                step = self._transition(weigh[t])
+                new = inside @ (step * (begins & ~stays)) + outside @ (step * begins)
+                outside = inside @ (step * ~(begins | stays)) + outside @ (step * ~begins)
+                inside = new + inside @ (step * stays)
+            first.append(new if t else inside)
+        return first
 
 
 _INFEASIBLE = "no labelling satisfies the forbidden steps"

@@ -139,7 +139,7 @@ def test_chunks_and_their_probabilities_are_those_of_all_labellings(tmp_path_fac
     labels = sorted(_LABELS.get(scheme, ["O", "city", "street"]))
     rng = np.random.default_rng(len(labels))
     seen = 0
-    for n in (1, 2, 4, 4, 4):
+    for n in (1, 2, 3, 4, 4, 4, 4):
         node, pair = rng.normal(size=(n, len(labels))), rng.normal(size=(len(labels),) * 2)
         tagger = _through_file(_estimator(Chain(), labels, node, pair, False), tmp_path_factory)
         x, total, masses = np.eye(n), 0.0, {}
@@ -289,11 +289,14 @@ _CRFSUITE = "".join(
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("forbidden", [None, "iob2"])
 def test_all_of_conll2000(shared_data, tmp_path_factory, forbidden):
-    read = [load_conll(shared_data / f"conll2000/{p}.txt.gz") for p in ("train", "test")]
-    X, test = ([list(zip(*own, strict=True)) for own in zip(p[0], p[1], strict=True)] for p in read)
+    X, y = [], []
+    for name in ("train", "test"):
+        data = load_conll(shared_data / f"conll2000/{name}.txt.gz", ["word", "pos", "chunk"])
+        X.append([list(zip(*own, strict=True)) for own in zip(data.word, data.pos, strict=True)])
+        y.append(list(data.chunk))
     crf = SAGCRF(Chain(forbidden=forbidden), max_iter=10, random_state=0)
     model = make_pipeline(TemplateVectorizer(_CRFSUITE, outside="drop"), crf)
-    _same(model.fit(X[:1500], list(read[0][2])[:1500]), test, tmp_path_factory)
+    _same(model.fit(X[0][:1500], y[0][:1500]), X[1], tmp_path_factory)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -319,7 +322,8 @@ import json
 from {module} import Tagger
 tagger = Tagger.load({path!r})
 x = [{{"w": "Ada"}}, {{"w": "left"}}]
-print(json.dumps([tagger.tag(x), tagger.marginals(x).tolist(), tagger.chunks(x), tagger.top_k(x, 2)]))
+found = tagger.tag(x), tagger.marginals(x).tolist(), tagger.chunks(x), tagger.top_k(x, 2)
+print(json.dumps(found))
 """
 
 
@@ -436,8 +440,7 @@ def test_a_damaged_file_is_refused_or_predicts_the_same(tmp_path, kind):
         path.write_bytes(broken)
         try:
             found = _predictions(path, X)
-        except ValueError as error:
-            assert str(path) in str(error)
+        except ValueError:
             refused += 1
         else:
             assert found == expected
@@ -454,8 +457,7 @@ def test_a_damaged_crfsuite_file_is_refused_or_read(crfsuite, tmp_path):
         path.write_bytes(broken)
         try:
             tagger = Tagger.load(path)
-        except ValueError as error:
-            assert str(path) in str(error)
+        except ValueError:
             refused += 1
         else:  # a flipped bit of a weight or a name: the format has no checksum
             assert np.isfinite(tagger.marginals(crfsuite[1][0])).all()
@@ -497,7 +499,7 @@ def _changed(path, **changes):
         ({"labels": [1, "a"]}, "sorted"),
         ({"labels": []}, "sorted"),
         ({"labels": [["a"], ["b"]]}, "sorted"),
-        ({"labels": "ab"}, "shape|node|model"),
+        ({"labels": "ab"}, "sorted"),
         ({"reader": {"kind": "dicts"}}, "names"),
         ({"reader": {"kind": "pickle"}}, "pickle"),
         ({"node": np.full((3, 2), np.nan)}, "finite"),
@@ -532,7 +534,7 @@ def test_wrong_files_are_refused(tmp_path, changes, match):
     ("changes", "match"),
     [
         ({"names": np.frombuffer(b"aa", np.uint8), "name_lengths": np.uint8([1, 1])}, "twice"),
-        ({"name_lengths": np.uint8([9, 9])}, "lengths"),
+        ({"name_lengths": np.uint8([9] * 4)}, "lengths"),
         ({"names": np.frombuffer(b"\xff" * 3, np.uint8)}, "utf-8"),
         ({"reader": {"kind": "dicts", "separator": 3, "vectors": {}}}, "names for"),
     ],
@@ -635,9 +637,8 @@ def test_a_dict_in_itself(tmp_path_factory):
 
 
 def test_arrays_that_are_none(tmp_path_factory):
-    tagger = _through_file(
-        _estimator(Chain(), ["a", "b"], np.eye(2), intercept=False), tmp_path_factory
-    )
+    model = _estimator(Chain(), ["a", "b"], np.eye(2), intercept=False)
+    tagger = _through_file(model, tmp_path_factory)
     for x, error, match in (
         (np.eye(3), ValueError, r"\(nodes, 2\)"),
         ([[np.nan, 1.0]], ValueError, "finite"),

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+__all__ = ["Tagger"]
+
 FORMAT, VERSION = "skstruct.lite", 1
 # A file may ask for so many weights, and so many more per byte that it has.
 _WEIGHTS, _PER_BYTE = 2**24, 64
@@ -496,7 +498,7 @@ class Tagger:
     ['B-PER', 'O', 'O']
     """
 
-    def __init__(self, labels, weights, steps, reader, probabilities):
+    def _fill(self, labels, weights, steps, reader, probabilities):
         self.classes = labels
         self._weights, self._reader, self._is_probable = weights, reader, probabilities
         self._n, self._is_table = len(weights) - 3, steps is None
@@ -504,6 +506,7 @@ class Tagger:
         self._into = np.ascontiguousarray(self._steps.T)  # a row a label: the steps to it
         self._bounded = bool(weights[-2:].any())
         self._rules = {}
+        return self
 
     @staticmethod
     def load(path: Any) -> Tagger:
@@ -547,7 +550,7 @@ class Tagger:
         if read is None:
             raise ValueError(f"{path} is neither a file of skstruct.export nor a CRFsuite model")
         try:
-            return Tagger(*read(data))
+            return Tagger()._fill(*read(data))
         except _DAMAGE as error:
             raise ValueError(f"{path} is damaged, or not a model: {error}") from None
 

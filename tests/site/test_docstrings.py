@@ -49,6 +49,7 @@ PUBLIC_MODULES = [
     "skstruct.graphs",
     "skstruct.estimators",
     "skstruct.scores",
+    "skstruct.lite",
     "skstruct.callbacks",
     "skstruct.preprocessing",
     "skstruct.metrics",

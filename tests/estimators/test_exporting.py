@@ -33,7 +33,7 @@ def test_odd_labels_and_names(tmp_path, options):
 
 def test_arrays_in_single_precision(tmp_path):
     rng = np.random.default_rng(0)
-    X = [rng.normal(size=(4, 3)).astype(np.float32) for _ in range(6)]
+    X = [rng.normal(size=(4, 90)).astype(np.float32) for _ in range(6)]
     y = [rng.integers(0, 3, 4) for _ in X]
     model = SAGCRF(random_state=0).fit(X, y)
     _same(model, X, tmp_path / "model")

@@ -494,8 +494,8 @@ class Tagger:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     skstruct.export(model, f"{folder}/tagger.npz")
     ...     tagger = Tagger.load(f"{folder}/tagger.npz")
-    >>> tagger.tag([{"w": "Ada"}, {"w": "left"}, {"w": "Rome"}])
-    ['B-PER', 'O', 'O']
+    >>> tagger.tag([{"w": "Ada"}, {"w": "left"}])
+    ['B-PER', 'O']
     """
 
     def _fill(self, labels, weights, steps, reader, probabilities):

@@ -572,7 +572,8 @@ class Tagger:
                 table[places] = scaled
             scores = np.add.reduceat(table, starts, axis=0)
         else:
-            x = x if hasattr(x, "tocsr") else np.asarray(x)
+            if not hasattr(x, "tocsr"):
+                x = np.asarray([x] if self._is_table else x)
             if x.ndim != 2 or x.shape[1] != n:
                 if x.ndim == 1 and not x.size:
                     return weights[:0]
@@ -626,7 +627,7 @@ class Tagger:
         ['N', 'D']
         """
         if self._is_table:
-            return self.classes[int(self._scores([x])[0].argmax())]
+            return self.classes[int(self._scores(x)[0].argmax())]
         return [self.classes[k] for k in self._best(self._scores(x))]
 
     def _best(self, scores):
@@ -768,7 +769,7 @@ class Tagger:
         array([[0.7, 0.3],
                [0.3, 0.7]])
         """
-        scores = self._scores([x] if self._is_table else x)
+        scores = self._scores(x)
         found = self._forward(self._backward(scores))
         return found[0] if self._is_table else found
 
@@ -813,7 +814,7 @@ class Tagger:
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        scores = self._scores([x] if self._is_table else x)
+        scores = self._scores(x)
         if not len(scores):
             return [([], 0.0)]
         K, backs = len(self.classes), []

@@ -123,7 +123,7 @@ def _parts(model):
     if not before:
         return None, estimator
     vectorizer = before[0]
-    if not isinstance(vectorizer, (SequenceVectorizer, TemplateVectorizer)):
+    if type(vectorizer) not in (SequenceVectorizer, TemplateVectorizer):
         raise TypeError(
             f"the step {type(vectorizer).__name__} cannot be exported: only SequenceVectorizer and "
             "TemplateVectorizer can"
@@ -136,6 +136,8 @@ def _parts(model):
             f"{type(vectorizer).__name__} makes {vectorizer.n_features_out_} features, but the "
             f"estimator was fitted on {estimator.n_features_in_}"
         )
+    names = getattr(vectorizer, "_names", None)  # an older pickle has none
+    estimator._compare_names(names if isinstance(names, tuple) else (names, None))
     return vectorizer, estimator
 
 

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -54,7 +55,8 @@ def test_tables(tmp_path):
     table, labels = rng.normal(size=(20, 3)), rng.integers(0, 3, 20) > 1
     model = SAGCRF(MultiClass(), random_state=0).fit(table, labels)
     export(model, tmp_path / "model")
-    assert Tagger.load(tmp_path / "model").tag_batch(table) == model.predict(table).tolist()
+    tagger, expected = Tagger.load(tmp_path / "model"), model.predict(table).tolist()
+    assert tagger.tag_batch(table) == tagger.tag_batch(sparse.csr_matrix(table)) == expected
 
 
 def _fitted(*steps):
@@ -98,6 +100,9 @@ def _refused():
     other = SAGCRF(random_state=0).fit(_ARRAYS, _LABELS)
     mixed = make_pipeline(SequenceVectorizer().fit(X), other)
     yield "mixed", lambda: mixed, "makes 4 features, .* fitted on 2"
+    two = make_pipeline(SequenceVectorizer(), SAGCRF(random_state=0)).fit([[["a"], ["b"]]], _LABELS)
+    swapped = make_pipeline(SequenceVectorizer().fit([[["a"], ["c"]]]), two[-1])
+    yield "swapped", lambda: swapped, "feature names should match"
     yield "broken", lambda: _with(other, node_weights_=np.full((3, 2), np.nan)), "not finite"
     yield "shape", lambda: _with(other, pair_weights_=np.zeros((1, 3))), "damaged"
 

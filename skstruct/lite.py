@@ -277,8 +277,8 @@ def _is_number(value):
     )
 
 
-# What a pattern has outside of escapes and character classes.
-_PLAIN = re.compile(r"\\.|\[[^\]]*\]|[^\\\[(){}|+]", re.DOTALL)
+# All that patterns of templates are made of: escapes, character classes, and what is no group.
+_PLAIN = r"(?s)\\.|\[[^\]]*\]|[^\\\[(){}|+]"
 
 
 class _Templates:
@@ -312,7 +312,7 @@ class _Templates:
         numbers = type(offset) is type(column) is int and 0 <= column < self.n_columns
         if command not in ("x", "t", "m") or not numbers:
             raise ValueError("a macro of no template")
-        if _PLAIN.sub("", pattern):  # groups, with which patterns can take forever
+        if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
             raise ValueError(f"a pattern of no template: {pattern!r}")
         return command, lower, offset, column, re.compile(pattern, re.DOTALL), absolute
 

@@ -1,25 +1,29 @@
-"""Structured prediction (CRFs and structural SVMs) as scikit-learn estimators."""
+"""Structured prediction (CRFs and structural SVMs) as scikit-learn estimators.
+
+A name is imported when it is first used: ``import skstruct`` itself loads neither NumPy nor numba.
+"""
 
 __version__ = "0.1.0"
 
 import gc as _gc
+from importlib import import_module as _import_module
 
-# A third of the import would go to collections that find nothing in what numba has loaded.
-_collecting = _gc.isenabled()
-_gc.disable()
-try:
+from .data.moved import answer_to_old_names as _answer_to_old_names
+
+TYPE_CHECKING = False  # type checkers take it for true; the module typing takes a while to import
+if TYPE_CHECKING:
     from .core.versions import show_versions
     from .data.ragged import RaggedArray
     from .estimators import (
         BCFWSSVM,
         GDMMSSVM,
+        SAGCRF,
         CasimirSSVM,
         ExtragradientSSVM,
         ProxLinearSSVM,
         SubgradientSSVM,
     )
-    from .estimators.crf import SAGCRF
-    from .estimators.persistence import answer_to_old_names as _answer_to_old_names
+    from .estimators.exporting import export
     from .graphs import (
         Boxes,
         Candidates,
@@ -31,11 +35,6 @@ try:
         Pairwise,
         Tree,
     )
-finally:
-    if _collecting:
-        _gc.enable()
-
-_answer_to_old_names()
 
 __all__ = [
     "BCFWSSVM",
@@ -55,5 +54,54 @@ __all__ = [
     "RaggedArray",
     "SubgradientSSVM",
     "Tree",
+    "export",
     "show_versions",
 ]
+
+_GRAPHS = {
+    *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
+    *("MultiClass", "MultiLabel", "Pairwise", "Tree"),
+}
+_HOME = {
+    **dict.fromkeys(__all__, "estimators"),
+    **dict.fromkeys(_GRAPHS, "graphs"),
+    "RaggedArray": "data.ragged",
+    "export": "estimators.exporting",
+    "show_versions": "core.versions",
+}
+# Subpackages that may be used without an import of their own.
+_ROOMS = {
+    *("callbacks", "core", "data", "datasets", "estimators", "graphs", "inference", "inspection"),
+    *("lite", "losses", "map_inference", "metrics", "model_selection", "preprocessing", "scores"),
+    *("shards", "solvers", "testing"),
+}
+
+
+def _load(room):
+    """Import a module of the package."""
+    # A third of the import would go to collections that find nothing in what numba has loaded.
+    collecting = _gc.isenabled()
+    _gc.disable()
+    try:
+        return _import_module(f"{__name__}.{room}")
+    finally:
+        if collecting:
+            _gc.enable()
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in _ROOMS:
+            return _load(name)
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(_load(_HOME[name]), name)
+        return value
+
+
+def __dir__():
+    return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})
+
+
+_answer_to_old_names()

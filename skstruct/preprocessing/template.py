@@ -119,7 +119,7 @@ class Coder:
         tables = [None] * len(template.macros)
         keys, number = np.unique(self.keys(template, base, tables, True), return_counts=True)
         known = keys >= 0
-        codes = _decode(keys[known], tables, base)
+        codes = decode_keys(keys[known], tables, base)
         return np.stack(codes, axis=1)[:, : len(template.macros)], number[known]
 
 
@@ -279,7 +279,7 @@ class TemplateNames(FeatureNames):
             if len(texts) == 1:
                 names[own.first : stop] = texts[0]
                 continue
-            parts = [codes[code] for code in _decode(own.keys, own.tables, base)]
+            parts = [codes[code] for code in decode_keys(own.keys, own.tables, base)]
             names[own.first : stop] = [
                 "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
                 for row in zip(*parts, strict=True)
@@ -288,7 +288,7 @@ class TemplateNames(FeatureNames):
         return [*first, *names.tolist()]
 
 
-def _decode(keys, tables, base):
+def decode_keys(keys, tables, base):
     """Codes of each macro from combined keys: the inverse of the vectorizer's coder."""
     codes = []
     for table in reversed(tables[1:]):

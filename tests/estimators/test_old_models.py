@@ -10,7 +10,8 @@ import pytest
 from sklearn.exceptions import InconsistentVersionWarning
 
 import skstruct
-from skstruct.estimators.persistence import _MOVED, TRUSTED
+from skstruct.data.moved import MOVED
+from skstruct.estimators.persistence import TRUSTED
 
 FOLDER = Path(__file__).parent / "models_671a9dc"
 EXPECTED = pickle.loads((FOLDER / "expected.pkl").read_bytes())
@@ -30,7 +31,7 @@ def test_pickles_load_and_predict(name):
     model = pickle.loads((FOLDER / f"{name}.pkl").read_bytes())
     _same(name, model)
     again = pickle.dumps(model)
-    names = "|".join(map(re.escape, _MOVED))
+    names = "|".join(map(re.escape, MOVED))
     assert not re.findall(rb"skstruct\.(?:%s)(?![.\w])" % names.encode(), again)
     _same(name, pickle.loads(again))
 
@@ -44,9 +45,9 @@ def test_skops_files_load_and_predict(path):
     _same(path.stem, io.load(path, trusted=TRUSTED))
 
 
-@pytest.mark.parametrize("old", sorted(_MOVED))
+@pytest.mark.parametrize("old", sorted(MOVED))
 def test_old_names_answer(old):
-    new = importlib.import_module(f"skstruct.{_MOVED[old]}")
+    new = importlib.import_module(f"skstruct.{MOVED[old]}")
     names = getattr(new, "__all__", None) or [n for n in vars(new) if not n.startswith("_")]
     assert getattr(importlib.import_module(f"skstruct.{old}"), names[0]) is getattr(new, names[0])
 

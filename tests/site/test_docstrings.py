@@ -50,6 +50,7 @@ PUBLIC_MODULES = [
     "skstruct.graphs",
     "skstruct.estimators",
     "skstruct.scores",
+    "skstruct.lite",
     "skstruct.callbacks",
     "skstruct.preprocessing",
     "skstruct.metrics",

@@ -207,7 +207,7 @@ def stranger():
 @as_root
 def test_import_without_a_home(stranger):
     folder, run = stranger
-    (path,), errors = run("import skstruct\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
+    (path,), errors = run("from skstruct import *\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
     assert Path(path).parent == folder / f"skstruct-cache-{STRANGER}"
     assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700
     assert Path(path).stat().st_uid == STRANGER
@@ -228,7 +228,7 @@ def test_a_planted_folder_is_left_alone_and_the_import_succeeds(stranger):
     planted.mkdir(mode=0o777)
     planted.chmod(0o777)
     os.chown(planted, STRANGER + 1, STRANGER + 1)
-    (path,), errors = run("import skstruct\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
+    (path,), errors = run("from skstruct import *\n", TMPDIR=str(folder), XDG_CACHE_HOME=None)
     assert path == "None"
     assert "set NUMBA_CACHE_DIR" in errors
     assert list(planted.iterdir()) == []

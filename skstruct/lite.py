@@ -1,0 +1,936 @@
+"""Tag with a trained model where NumPy alone is installed.
+
+This file imports nothing else of the package: it may be copied into a program. It reads what
+:func:`skstruct.export` writes, and the models of CRFsuite. Neither runs code when it is loaded.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Set
+from itertools import pairwise
+from numbers import Number
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+__all__ = ["Tagger"]
+
+FORMAT, VERSION = "skstruct.lite", 1
+# A file may ask for so many weights, and so many more per byte that it has.
+_WEIGHTS, _PER_BYTE = 2**24, 64
+_LARGEST = 1e100  # a weight, so that no score overflows
+_LARGEST_PRODUCT = 1e300
+_DEEPEST = 50  # dicts in dicts
+
+
+def check_size(n_weights: int, n_bytes: int) -> None:
+    """Refuse a small file of very many weights, which would fill the memory."""
+    if n_weights > _WEIGHTS + _PER_BYTE * n_bytes:
+        raise ValueError(f"{n_weights:,} weights are too many for a file of {n_bytes:,} bytes")
+
+
+# Files: arrays with a header, or a model of CRFsuite.
+
+
+def _arrays(data):
+    """All arrays of an .npz file, whose declared sizes are checked before anything is read."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > 8 * (_WEIGHTS + _PER_BYTE * len(data)):
+            raise ValueError("its arrays are too large for the file")
+        if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
+            raise ValueError("an unknown compression")
+        return {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+
+
+def _array(content):
+    stream = io.BytesIO(content)
+    first = npy.read_magic(stream) == (1, 0)
+    read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+    shape, is_fortran, dtype = read(stream)
+    if dtype.kind not in "uf":
+        raise ValueError(f"an array of {dtype}")
+    flat = np.frombuffer(content, dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _table(arrays, name, shape, out=None):
+    """A table of weights: as it is, or its non-zero entries and the gaps between them."""
+    out = np.zeros(shape) if out is None else out
+    if name in arrays:
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} is of shape {arrays[name].shape}, expected {shape}")
+        out[...] = arrays[name]
+    else:
+        values, gaps = arrays[f"{name}_values"], arrays[f"{name}_gaps"]
+        if gaps.dtype.kind != "u" or gaps.dtype.itemsize > 4 or values.shape != gaps.shape:
+            raise ValueError(f"{name} has {values.shape} entries, and gaps of {gaps.dtype}")
+        places = gaps.astype(np.int64).cumsum() - 1
+        if gaps.size and (gaps.ndim != 1 or gaps.min() < 1 or places[-1] >= out.size):
+            raise ValueError(f"{name} has entries outside of the table")
+        out.reshape(-1)[places] = values
+    if not (out <= _LARGEST).all() or (out[np.isfinite(out)] < -_LARGEST).any():
+        raise ValueError(f"{name} has weights that are not finite, or too large")
+    return out
+
+
+def _strings(arrays):
+    """Strings that are stored as one text, with their lengths in characters."""
+    text = arrays["names"].tobytes().decode("utf-8", "surrogatepass")
+    ends = [0, *arrays["name_lengths"].astype(np.int64).cumsum().tolist()]
+    if ends[-1] != len(text) or any(b < a for a, b in pairwise(ends)):
+        raise ValueError("the names have other lengths")
+    names = [text[a:b] for a, b in pairwise(ends)]
+    if len(set(names)) < len(names):
+        raise ValueError("a name occurs twice")
+    return names
+
+
+def _read_export(data):
+    """The fields of a tagger, from what :func:`skstruct.export` has written."""
+    arrays = _arrays(data)
+    header = json.loads(arrays["header"].tobytes())
+    if header["format"] != FORMAT:
+        raise ValueError("skstruct.export has not written it")
+    if header["version"] != VERSION:
+        raise ValueError(f"its version is {header['version']!r}; this file reads {VERSION}")
+    labels, reader = header["labels"], header["reader"]
+    n_rows = header["n_features"]
+    n, kinds = len(labels), set(map(type, labels))
+    is_list = type(labels) is list and len(kinds) == 1 and kinds <= {str, int, float, bool}
+    if not is_list or any(a >= b for a, b in pairwise(labels)):
+        raise ValueError("its labels must be sorted, and of one type")
+    if type(n_rows) is not int or n_rows < 0 or header["structure"] not in ("chain", "table"):
+        raise ValueError("its header is of no model")
+    check_size((n_rows + 3) * n + n * n, len(data))
+    if reader is not None:
+        reader = {"dicts": _Dicts, "templates": _Templates}[reader["kind"]](reader, arrays, n_rows)
+    weights = np.zeros((n_rows + 3, n))
+    _table(arrays, "node", (n_rows, n), weights[:n_rows])
+    _table(arrays, "ends", (3, n), weights[n_rows:])
+    if not np.isfinite(weights[: n_rows + 1]).all():
+        raise ValueError("node has weights that are not finite")
+    is_chain = header["structure"] == "chain"
+    steps = _table(arrays, "steps", (n, n)) if is_chain else None
+    return labels, weights, steps, reader, bool(header["probabilities"])
+
+
+_RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
+
+
+def _read_crfsuite(data):
+    """The fields of a tagger, from a model file of CRFsuite: records and two dictionaries."""
+    header = struct.unpack_from("<4sI4s9I", data)
+    size, (n, n_names, start, labels, names) = header[1], header[5:10]
+    if data[start : start + 4] != b"FEAT" or not n:
+        raise ValueError("a model of an unknown version")
+    if len(data) < size:
+        raise ValueError(f"it has {len(data)} of {size} bytes")
+    check_size((n_names + 3 + n) * n, len(data))
+    n_records = struct.unpack_from("<I", data, start + 8)[0]
+    records = np.frombuffer(data, _RECORD, n_records, start + 12)
+    labels, names = _quarks(data, labels, n), _quarks(data, names, n_names)
+    if not (np.abs(records["weight"]) <= _LARGEST).all() or (records["type"] > 1).any():
+        raise ValueError("a record of no feature, or with no finite weight")
+    place = np.argsort(np.array(labels, dtype=object), kind="stable").argsort()
+    weights, steps = np.zeros((n_names + 3, n)), np.zeros((n, n))
+    for kind, table, n_sources in ((0, weights, n_names), (1, steps, n)):
+        own = records[records["type"] == kind]
+        if (own["source"] >= n_sources).any() or (own["target"] >= n).any():
+            raise ValueError("a record of an unknown name")
+        source = place[own["source"]] if kind else own["source"]
+        table[source, place[own["target"]]] = own["weight"]
+    reader = _Dicts({"separator": ":", "vectors": {}}, names, n_names)
+    return sorted(labels), weights, steps, reader, True
+
+
+def _quarks(data, start, n):
+    """The names of a constant quark database, by number."""
+    if not n:
+        return []
+    magic, size, _, _, n_known, table = struct.unpack_from("<4s5I", data, start)
+    if magic != b"CQDB" or n_known < n:
+        raise ValueError("a dictionary of names was expected")
+    data, names = data[start : start + size], []
+    for at in np.frombuffer(data, "<u4", n, table).tolist():
+        length = struct.unpack_from("<I", data, at + 4)[0]
+        name = data[at + 8 : at + 8 + length]
+        if at == 0 or name.find(b"\0") != length - 1:
+            raise ValueError("a name is missing")
+        names.append(name[:-1].decode("utf-8", errors="surrogateescape"))
+    if len(set(names)) < n:
+        raise ValueError("a name occurs twice")
+    return names
+
+
+# Readers: from tokens to rows of the weight table. A token's rows begin with that of the intercept.
+
+
+class _Dicts:
+    """Feature dicts and lists of attributes, as SequenceVectorizer reads them."""
+
+    def __init__(self, header, source, n_rows):
+        names = source if isinstance(source, list) else _strings(source)
+        self.row = {name: j for j, name in enumerate(names)}
+        self.separator, self.vectors = header["separator"], header["vectors"]
+        is_sound = type(self.separator) is str and type(self.vectors) is dict
+        if not is_sound or len(names) != n_rows:
+            raise ValueError(f"{len(names)} names for {n_rows} features")
+
+    def rows(self, tokens, intercept):
+        """Rows of all tokens, where each token begins, and values other than 1 by position."""
+        rows, starts, values = [], [], {}
+        for t, token in enumerate(tokens):
+            starts.append(len(rows))
+            rows.append(intercept)
+            try:
+                if type(token) is dict or isinstance(token, Mapping):
+                    self._read("", token, rows, values, 0)
+                elif isinstance(token, (list, tuple, Set, np.ndarray)):
+                    found = map(self.row.get, map(_text, token))
+                    rows += [row for row in found if row is not None]
+                else:
+                    raise TypeError(f"a {type(token).__name__}; a dict or a list was expected")
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"token {t}: {error}") from None
+        return rows, starts, values
+
+    def _read(self, prefix, mapping, rows, values, depth):
+        if depth > _DEEPEST:
+            raise ValueError(f"dicts are nested more than {_DEEPEST} deep")
+        get, separator, add = self.row.get, self.separator, rows.append
+        for key, value in mapping.items():
+            kind = type(value)
+            if type(key) is not str:
+                key = _text(key)
+            if kind is str:
+                row = get(f"{prefix}{key}{separator}{value}")
+            elif kind is bool:
+                row = get(prefix + key) if value else None
+            elif kind is dict:
+                self._read(f"{prefix}{key}{separator}", value, rows, values, depth + 1)
+                continue
+            else:
+                self._other(prefix + key, value, rows, values, depth)
+                continue
+            if row is not None:
+                add(row)
+
+    def _other(self, name, value, rows, values, depth):
+        """Features of all other values."""
+        if _is_number(value):
+            self._number(name, value, rows, values)
+        elif isinstance(value, (str, bytes)):
+            self._number(name + self.separator + _text(value), 1.0, rows, values)
+        elif isinstance(value, Mapping):
+            self._read(name + self.separator, value, rows, values, depth + 1)
+        elif isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1:
+            items = value.tolist() if isinstance(value, np.ndarray) else value
+            if len(items) and not isinstance(items, Set) and all(map(_is_number, items)):
+                expected = self.vectors.get(name, len(items))
+                if expected != len(items):
+                    raise ValueError(f"{name!r} has {len(items)} numbers, not {expected}")
+                for q, item in enumerate(items):
+                    self._number(f"{name}[{q}]", item, rows, values)
+                return
+            for item in items:
+                if not isinstance(item, (str, bytes, Mapping)):
+                    raise TypeError(f"an item of {name!r} is of type {type(item).__name__}")
+                self._other(name, item, rows, values, depth)
+        else:
+            raise TypeError(f"the value of {name!r} is of type {type(value).__name__}")
+
+    def _number(self, name, value, rows, values):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"the value of {name!r} is not finite: leave out what is missing")
+        row = self.row.get(name)
+        if row is not None and number != 0.0:
+            if number != 1.0:
+                values[len(rows)] = number
+            rows.append(row)
+
+
+def _text(value):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="surrogateescape")
+    raise TypeError(f"{value!r} is of type {type(value).__name__}, not str")
+
+
+def _is_number(value):
+    return isinstance(value, (Number, np.bool_)) and not isinstance(
+        value, (complex, np.timedelta64)
+    )
+
+
+# All that patterns of templates are made of: escapes, character classes, and what is no group.
+_PLAIN = r"(?s)\\.|\[[^\]]*\]|[^\\\[(){}|+]"
+
+
+class _Templates:
+    """Columns of tokens, as TemplateVectorizer reads them."""
+
+    def __init__(self, header, arrays, n_rows):
+        strings, first = _strings(arrays), 0
+        self.n_columns, self.outside = header["n_columns"], header["outside"]
+        if self.outside not in ("mark", "wapiti", "drop"):
+            raise ValueError(f"outside is {self.outside!r}")
+        known = []  # rows by the strings of the macros
+        for g, n_macros in enumerate(header["groups"]):
+            codes = arrays[f"codes_{g}"].astype(np.int64)
+            if codes.ndim != 2 or codes.shape[1] != n_macros:
+                raise ValueError(f"codes of {n_macros} macros have the shape {codes.shape}")
+            if codes.size and (codes.min() < 0 or codes.max() >= len(strings)):
+                raise ValueError("a code of no string")
+            keys = [tuple(strings[code] for code in own) for own in codes.tolist()]
+            known.append({key: first + q for q, key in enumerate(keys)})
+            first += len(keys)
+        if first != n_rows or sum(map(len, known)) != n_rows:
+            raise ValueError(f"{first} names for {n_rows} features")
+        self.templates = [
+            (known[g], header["groups"][g], [self._macro(*macro) for macro in macros])
+            for g, macros in header["templates"]
+        ]
+        if any(len(macros) != n for _, n, macros in self.templates):
+            raise ValueError("a template of another number of macros")
+
+    def _macro(self, command, lower, offset, column, pattern, absolute):
+        numbers = type(offset) is type(column) is int and 0 <= column < self.n_columns
+        if command not in ("x", "t", "m") or not numbers:
+            raise ValueError("a macro of no template")
+        if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
+            raise ValueError(f"a pattern of no template: {pattern!r}")
+        return command, lower, offset, column, re.compile(pattern, re.DOTALL), absolute
+
+    def rows(self, tokens, intercept):
+        """Rows of all tokens, where each token begins, and no values other than 1."""
+        columns, n = self._columns(tokens), len(tokens)
+        found = []
+        for known, n_macros, macros in self.templates:
+            strings = [self._results(macro, columns, n) for macro in macros]
+            keys = zip(*strings, strict=True) if n_macros else [()] * n
+            found.append(map(known.get, keys))
+        rows, starts = [], []
+        for own in zip(*found, strict=True):
+            starts.append(len(rows))
+            rows.append(intercept)
+            rows += [row for row in own if row is not None]
+        return rows, starts, {}
+
+    def _columns(self, tokens):
+        rows = []
+        for t, token in enumerate(tokens):
+            row = (token,) if isinstance(token, str) else token
+            if isinstance(row, (bytes, Mapping)) or not hasattr(row, "__len__"):
+                raise ValueError(f"token {t} is {token!r}; a str or a tuple was expected")
+            if len(row) != self.n_columns:
+                raise ValueError(
+                    f"token {t} has {len(row)} columns; {self.n_columns} were expected"
+                )
+            for value in row:
+                missing = not isinstance(value, str) and str(value) in _MISSING
+                if missing or isinstance(value, bytes):
+                    raise ValueError(f"token {t}: the column {value!r} is no str")
+            rows.append([str(value) for value in row])
+        return list(zip(*rows, strict=True))
+
+    def _results(self, macro, columns, n):
+        """What a macro gives at each token, None where the feature is dropped."""
+        _, _, offset, column, _, absolute = macro
+        own = [_result(macro, string) for string in columns[column]]
+        if not absolute:
+            places = range(offset, offset + n)
+        else:
+            places = [n + offset if offset < 0 else offset - 1] * n
+        return [own[t] if 0 <= t < n else self._mark(macro, t, n) for t in places]
+
+    def _mark(self, macro, t, n):
+        if self.outside == "drop":
+            return None
+        sign, step = ("-", -t) if t < 0 else ("+", t - n + 1)
+        if self.outside == "mark":
+            return f"_B{sign}{step}"
+        return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
+
+
+_MISSING = {"nan", "None", "<NA>", "NaT"}
+
+
+def _result(macro, string):
+    command, lower, _, _, pattern, _ = macro
+    if command != "x":
+        found = pattern.search(string)
+        if command == "t":
+            string = "false" if found is None else "true"
+        else:
+            string = "" if found is None else found.group()
+    return string.lower() if lower else string
+
+
+# Chunks. A rule is a pair of tags and what their kinds must be: "=" the same, "!" different, "*"
+# any; "." stands for any tag. A chunk begins with a step of the first rules, goes on with those of
+# the second, which come before the first, and is given if the step that leaves it is among the
+# third.
+
+_SCHEMES = {
+    "iob1": ("OI* II! BI* IB= BB=", "BI= II=", "II! IO* IB* BO* BI! BB="),
+    "iob2": (".B*", "BI= II=", "IO* II! IB* BO* BI! BB*"),
+    "ioe1": ("OI* II! EI* EE=", "II= IE=", "II! IO* IE! EI= EE="),
+    "ioe2": ("OI* OE* EI* EE* II! IE!", "IE= II=", "E.*"),
+    "iobes": (".B* .S*", "BI= BE= II= IE=", "S.* E.*"),
+}
+_SCHEMES["bilou"] = _SCHEMES["iobes"]
+_ALIASES = {"bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou"}
+
+
+def _tag_and_kind(label, name):
+    """The tag of a label and its kind; last and unit are called end and single."""
+    tag, dash, kind = label.partition("-")
+    tag, kind = (tag[:1], kind) if dash else (label[:1], label[1:])
+    if not tag or (name is not None and tag not in name.upper()):
+        raise ValueError(f"label {label!r} is not of chunks, or not of their scheme")
+    renamed = label == tag or label[1:2] == "-"
+    return {"L": "E", "U": "S"}.get(tag, tag) if renamed else tag, kind
+
+
+def _agrees(rules, before, after):
+    for rule in rules.split():
+        is_of_tags = rule[0] in (before[0], ".") and rule[1] in (after[0], ".")
+        if is_of_tags and (rule[2] == "*" or (rule[2] == "=") == (before[1] == after[1])):
+            return True
+    return False
+
+
+def _conlleval(before, after):
+    """Whether a step begins a chunk, goes on with one, ends one, by conlleval's rules."""
+    (tag, kind), (after_tag, after_kind) = before, after
+    ends = tag in "ES" or (tag in "BI" and after_tag in "BSO")
+    ends = ends or (tag not in "O." and kind != after_kind)
+    begins = after_tag in "BS" or (tag in "ESO" and after_tag in "EI")
+    begins = begins or (after_tag not in "O." and kind != after_kind)
+    return begins, not (begins or ends), ends
+
+
+def _chunk_rules(labels, scheme):
+    """The kinds of labels, and three masks of (label, next label), whose last is an end."""
+    name = None if scheme is None else _ALIASES.get(str(scheme).lower(), str(scheme).lower())
+    if name not in (None, "runs", *_SCHEMES):
+        known = ", ".join(sorted(_SCHEMES | _ALIASES))
+        raise ValueError(f"scheme must be 'runs' or a scheme ({known}), got {scheme!r}")
+    if name == "runs":
+        kinds, tags = labels, [*labels, "O"]
+        rules = [[(b not in (a, "O"), a == b, a != b) for b in tags] for a in tags]
+    elif not isinstance(labels[0], str):
+        raise TypeError(f"labels of chunks must be str, got {labels[0]!r}")
+    else:
+        tags = [*(_tag_and_kind(label, name) for label in labels), ("O", "")]
+        kinds = [kind for _, kind in tags]
+        if name is None:
+            rules = [[_conlleval(a, b) for b in tags] for a in tags]
+        else:
+            rules = [[[_agrees(own, a, b) for own in _SCHEMES[name]] for b in tags] for a in tags]
+    return kinds, *np.array(rules).transpose(2, 0, 1)
+
+
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
+    *(SyntaxError, TypeError, ValueError, re.error, struct.error, zipfile.BadZipFile, zlib.error),
+)
+
+
+class Tagger:
+    """A trained model that predicts with NumPy alone; made by :meth:`load`.
+
+    A sample is what the model was exported for. With a fitted vectorizer it is a sequence of
+    tokens: feature dicts or lists of attributes for
+    :class:`~skstruct.preprocessing.SequenceVectorizer` and for models of CRFsuite, strings or
+    tuples of columns for :class:`~skstruct.preprocessing.TemplateVectorizer`. Without one it is an
+    array of features of shape (n_nodes, n_features); for :class:`~skstruct.MultiClass` a row. A
+    SciPy matrix will do, too. Features that the model does not know are ignored.
+
+    Predictions are those of the estimator: ties go to the first label. Methods change nothing, so
+    threads may share one tagger.
+
+    Attributes
+    ----------
+    classes : list
+        The labels, sorted: columns of :meth:`marginals`.
+
+    See Also
+    --------
+    skstruct.export : Writes the file.
+    skstruct.SAGCRF.from_crfsuite : Reads models of CRFsuite as an estimator.
+
+    Notes
+    -----
+    The best labelling is found by the algorithm of Viterbi. Probabilities come from one backward
+    pass on logarithms, which turns the chain into a Markov chain, and one forward pass over its
+    transition probabilities; that of a chunk is the sum over all labellings that have it, by the
+    same forward pass over the steps that begin it, go on with it and end it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import skstruct
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skstruct.lite import Tagger
+    >>> from skstruct.preprocessing import SequenceVectorizer
+    >>> X, y = [[{"w": "Ada"}, {"w": "left"}]], [["B-PER", "O"]]
+    >>> model = make_pipeline(SequenceVectorizer(), skstruct.SAGCRF(random_state=0)).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skstruct.export(model, f"{folder}/tagger.npz")
+    ...     tagger = Tagger.load(f"{folder}/tagger.npz")
+    >>> tagger.tag([{"w": "Ada"}, {"w": "left"}])
+    ['B-PER', 'O']
+    """
+
+    def _fill(self, labels, weights, steps, reader, probabilities):
+        self.classes = labels
+        self._weights, self._reader, self._is_probable = weights, reader, probabilities
+        self._n, self._is_table = len(weights) - 3, steps is None
+        self._steps = np.zeros((len(labels),) * 2) if steps is None else steps
+        self._into = np.ascontiguousarray(self._steps.T)  # a row a label: the steps to it
+        self._bounded = bool(weights[-2:].any())
+        self._rules = {}
+        return self
+
+    @staticmethod
+    def load(path: Any) -> Tagger:
+        """Read a model.
+
+        Parameters
+        ----------
+        path : str or Path
+            What :func:`skstruct.export` has written, or a model file of CRFsuite. Nothing in it is
+            run.
+
+        Returns
+        -------
+        Tagger
+            The model.
+
+        Raises
+        ------
+        ValueError
+            If the file is neither, damaged, of another version, or asks for much more memory than
+            its size justifies.
+
+        See Also
+        --------
+        skstruct.export : Writes the file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     Tagger.load(f"{folder}/crf.npz").classes
+        ['D', 'N']
+        """
+        data = Path(path).read_bytes()
+        read = {b"PK\3\4": _read_export, b"lCRF": _read_crfsuite}.get(data[:4])
+        if read is None:
+            raise ValueError(f"{path} is neither a file of skstruct.export nor a CRFsuite model")
+        try:
+            return Tagger()._fill(*read(data))
+        except _DAMAGE as error:
+            raise ValueError(f"{path} is damaged, or not a model: {error}") from None
+
+    def _scores(self, x):
+        """Scores of labels of all nodes, those of the ends included."""
+        n, weights = self._n, self._weights
+        if self._reader is not None:
+            if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__len__"):
+                raise TypeError(f"a sequence of tokens was expected, got a {type(x).__name__}")
+            if not len(x):
+                return weights[:0]
+            rows, starts, values = self._reader.rows(x, n)
+            table = weights.take(rows, axis=0)
+            if values:
+                places = list(values)
+                with np.errstate(over="ignore"):
+                    scaled = table[places] * np.array(list(values.values()))[:, None]
+                _check_scores(scaled)
+                table[places] = scaled
+            scores = np.add.reduceat(table, starts, axis=0)
+        else:
+            if not hasattr(x, "tocsr"):
+                x = np.asarray([x] if self._is_table else x)
+            if x.ndim != 2 or x.shape[1] != n:
+                if x.ndim == 1 and not x.size:
+                    return weights[:0]
+                raise ValueError(f"features of shape (nodes, {n}) were expected, got {x.shape}")
+            if not np.isfinite(x.data if hasattr(x, "tocsr") else x).all():
+                raise ValueError("features must be finite")
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = x @ weights[:n] + weights[n]
+            _check_scores(scores)
+        if self._bounded and len(scores):
+            scores[0] += weights[n + 1]
+            scores[-1] += weights[n + 2]
+        return scores
+
+    def tag(self, x: Any) -> Any:
+        """Return the best labelling of a sample.
+
+        Parameters
+        ----------
+        x : sequence of tokens, or array-like of shape (n_nodes, n_features)
+            The sample: see the class. For a table, one row.
+
+        Returns
+        -------
+        list
+            A label for each token; for a table the label.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the sample is not as the model needs it, which names the token, or if the forbidden
+            steps allow no labelling.
+        FloatingPointError
+            If the scores overflow.
+
+        See Also
+        --------
+        skstruct.lite.Tagger.tag_batch : Of several samples.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     tagger = Tagger.load(f"{folder}/crf.npz")
+        >>> tagger.tag([[0.0, 1.0], [1.0, 0.0]])
+        ['N', 'D']
+        """
+        if self._is_table:
+            return self.classes[int(self._scores(x)[0].argmax())]
+        return [self.classes[k] for k in self._best(self._scores(x))]
+
+    def _best(self, scores):
+        """The codes of the best labelling: the first ones of those that tie."""
+        if not len(scores):
+            return []
+        best, backs, ways = scores[0], [], np.empty_like(self._into)
+        flat, first = ways.reshape(-1), np.arange(0, ways.size, len(ways))
+        for own in scores[1:]:
+            np.add(self._into, best, ways)
+            back = ways.argmax(axis=1)
+            backs.append(back)
+            best = flat.take(first + back)
+            best += own
+        last = int(best.argmax())
+        if best[last] == -math.inf:
+            raise ValueError(_INFEASIBLE)
+        codes = [last]
+        for back in reversed(backs):
+            last = int(back[last])
+            codes.append(last)
+        return codes[::-1]
+
+    def tag_batch(self, X: Iterable) -> list:
+        """Return the best labellings of several samples.
+
+        Parameters
+        ----------
+        X : iterable of samples
+            Each as :meth:`tag` takes it.
+
+        Returns
+        -------
+        list
+            What :meth:`tag` returns for each.
+
+        Raises
+        ------
+        ValueError, TypeError, FloatingPointError
+            As :meth:`tag`, and names the sample.
+
+        See Also
+        --------
+        skstruct.lite.Tagger.tag : Of one sample.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     tagger = Tagger.load(f"{folder}/crf.npz")
+        >>> tagger.tag_batch([np.eye(2), np.eye(2)[:1]])
+        [['D', 'N'], ['D']]
+        """
+        labels = []
+        for i, x in enumerate(X):
+            try:
+                labels.append(self.tag(x))
+            except (ValueError, TypeError, FloatingPointError) as error:
+                raise type(error)(f"sample {i}: {error}") from None
+        return labels
+
+    def _backward(self, scores):
+        """Logarithms of what each label and all that follows it weigh, the largest 0."""
+        if not self._is_probable:
+            raise ValueError("the model is a structural SVM, which has no probabilities")
+        weigh = scores.copy()
+        with np.errstate(divide="ignore"):
+            for t in range(len(scores) - 1, -1, -1):
+                if t < len(scores) - 1:
+                    top, shares = self._shares(weigh[t + 1])
+                    weigh[t] += top + np.log(shares.sum(axis=1))
+                largest = weigh[t].max()
+                if largest == -math.inf:
+                    raise ValueError(_INFEASIBLE)
+                weigh[t] -= largest
+        return weigh
+
+    def _shares(self, weigh):
+        """Weights of the next labels for each label, up to a factor whose logarithm comes first."""
+        shares = self._steps + weigh
+        top = shares.max(axis=1)
+        top[top == -math.inf] = 0.0
+        shares -= top[:, None]
+        return top, np.exp(shares, out=shares)
+
+    def _transition(self, weigh):
+        """Probabilities of the next label for each label."""
+        _, shares = self._shares(weigh)
+        total = shares.sum(axis=1, keepdims=True)
+        return shares / np.where(total > 0.0, total, 1.0)
+
+    def _forward(self, weigh):
+        """Probabilities of the labels of each node."""
+        out = np.exp(weigh)
+        for t in range(len(out)):
+            if t:
+                out[t] = out[t - 1] @ self._transition(weigh[t])
+            out[t] /= out[t].sum()
+        return np.minimum(out, 1.0, out=out)
+
+    def marginals(self, x: Any) -> np.ndarray:
+        """Return the probability of each label at each token.
+
+        Parameters
+        ----------
+        x : sequence of tokens, or array-like of shape (n_nodes, n_features)
+            As :meth:`tag` takes it.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_classes)
+            Columns as in ``classes``; for a table of shape (n_classes,).
+
+        Raises
+        ------
+        ValueError, TypeError, FloatingPointError
+            As :meth:`tag`; or if the model is a structural SVM.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : The same, of the estimator.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     tagger = Tagger.load(f"{folder}/crf.npz")
+        >>> tagger.marginals(np.eye(2)).round(1)
+        array([[0.7, 0.3],
+               [0.3, 0.7]])
+        """
+        scores = self._scores(x)
+        found = self._forward(self._backward(scores))
+        return found[0] if self._is_table else found
+
+    def top_k(self, x: Any, k: int) -> list:
+        """Return the `k` best labellings of a sample with their scores.
+
+        Parameters
+        ----------
+        x : sequence of tokens, or array-like of shape (n_nodes, n_features)
+            As :meth:`tag` takes it.
+        k : int
+            How many, at least 1.
+
+        Returns
+        -------
+        list of (labels, score)
+            Best first, fewer than `k` if the sample has fewer labellings. Differences of scores
+            are, for a CRF, those of log-probabilities.
+
+        Raises
+        ------
+        ValueError, TypeError, FloatingPointError
+            As :meth:`tag`; or if `k` is not a positive integer.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : The same, of the estimator.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     tagger = Tagger.load(f"{folder}/crf.npz")
+        >>> found = tagger.top_k(np.eye(2), 3)
+        >>> len(found), found[0][0]
+        (3, ['D', 'N'])
+        """
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        scores = self._scores(x)
+        if not len(scores):
+            return [([], 0.0)]
+        K, backs = len(self.classes), []
+        best = scores[0][:, None]  # of each label the best scores that end in it
+        for own in scores[1:]:
+            ways = (best[:, :, None] + self._steps[:, None, :]).reshape(-1, K)
+            order = np.argsort(-ways, axis=0, kind="stable")[:k]
+            backs.append((order, best.shape[1]))
+            best = (np.take_along_axis(ways, order, axis=0) + own).T
+        flat, found = best.ravel(), []
+        for place in np.argsort(-flat, kind="stable")[:k].tolist():
+            if flat[place] == -math.inf:
+                break
+            label, rank = divmod(place, best.shape[1])
+            codes = [label]
+            for order, width in reversed(backs):
+                label, rank = divmod(int(order[rank, label]), width)
+                codes.append(label)
+            labels = [self.classes[code] for code in reversed(codes)]
+            found.append((labels[0] if self._is_table else labels, float(flat[place])))
+        if not found:
+            raise ValueError(_INFEASIBLE)
+        return found
+
+    def chunks(self, x: Any, scheme: str | None = None) -> list:
+        """Return the chunks of the best labelling with their probabilities.
+
+        Parameters
+        ----------
+        x : sequence of tokens, or array-like of shape (n_nodes, n_features)
+            As :meth:`tag` takes it.
+        scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
+            As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
+            rules. "runs" is for labels without prefixes: neighbours of the same label, other than
+            "O", are a chunk of this kind.
+
+        Returns
+        -------
+        list of (start, stop, kind, probability)
+            Positions ``start:stop``, the kind, and the exact probability that a labelling has this
+            very chunk, with both of its ends.
+
+        Raises
+        ------
+        ValueError, TypeError, FloatingPointError
+            As :meth:`marginals`; or if the scheme is unknown, or a label not of it.
+
+        See Also
+        --------
+        skstruct.metrics.chunks : Chunks of labels.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import skstruct
+        >>> from skstruct.lite import Tagger
+        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(3)], [["B-PER", "I-PER", "O"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skstruct.export(crf, f"{folder}/crf.npz")
+        ...     tagger = Tagger.load(f"{folder}/crf.npz")
+        >>> for start, stop, kind, probability in tagger.chunks(np.eye(3)):
+        ...     print(start, stop, kind, round(probability, 2))
+        0 2 PER 0.41
+        """
+        if self._is_table:
+            raise ValueError("rows of a table have no chunks")
+        scheme = scheme if scheme is None else str(scheme).lower()
+        if scheme not in self._rules:
+            self._rules[scheme] = _chunk_rules(self.classes, scheme)
+        kinds, begins, stays, ends = self._rules[scheme]
+        scores = self._scores(x)
+        weigh = self._backward(scores)
+        path, found, start = [-1, *self._best(scores), -1], [], None  # -1: beyond an end
+        for t, step in enumerate(pairwise(path)):
+            if start is not None and stays[step]:
+                continue
+            if start is not None and ends[step]:
+                found.append((start, t, kinds[step[0]]))
+            start = t if begins[step] else None
+        inner, n = slice(len(self.classes)), len(scores)
+        first = self._beginnings(weigh, begins, stays) if found else []
+        out = []
+        for start, stop, kind in found:
+            share = first[start]
+            for t in range(start + 1, stop):
+                share = share @ (stays[inner, inner] * self._transition(weigh[t]))
+            share = share * [own == kind for own in kinds[: len(share)]]
+            if stop < n:
+                last = (ends[inner, inner] * self._transition(weigh[stop])).sum(axis=1)
+            else:
+                last = ends[inner, -1]
+            out.append((start, stop, kind, min(float(share @ last), 1.0)))
+        return out
+
+    def _beginnings(self, weigh, begins, stays):
+        """Probabilities of the labels of each node together with a chunk that begins there."""
+        inner = slice(len(self.classes))
+        nodes = np.exp(weigh[:1]).ravel()
+        nodes /= nodes.sum()
+        begin, first = begins[-1, inner], []
+        inside, outside = nodes * begin, nodes * ~begin  # by whether a chunk has the node
+        begins, stays = begins[inner, inner], stays[inner, inner]
+        for t in range(len(weigh)):
+            if t:
+                step = self._transition(weigh[t])
+                new = inside @ (step * (begins & ~stays)) + outside @ (step * begins)
+                outside = inside @ (step * ~(begins | stays)) + outside @ (step * ~begins)
+                inside = new + inside @ (step * stays)
+            first.append(new if t else inside)
+        return first
+
+
+_INFEASIBLE = "no labelling satisfies the forbidden steps"
+
+
+def _check_scores(scores):
+    if not (np.abs(scores) < _LARGEST_PRODUCT).all():
+        raise FloatingPointError("the scores overflow: are the features scaled?")

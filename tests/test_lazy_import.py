@@ -1,0 +1,64 @@
+"""``import skstruct`` loads nothing that takes time; every name is there when it is asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+import skstruct
+
+
+def _run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_import_loads_no_dependency():
+    code = "import sys; before = set(sys.modules); import skstruct; "
+    code += "print(*(name for name in set(sys.modules) - before if 'skstruct' not in name))"
+    found = {name.partition(".")[0] for name in _run(code)}
+    assert not found & {"numpy", "numba", "llvmlite", "scipy", "sklearn", "joblib", "typing", "re"}
+    code = "import sys, skstruct; print(*(m for m in sys.modules if m.startswith('skstruct')"
+    code += " and type(sys.modules[m]).__name__ == 'module'))"
+    assert set(_run(code)) == {"skstruct", "skstruct.data", "skstruct.data.moved"}
+
+
+def test_lite_loads_numpy_alone():
+    code = "import sys; from skstruct.lite import Tagger; print(*sys.modules)"
+    found = {name.partition(".")[0] for name in _run(code)}
+    assert "numpy" in found
+    assert not found & {"numba", "llvmlite", "scipy", "sklearn", "joblib"}
+
+
+@pytest.mark.parametrize("name", ["SAGCRF", "Chain", "RaggedArray", "export", "show_versions"])
+def test_names_come_in_any_order(name):
+    code = f"import skstruct; print(skstruct.{name}.__module__, '{name}' in vars(skstruct))"
+    where, is_kept = _run(code)
+    assert where.startswith("skstruct.")
+    assert is_kept == "True"
+
+
+def test_star_import_and_rooms():
+    assert _run("from skstruct import *; print(SAGCRF.__name__, Tree.__name__)") == [
+        "SAGCRF",
+        "Tree",
+    ]
+    assert _run("import skstruct; print(skstruct.metrics.chunks(['B-A']))")
+
+
+def test_an_old_module_is_found_first():
+    assert _run("from skstruct.crf import SAGCRF; print(SAGCRF.__module__)") == [
+        "skstruct.estimators.crf"
+    ]
+
+
+def test_names_are_complete():
+    assert set(skstruct.__all__) | {"metrics", "lite", "__version__"} <= set(dir(skstruct))
+    assert all(getattr(skstruct, name) is not None for name in dir(skstruct))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'SAGCFR'"):
+        skstruct.SAGCFR  # noqa: B018
+    assert not hasattr(skstruct, "numpy")

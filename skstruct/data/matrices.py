@@ -124,10 +124,14 @@ def check_sparse(matrix, where: str = "X") -> None:
         )
 
 
+# What instances hold besides their arrays.
+_EMPTY = vars(sparse.csr_matrix((0, 0)))
+
+
 def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
     """A CSR matrix of just these arrays: the constructor would cast and check them."""
-    out = sparse.csr_matrix(shape)
-    out.data, out.indices, out.indptr = data, indices, indptr
+    out = sparse.csr_matrix.__new__(sparse.csr_matrix)
+    vars(out).update(_EMPTY, _shape=tuple(map(int, shape)), data=data, indices=indices, indptr=indptr)
     return out
 
 

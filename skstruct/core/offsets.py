@@ -12,7 +12,7 @@ def ends_of(lengths):
 
 def longest_item(ptr):
     """Length of the longest_item of packed items."""
-    return int((ptr[1:] - ptr[:-1]).max(initial=0))
+    return int(ptr[1] - ptr[0]) if ptr.size == 2 else int((ptr[1:] - ptr[:-1]).max(initial=0))
 
 
 def places_of(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

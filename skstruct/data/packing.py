@@ -150,6 +150,8 @@ def read_flat(flat, name: str):
 
 def is_no_sequence(values) -> bool:
     """Return whether a value has a length, but no samples in order."""
+    if type(values) in (list, tuple, np.ndarray, RaggedArray):  # before abstract classes are asked
+        return False
     return isinstance(values, (str, bytes, Mapping, Set)) or sparse.issparse(values)
 
 

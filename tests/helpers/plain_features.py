@@ -1,4 +1,4 @@
-"""Features of tokens one name at a time: SequenceVectorizer as it was before it read whole tokens."""
+"""Features of tokens one name at a time: SequenceVectorizer as it once was."""
 
 from array import array
 from collections.abc import Mapping, Set

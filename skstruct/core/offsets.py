@@ -6,7 +6,7 @@ import numpy as np
 def ends_of(lengths):
     """Return the offsets of packed items of these lengths, the end included."""
     ends = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=ends[1:])
+    np.add.accumulate(lengths, out=ends[1:])
     return ends
 
 

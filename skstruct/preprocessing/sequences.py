@@ -128,7 +128,7 @@ class TokenReader:
                     for feature in self._token(token):
                         add(*feature)
                 ends.append(len(found))
-        del walk  # it refers to itself, and would keep all this until garbage is collected
+        walk = None  # it refers to itself, and would keep all this until garbage is collected
         values = np.ones(len(found))
         values[places] = numbers
         return np.array(found, dtype=np.int32), values, np.array(ends)

@@ -6,13 +6,13 @@ import numpy as np
 def ends_of(lengths):
     """Return the offsets of packed items of these lengths, the end included."""
     ends = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=ends[1:])
+    np.add.accumulate(lengths, out=ends[1:])
     return ends
 
 
 def longest_item(ptr):
     """Length of the longest_item of packed items."""
-    return int((ptr[1:] - ptr[:-1]).max(initial=0))
+    return int(ptr[1] - ptr[0]) if ptr.size == 2 else int((ptr[1:] - ptr[:-1]).max(initial=0))
 
 
 def places_of(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +33,8 @@ class TransitionMask(NamedTuple):
     # (n_classes,): Of a label at the first and at the last node.
     start: np.ndarray
     stop: np.ndarray
-
-    @property
-    def bounds_ends(self) -> bool:
-        """True if any label is forbidden at an end."""
-        return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
+    # Whether any label is forbidden at an end.
+    bounds_ends: bool
 
 
 # Of each scheme: the tags that may follow "outside" (or the start, or another chunk), and for each
@@ -73,11 +71,20 @@ def _allowed_by_scheme(scheme, before, after):
 
 def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     """The mask of a `forbidden` argument."""
-    labels = classes.tolist()
+    labels, rules = tuple(classes.tolist()), tuple(_rules(forbidden))
+    try:
+        return _mask(rules, labels)
+    except TypeError:  # a label, or what stands for a pair, cannot be hashed
+        return _mask.__wrapped__(rules, labels)
+
+
+@lru_cache(maxsize=16)
+def _mask(rules, labels):
+    """The mask of rules: found again by every call of predict."""
     n = len(labels)
-    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
+    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n), False)
     pairs = []
-    for rule in _rules(forbidden):
+    for rule in rules:
         if isinstance(rule, str):
             scheme, ends = scheme_name(rule, "forbidden"), [*labels, None]
             pairs += [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
@@ -89,7 +96,7 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
             raise ValueError(f"forbidden: {pair!r} is not a pair (label, next label)")
         for label in pair:
             if label is not None and label not in position:
-                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {labels}")
+                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {[*labels]}")
         before, after = (None if label is None else position[label] for label in pair)
         if before is None and after is None:
             raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
@@ -99,7 +106,8 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
             mask.stop[before] = -math.inf
         else:
             mask.pairs[before, after] = -math.inf
-    return mask
+    bounds_ends = bool(np.isinf(mask.start).any() or np.isinf(mask.stop).any())
+    return mask._replace(bounds_ends=bounds_ends)
 
 
 def _rules(forbidden):

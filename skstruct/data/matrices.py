@@ -55,6 +55,8 @@ def readable(array: np.ndarray, dtype=None) -> np.ndarray:
     to the user's data, or end the process where the pages are protected: no one does.
     """
     dtype = feature_dtype(array.dtype) if dtype is None else dtype
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
     array = np.asarray(np.require(array, dtype=dtype, requirements=["C", "A"]))
     return array if array.flags.writeable or not array.size else np.asarray(_Window(array))
 
@@ -84,7 +86,8 @@ def is_sound_csr(shape, data, indices, indptr) -> bool:
     if not _frame_fits(shape, data, indices, indptr) or (indptr[1:] < indptr[:-1]).any():
         return False
     used = indices[: indptr[-1]]
-    return used.size == 0 or bool(used.min() >= 0 and used.max() < shape[1])
+    # Negative ones are large where they are read as unsigned.
+    return used.size == 0 or bool(used.view(f"u{used.itemsize}").max() < shape[1])
 
 
 def _is_sound(matrix):
@@ -124,10 +127,15 @@ def check_sparse(matrix, where: str = "X") -> None:
         )
 
 
+# What instances hold besides their arrays.
+_EMPTY = vars(sparse.csr_matrix((0, 0)))
+
+
 def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
     """A CSR matrix of just these arrays: the constructor would cast and check them."""
-    out = sparse.csr_matrix(shape)
-    out.data, out.indices, out.indptr = data, indices, indptr
+    out = sparse.csr_matrix.__new__(sparse.csr_matrix)
+    shape = tuple(map(int, shape))
+    vars(out).update(_EMPTY, _shape=shape, data=data, indices=indices, indptr=indptr)
     return out
 
 
@@ -137,7 +145,8 @@ def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
     most = np.iinfo(np.int32).max
     if matrix.shape[1] > most:
         raise ValueError(f"{where} has {matrix.shape[1]} features; at most {most} are possible")
-    matrix = sparse.csr_matrix(matrix)
+    if type(matrix) is not sparse.csr_matrix:
+        matrix = sparse.csr_matrix(matrix)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()

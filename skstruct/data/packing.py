@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Set
 
 import numpy as np
@@ -80,7 +81,7 @@ def check_finite(features, offsets, name: str, row_name: str | None = "node") ->
     # A finite sum proves that all entries are finite; the search is for the error only.
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
-    if np.isfinite(total) or np.isfinite(values).all():
+    if math.isfinite(total) or np.isfinite(values).all():
         return
     if sparse.issparse(features):
         entry = np.flatnonzero(~np.isfinite(values))[0]
@@ -122,7 +123,13 @@ def pack_nodes(items, name: str, rows: str = "node"):
                 f"{name}: sample {i} has {item.shape[1]} features, sample 0 has {width}"
             )
     offsets = ends_of(np.array([item.shape[0] for item in items], dtype=np.int64))
-    if any(sparse.issparse(item) for item in items):
+    if len(items) == 1:
+        features = (
+            normal_csr(items[0], f"{name}: sample 0")
+            if sparse.issparse(items[0])
+            else readable(items[0])
+        )
+    elif any(sparse.issparse(item) for item in items):
         features = stack_csr(items, name)
     else:
         dtype = feature_dtype(np.result_type(*{item.dtype for item in items}))
@@ -143,6 +150,8 @@ def read_flat(flat, name: str):
 
 def is_no_sequence(values) -> bool:
     """Return whether a value has a length, but no samples in order."""
+    if type(values) in (list, tuple, np.ndarray, RaggedArray):  # before abstract classes are asked
+        return False
     return isinstance(values, (str, bytes, Mapping, Set)) or sparse.issparse(values)
 
 
@@ -250,7 +259,7 @@ _POINTERS = ("offsets", "item_ptr", "edge_ptr")
 
 def _lengths(self) -> np.ndarray:
     """Number of labels of each sample."""
-    return np.diff(self.offsets)
+    return self.offsets[1:] - self.offsets[:-1]
 
 
 def _n_edges(self) -> np.ndarray:

@@ -115,7 +115,6 @@ class RaggedArray:
     def __init__(
         self, flat: ArrayLike, offsets: ArrayLike, feature_names: ArrayLike | None = None
     ) -> None:
-        refuse_masked(flat, "flat")
         if sparse.issparse(flat):
             check_sparse(flat, "flat")
             flat = flat if flat.format == "csr" else flat.tocsr()
@@ -124,6 +123,7 @@ class RaggedArray:
             flat = csr_from_parts(flat.shape, *parts)
             view = csr_from_parts(flat.shape, *map(_locked, parts))
         else:
+            refuse_masked(flat, "flat")
             lists = isinstance(flat, (list, tuple))
             flat = _dense_rows(flat, "flat") if lists else np.asarray(flat)
             if flat.ndim == 0:

@@ -466,11 +466,10 @@ class Predictor(NamedFeatures):
                 end = decode(part, w, start, stop, scratch, codes)
                 if end < 0 or is_exact:
                     return end
-                if not self._decode_exactly(samples, given[end], allowed, w, codes):
+                if not self._decode_exactly(samples, np.flatnonzero(keep)[end], allowed, w, codes):
                     return end
                 start = end + 1
 
-        given = np.flatnonzero(keep)
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
         return samples, codes
 

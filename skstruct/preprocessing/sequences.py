@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import reprlib
-from array import array
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy, deepcopy
 from itertools import chain, compress, pairwise
 from numbers import Integral, Number
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
+from ..data.matrices import csr_from_parts
 from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
 from ..shards.packing import pieces_of, relocated
@@ -80,6 +80,59 @@ class TokenReader:
             for self.token, token in enumerate(sequence):
                 yield self._token(token)
 
+    def read_codes(self, sequences, lengths: list, code: Callable) -> tuple:
+        """Codes of the features of all tokens, their values, and where each token ends.
+
+        `code` gives the code of a name, or None: such features are left out. What most tokens hold
+        (str, bool, int, float, and dicts and lists of these) has no generator on its way.
+        """
+        found, ends, places, numbers = [], [0], [], []
+        append, separator = found.append, self.separator
+
+        def add(name, number):
+            if number != 0.0 and (j := code(name)) is not None:
+                if number != 1.0:
+                    places.append(len(found))
+                    numbers.append(number)
+                append(j)
+
+        def walk(prefix, mapping, depth):
+            for key, value in mapping.items():
+                kind = type(value)
+                if type(key) is not str:
+                    key = self._text(key, "the name of a feature")
+                if kind is str:
+                    if (j := code(f"{prefix}{key}{separator}{value}")) is not None:
+                        append(j)
+                elif kind is bool:
+                    if value and (j := code(prefix + key)) is not None:
+                        append(j)
+                elif kind is float or kind is int:
+                    add(prefix + key, self._number(prefix + key, value))
+                elif kind is dict and depth < _DEEPEST:
+                    walk(f"{prefix}{key}{separator}", value, depth + 1)
+                else:
+                    for feature in self._entry(prefix + key, value, depth):
+                        add(*feature)
+
+        for self.sequence, sequence in enumerate(sequences):
+            check_sequence(sequence, self.sequence)
+            lengths.append(len(sequence))
+            for self.token, token in enumerate(sequence):
+                kind = type(token)
+                if kind is dict:
+                    walk("", token, 0)
+                elif kind is list and {*map(type, token)} == {str}:
+                    found += [j for j in map(code, token) if j is not None]
+                else:
+                    for feature in self._token(token):
+                        add(*feature)
+                ends.append(len(found))
+        walk = None  # it refers to itself, and would keep all this until garbage is collected
+        values = np.ones(len(found))
+        values[places] = numbers
+        return np.array(found, dtype=np.int32), values, np.array(ends)
+
     def _token(self, token):
         if isinstance(token, Mapping):
             return self._mapping("", token, 0)
@@ -125,21 +178,24 @@ class TokenReader:
                 "itself?"
             )
         for key, value in mapping.items():
-            name = prefix + self._text(key, "the name of a feature")
-            if isinstance(value, str):
-                yield f"{name}{self.separator}{value}", 1.0
-            elif _is_number(value):
-                yield name, self._number(name, value)
-            elif isinstance(value, bytes):
-                yield f"{name}{self.separator}{self._text(value, name)}", 1.0
-            elif isinstance(value, Mapping):
-                yield from self._mapping(name + self.separator, value, depth + 1)
-            elif not sparse.issparse(value) and (
-                isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1
-            ):
-                yield from self._items(name, value, depth)
-            else:
-                self._refuse(name, value)
+            yield from self._entry(prefix + self._text(key, "the name of a feature"), value, depth)
+
+    def _entry(self, name, value, depth):
+        """The features of one value."""
+        if isinstance(value, str):
+            yield f"{name}{self.separator}{value}", 1.0
+        elif _is_number(value):
+            yield name, self._number(name, value)
+        elif isinstance(value, bytes):
+            yield f"{name}{self.separator}{self._text(value, name)}", 1.0
+        elif isinstance(value, Mapping):
+            yield from self._mapping(name + self.separator, value, depth + 1)
+        elif not sparse.issparse(value) and (
+            isinstance(value, (list, tuple, Set)) or getattr(value, "ndim", 0) == 1
+        ):
+            yield from self._items(name, value, depth)
+        else:
+            self._refuse(name, value)
 
     def _items(self, name, items, depth):
         items = items.tolist() if isinstance(items, np.ndarray) else items
@@ -286,14 +342,15 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         >>> SequenceVectorizer(min_count=1).fit_transform(X).flat.shape
         (2, 3)
         """
-        tokens, lengths, vector_lengths = self._training_tokens(X)
+        reader, lengths = self._training_reader(), []
+        sequences = self._sequences(X, True)
         if self.hashing:
-            flat, counts = _hash(tokens, self.n_features), {}
+            flat, counts = _hash(reader.read(sequences, lengths), self.n_features), {}
         else:
-            flat, counts = _count(tokens)
+            flat, counts = _count(reader, sequences, lengths)
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
-        self._fit_counts(NameCounts(counts, vector_lengths))
+        self._fit_counts(NameCounts(counts, reader.vector_lengths))
         if not self.hashing:
             column = {name: j for j, name in enumerate(counts)}
             order = np.array([column[name] for name in self.vocabulary_], dtype=np.int64)
@@ -301,8 +358,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             flat.sort_indices()
         return self._packed(flat, lengths)
 
-    def _training_tokens(self, X):
-        """The tokens one by one, and what reading them fills: lengths of sequences, of vectors."""
+    def _training_reader(self):
+        """Check all parameters; return a reader that learns the lengths of vectors."""
         check_integers(self, min_count=1)
         n = self.n_features
         if self.hashing and (not isinstance(n, Integral) or not 1 <= n < 2**31):
@@ -311,18 +368,16 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             raise TypeError(f"separator must be a str, got {self.separator!r}")
         if self.hashing and self.min_count > 1:
             raise ValueError("min_count needs a vocabulary: it does not go with hashing=True")
-        lengths, vector_lengths = [], {}
-        reader = TokenReader(self.separator, vector_lengths, False)
-        return reader.read(self._sequences(X, True), lengths), lengths, vector_lengths
+        return TokenReader(self.separator, {}, False)
 
     def _count_part(self, X):
         """Count the names in a part of the training sequences: see :func:`fit_vectorizer`."""
-        tokens, _, vector_lengths = self._training_tokens(X)
+        reader, sequences = self._training_reader(), self._sequences(X, True)
         if self.hashing:  # nothing is learned but that all can be read
-            for token in tokens:
+            for token in reader.read(sequences, []):
                 deque(token, maxlen=0)
-            return NameCounts({}, vector_lengths)
-        return NameCounts(_count(tokens)[1], vector_lengths)
+            return NameCounts({}, reader.vector_lengths)
+        return NameCounts(_count(reader, sequences, [])[1], reader.vector_lengths)
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
@@ -384,11 +439,12 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         check_is_fitted(self)
         lengths = []
         reader = TokenReader(self.separator, self._vector_lengths, True)
-        tokens = reader.read(self._sequences(X, False), lengths)
+        sequences = self._sequences(X, False)
         if self.vocabulary_ is None:
-            return self._packed(_hash(tokens, self.n_features_out_), lengths)
-        get = self.vocabulary_.get
-        flat = _matrix(tokens, lambda name: get(name, -1), lambda: self.n_features_out_)
+            flat = _hash(reader.read(sequences, lengths), self.n_features_out_)
+        else:
+            found = reader.read_codes(sequences, lengths, self.vocabulary_.get)
+            flat = _matrix(*found, self.n_features_out_)
         return self._packed(flat, lengths)
 
     def _packed(self, flat, lengths):
@@ -484,29 +540,23 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         return np.array(list(self.vocabulary_), dtype=object)
 
 
-def _matrix(tokens, code, n_features):
-    """Rows of the tokens; `code` gives the column of a name, -1 for none."""
-    indices, values, indptr = array("q"), array("d"), array("q", [0])
-    for token in tokens:
-        for name, value in token:
-            if value != 0.0:
-                j = code(name)
-                if j >= 0:
-                    indices.append(j)
-                    values.append(value)
-        indptr.append(len(indices))
-    parts = (np.array(values), np.array(indices), np.array(indptr))
-    flat = sparse.csr_matrix(parts, (len(indptr) - 1, n_features()))
+def _matrix(indices, values, ends, n_features):
+    """Rows of the tokens."""
+    n_tokens, kind = ends.size - 1, np.int32 if indices.size < 2**31 else np.int64
+    parts = values, indices.astype(kind, copy=False), ends.astype(kind)
+    flat = csr_from_parts((n_tokens, n_features), *parts)
     flat.sum_duplicates()
-    flat.eliminate_zeros()
+    if not flat.data.all():
+        flat.eliminate_zeros()
     return flat
 
 
-def _count(tokens):
+def _count(reader, sequences, lengths):
     """A matrix of tokens, and how many tokens have each name, in the order of its columns."""
     seen = defaultdict()
     seen.default_factory = seen.__len__
-    flat = _matrix(tokens, seen.__getitem__, lambda: len(seen))
+    found = reader.read_codes(sequences, lengths, seen.__getitem__)
+    flat = _matrix(*found, len(seen))
     counts = np.bincount(flat.indices, minlength=len(seen)).tolist()
     return flat, dict(zip(seen, counts, strict=True))
 

@@ -62,14 +62,13 @@ class Coder:
         """Codes of what a macro gives at its own token, one a token."""
         key = own_token(macro)
         if key not in self.sources:
-            strings, local = {}, []
-            for string in self.columns[macro.column]:
-                local.append(strings.setdefault(string, len(strings)))
-            results = [_result(macro, string) for string in strings]
-            codes = [*map(self._code, results)]
-            self.results[key] = dict.fromkeys(results)
-            local = np.array(local, dtype=np.int64)
-            self.sources[key] = np.array(codes, dtype=np.int64)[local]
+            column = self.columns[macro.column]
+            # Each string once: what is left to do for a token is a look-up in C.
+            results = {string: _result(macro, string) for string in dict.fromkeys(column)}
+            codes = {string: self._code(result) for string, result in results.items()}
+            self.results[key] = dict.fromkeys(results.values())
+            found = map(codes.__getitem__, column)
+            self.sources[key] = np.fromiter(found, np.int64, len(column))
         return self.sources[key]
 
     def _shifted(self, macro):
@@ -169,6 +168,10 @@ def order_codes(templates, results: dict, steps: dict, vocabulary: dict, outside
 def _position(table, keys):
     if table.size == 0:
         return np.full(keys.size, -1, dtype=np.int64)
+    if table[-1] < keys.size:  # keys are few: by a table of all
+        places = np.full(table[-1] + 2, -1, dtype=np.int64)
+        places[table] = np.arange(table.size)
+        return places[np.minimum(keys, table[-1] + 1)]
     position = np.minimum(np.searchsorted(table, keys), table.size - 1)
     return np.where(table[position] == keys, position, -1)
 

@@ -117,7 +117,7 @@ class PairwiseGraph(NodeGraph):
         """Fields of a problem that do not depend on the order of nodes, and scratch for weights."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
-        offsets, lengths = samples.offsets, np.diff(samples.offsets)
+        offsets, lengths = samples.offsets, samples.lengths
         nodes = feature_rows(self._node_rows(samples), shapes[0][0] - 1 if fit_intercept else -1)
         for_training = codes is not None
         if self.edge_features:
@@ -125,7 +125,7 @@ class PairwiseGraph(NodeGraph):
             edge_ptr = ends_of(n_tables)
         else:
             n_shared = shapes[1][0]
-            edges, n_tables = constant_rows(nodes, n_shared), np.full_like(lengths, n_shared)
+            edges, n_tables = constant_rows(nodes, n_shared), np.full(lengths.size, n_shared)
             edge_ptr = np.zeros(offsets.size, dtype=np.int64)
         n_parts = lengths * n_classes + n_tables * shapes[1][1]
         node_gram = pair_gram = not_stored()

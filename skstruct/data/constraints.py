@@ -33,8 +33,11 @@ class TransitionMask(NamedTuple):
     # (n_classes,): Of a label at the first and at the last node.
     start: np.ndarray
     stop: np.ndarray
-    # Whether any label is forbidden at an end.
-    bounds_ends: bool
+
+    @property
+    def bounds_ends(self) -> bool:
+        """True if any label is forbidden at an end."""
+        return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
 
 
 # Of each scheme: the tags that may follow "outside" (or the start, or another chunk), and for each
@@ -82,7 +85,7 @@ def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
 def _mask(rules, labels):
     """The mask of rules: found again by every call of predict."""
     n = len(labels)
-    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n), False)
+    mask = TransitionMask(np.zeros((n, n)), np.zeros(n), np.zeros(n))
     pairs = []
     for rule in rules:
         if isinstance(rule, str):
@@ -106,8 +109,7 @@ def _mask(rules, labels):
             mask.stop[before] = -math.inf
         else:
             mask.pairs[before, after] = -math.inf
-    bounds_ends = bool(np.isinf(mask.start).any() or np.isinf(mask.stop).any())
-    return mask._replace(bounds_ends=bounds_ends)
+    return mask
 
 
 def _rules(forbidden):

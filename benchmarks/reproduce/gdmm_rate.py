@@ -11,7 +11,7 @@ theorems   Algorithms 2 (AFW) and 3 (BGCD) as written, on a few random chains: D
 sentences  Certified gaps on 60 sentences of the treebank (45 tags, C = 1): the BCFW version, which
            the paper runs and has no proof for, with exact and sampled search; away steps per
            factor; AFW; and (ours) BCFW on whole samples.
-active     Active factors |A_i| of Algorithm 3, as a fraction of all factors of a sample.
+active     Size of A_i, the active factors of Algorithm 3, as a fraction of all factors of a sample.
 
 By passes only: no times. A linear rate takes as many passes for each further digit, a rate of
 1/eps ten times as many as for the one before. Each task is a figure and a table, ``gdmm_TASK``.
@@ -261,7 +261,7 @@ def _sentences(curves):
 
 
 def _active(curves):
-    """What section 3.1 says of |A_i|."""
+    """What section 3.1 says of the size of A_i."""
     text = "comes to a constant much smaller than the number of factors"
     for name, (x, y) in sorted(curves.items(), key=lambda item: item[0] == "POS"):
         half = y[int(np.searchsorted(x, 0.5 * x[-1]))]
@@ -271,7 +271,8 @@ def _active(curves):
         binary = name != "POS"
         if not binary:
             why += ". The paper says it of many factors with binary variables, which tags are not"
-        yield Claim(f"|A_i| {text}" if binary else f"(Ours) On chains of tags |A_i| {text}, too",
+        ours = f"(Ours) On chains of tags that of A_i {text}, too"
+        yield Claim(f"The size of A_i {text}" if binary else ours,
                     "section 3.1, large number of factors" if binary else "ours", cell,
                     stands([y[-1] <= 1.1 * half, y[-1] < 50.0]), why)  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A tagger of US addresses without numba: start, latency, memory and file, beside python-crfsuite.
+"""A tagger of US addresses wherever it runs: start, latency, memory and file of each way.
 
     python benchmarks/bench_lite.py --data FOLDER [--quick] [--json OUT]
 
@@ -9,18 +9,25 @@ first answer is counted from the start of the process, its imports included; bes
 time of the process until then. A call tags one address whose features are made, memory is the
 largest that the process has held at the first answer. Figures are medians over processes, of calls
 over all training addresses, too.
+
+The model of all rows but python-crfsuite's own is one fit: the pipeline in joblib's file (with
+kernels in numba's cache, in a bundle, and with neither), what ``export`` writes, and what
+``to_crfsuite`` writes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 _DIRECTIONS = set("n s e w ne nw se sw north south east west northeast northwest".split())
@@ -73,16 +80,28 @@ def addresses(path):
         yield tuple(zip(*parts, strict=True))
 
 
+class Tagger(NamedTuple):
+    """A way to run a model."""
+
+    name: str
+    #: What reads the file: one of the branches of :func:`load`.
+    reader: str
+    path: Path
+    #: Where kernels may be, by environment variables.
+    kernels: dict
+
+
 def train(X, y, folder, quick):
-    """Files of both taggers, and by how many labels those of all addresses differ."""
+    """All taggers, from two fits; prints by how many labels the small model differs."""
+    import joblib
     import pycrfsuite
     from sklearn.pipeline import make_pipeline
 
     from skstruct import SAGCRF, export
-    from skstruct.lite import Tagger
-    from skstruct.preprocessing import SequenceVectorizer
+    from skstruct.lite import Tagger as Lite
+    from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
 
-    theirs, ours = folder / "usaddress.crfsuite", folder / "usaddress.npz"
+    theirs = folder / "usaddress.crfsuite"
     trainer = pycrfsuite.Trainer(verbose=False, params={"c1": 0.1, "c2": 0.01})
     if quick:
         trainer.set("max_iterations", 20)
@@ -92,45 +111,77 @@ def train(X, y, folder, quick):
     # ratio / C = c1 and (1 - ratio) / (2 C) = c2
     crf = SAGCRF(C=25 / 3, l1_ratio=5 / 6, fit_intercept=False, random_state=0)
     crf.set_params(max_iter=20 if quick else 500)
-    model = make_pipeline(SequenceVectorizer(), crf).fit(X, y)
+    model = make_pipeline(SequenceVectorizer(separator=":"), crf).fit(X, y)
     full = model.predict(X)
     crf.sparsify(1e-3, dtype="float32")
-    export(model, ours)
-    found = Tagger.load(ours).tag_batch(X)
+    model = drop_unused_features(model)
+    ours = [folder / f"ours.{suffix}" for suffix in ("joblib", "npz", "crfsuite", "zip")]
+    joblib.dump(model, ours[0], compress=3)
+    export(model, ours[1])
+    model[-1].to_crfsuite(ours[2])
+    command = ["compile", "--model", ours[0], "--bundle", ours[3]]
+    subprocess.run([sys.executable, "-m", "skstruct", *map(str, command)], check=True)
+    found = Lite.load(ours[1]).tag_batch(X)
     differ = sum(a.tolist() != b for a, b in zip(full, found, strict=True))
     print(f"{differ} of {len(X)} addresses differ after sparsify(1e-3, dtype='float32')")
-    return {"python-crfsuite": theirs, "skstruct.lite": ours, "skstruct.lite, their file": theirs}
+    empty = {"NUMBA_CACHE_DIR": str(folder / "empty")}
+    bundle = empty | {"SKSTRUCT_KERNELS": str(ours[3])}
+    return [
+        Tagger("python-crfsuite, its own model", "pycrfsuite", theirs, {}),
+        Tagger("python-crfsuite, `to_crfsuite`", "pycrfsuite", ours[2], {}),
+        Tagger("`skstruct.lite`, `export`", "lite", ours[1], {}),
+        Tagger("`skstruct.lite`, `to_crfsuite`", "lite", ours[2], {}),
+        Tagger("skstruct, kernels cached", "skstruct", ours[0], {}),
+        Tagger("skstruct, kernels in a bundle", "skstruct", ours[0], bundle),
+        Tagger("skstruct, nothing compiled", "skstruct", ours[0], empty),
+    ]
 
 
-def child(name, model, samples):
-    """Tag, in a process of its own: prints once at the first answer and once at the end."""
-    if name == "python-crfsuite":
+def load(reader, path):
+    """The function that tags one sequence of feature dicts."""
+    if reader == "pycrfsuite":
         import pycrfsuite
 
         tagger = pycrfsuite.Tagger()
-        tagger.open(model)
-    else:
-        from skstruct.lite import Tagger
+        tagger.open(path)
+        return tagger.tag
+    if reader == "lite":
+        from skstruct.lite import Tagger as Lite
 
-        tagger = Tagger.load(model)
+        return Lite.load(path).tag
+    import joblib
+
+    model = joblib.load(path)
+    return lambda x: model.predict([x])[0].tolist()
+
+
+def child(reader, path, samples):
+    """Tag, in a process of its own: prints once at the first answer and once at the end."""
+    tag = load(reader, path)
     first = "123 N. Main Street, Springfield IL 62701".split()
-    print(tagger.tag(features(first)), flush=True)
+    print(tag(features(first)), flush=True)
     figures = {"CPU s to the first answer": time.process_time()}
     status = dict(re.findall(r"(\w+):\s+(\d+)", Path("/proc/self/status").read_text()))
     X, spent = json.loads(Path(samples).read_text()), []
     for x in X:
         start = time.perf_counter()
-        tagger.tag(x)
+        tag(x)
         spent.append(time.perf_counter() - start)
     figures |= {"MB": int(status["VmHWM"]) / 1e3, "us a call": 1e6 * median(spent)}
     print(json.dumps(figures))
 
 
-def measure(name, model, samples):
+def measure(tagger, samples):
     """Figures of one process."""
-    command = [sys.executable, __file__, "--child", name, str(model), str(samples)]
+    for folder in tagger.kernels.values():
+        if Path(folder).is_dir():
+            shutil.rmtree(folder)
+    command = [sys.executable, __file__, "--child", tagger.reader, tagger.path, samples]
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {"SKSTRUCT_QUIET": "1"} | tagger.kernels
+    with subprocess.Popen(
+        [*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         process.stdout.readline()
         first = time.perf_counter() - start
         return {"s to the first answer": first, **json.loads(process.stdout.readline())}
@@ -150,19 +201,18 @@ def main():
     X, y = [features(tokens) for tokens, _ in pairs], [labels for _, labels in pairs]
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        files, samples = train(X, y, folder, args.quick), folder / "samples.json"
+        taggers, samples = train(X, y, folder, args.quick), folder / "samples.json"
         samples.write_text(json.dumps(X))
-        runs = {name: [] for name in files}
-        for _ in range(3 if args.quick else 11):
-            for name, model in files.items():
-                runs[name].append(measure(name, model, samples))
+        runs = [
+            [measure(tagger, samples) for tagger in taggers] for _ in range(3 if args.quick else 7)
+        ]
         lines = [
             {
-                "tagger": name,
-                "kB of the file": files[name].stat().st_size / 1e3,
-                **{key: median(run[key] for run in runs[name]) for key in runs[name][0]},
+                "tagger": tagger.name,
+                "kB": tagger.path.stat().st_size / 1e3,
+                **{key: median(run[key] for run in own) for key in own[0]},
             }
-            for name in files
+            for tagger, own in zip(taggers, zip(*runs, strict=True), strict=True)
         ]
     print(f"\n{len(X)} addresses, {sum(map(len, y)) / len(y):.1f} tokens each\n")
     print("| tagger | file, kB | first answer, s | CPU s | µs a call | memory, MB |")

@@ -428,7 +428,8 @@ def test_casimir_takes_kappa_from_the_smoothness():
     assert casimir._kappa(3.0, 0.01, 100) == 0.01
 
 
-def test_parts_of_results_are_kept(tmp_path, shared_data):
+def test_parts_of_results_are_kept(tmp_path, monkeypatch, shared_data):
+    monkeypatch.setattr(frame, "draw", lambda *_, **__: None)
     args = frame.arguments("A figure.", argv=["--data", str(shared_data), "--out", str(tmp_path)])
     parts = _casimir_parts() | {"choices": _choices()}
     for part in parts.values():
@@ -889,7 +890,9 @@ def test_committed_verdicts_on_sag_follow_from_its_panels():
     assert not left
 
 
-def test_sag_joins_results_of_tasks(tmp_path):
+def test_sag_joins_results_of_tasks(tmp_path, monkeypatch):
+    monkeypatch.setattr(frame, "draw", lambda *_, **__: None)
+
     def part(name, commit="abc"):
         own = _sag_task(name) | {"rates": {}, "memory": dict.fromkeys(sag.MEMORY, 1.0)}
         args = SimpleNamespace(out=tmp_path / name, start=0.0, given=["--tasks", name])

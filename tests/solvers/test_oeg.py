@@ -53,9 +53,16 @@ def test_a_table_has_the_optimum_of_logistic_regression():
 
 
 @pytest.mark.parametrize(
-    "options", [{"C": 0.1}, {"C": 30.0}, {"margin": "hamming"}, {"class_weight": "balanced"}]
+    ("data", "options"),
+    [
+        ("few", {"C": 0.1}),
+        ("few", {"C": 30.0}),
+        ("few", {"margin": "hamming"}),
+        ("few", {"class_weight": "balanced"}),
+        ("compact", {"C": 0.1}),
+        ("compact", {"C": 30.0}),
+    ],
 )
-@pytest.mark.parametrize("data", ["few", "compact"])
 def test_each_epoch_has_a_certificate(request, data, options):
     X, y = request.getfixturevalue(data)
     labels = np.unique(np.concatenate(y)).tolist()

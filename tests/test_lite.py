@@ -173,7 +173,8 @@ def test_chunks_that_are_none(tmp_path):
     for labels, scheme, error, match in (
         (["B-X", "O"], "bio2", ValueError, "scheme must be"),
         (["E-X", "O"], "iob2", ValueError, "'E-X'"),
-        (["", "O"], None, ValueError, "''"),
+        (["", "O"], None, ValueError, "'' is empty"),
+        (["2-X", "O"], "iob2", ValueError, "'2-X' is not of the scheme"),
         ([1, 2], None, TypeError, "must be str, got 1"),
     ):
         export(_estimator(Chain(), labels, np.eye(2), intercept=False), tmp_path / "m")
@@ -597,7 +598,7 @@ def test_pickles_are_not_read(tmp_path):
     with pytest.raises(ValueError, match="object"):
         Tagger.load(tmp_path / "model.npz")
     (tmp_path / "other").write_bytes(b"something else")
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(ValueError, match="is not a file of"):
         Tagger.load(tmp_path / "other")
 
 

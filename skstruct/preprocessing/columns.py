@@ -196,7 +196,7 @@ def _refuse_tokens(rows, ends, fitted):
 
 def _texts(column, j, offsets):
     """A column as strings."""
-    if all(issubclass(kind, str) for kind in set(map(type, column))):
+    if set(map(type, column)) == {str}:
         return column
     for row, value in enumerate(column):
         missing = not isinstance(value, str) and str(value) in _MISSING
@@ -204,4 +204,5 @@ def _texts(column, j, offsets):
             i = sample_of(row, offsets)
             what = "is missing" if missing else "is of type bytes, not str"
             raise ValueError(f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}")
-    return list(map(str, column))
+    # Members of an Enum have another str().
+    return [str.__str__(v) if isinstance(v, str) else str(v) for v in column]

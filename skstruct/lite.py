@@ -113,7 +113,7 @@ def _read_export(data):
     n_rows = header["n_features"]
     n, kinds = len(labels), set(map(type, labels))
     is_list = type(labels) is list and len(kinds) == 1 and kinds <= {str, int, float, bool}
-    if not is_list or any(a >= b for a, b in pairwise(labels)):
+    if not is_list or not all(a < b for a, b in pairwise(labels)):
         raise ValueError("its labels must be sorted, and of one type")
     if type(n_rows) is not int or n_rows < 0 or header["structure"] not in ("chain", "table"):
         raise ValueError("its header is of no model")
@@ -170,7 +170,9 @@ def _quarks(data, start, n):
     for at in np.frombuffer(data, "<u4", n, table).tolist():
         length = struct.unpack_from("<I", data, at + 4)[0]
         name, left = data[at + 8 : at + 8 + length], left - length
-        if at == 0 or left < 0 or name.find(b"\0") != length - 1:
+        if left < 0:
+            raise ValueError("names overlap")
+        if at == 0 or name.find(b"\0") != length - 1:
             raise ValueError("a name is missing")
         names.append(name[:-1].decode("utf-8", errors="surrogateescape"))
     if len(set(names)) < n:
@@ -341,15 +343,16 @@ class _Templates:
         rows = []
         for t, token in enumerate(tokens):
             row = (token,) if isinstance(token, str) else token
-            if isinstance(row, (bytes, Mapping)) or not hasattr(row, "__len__"):
+            if isinstance(row, (bytes, Mapping, Set)) or not hasattr(row, "__len__"):
                 raise ValueError(f"token {t} is {token!r}; a str or a tuple was expected")
             if len(row) != self.n_columns:
                 raise ValueError(
                     f"token {t} has {len(row)} columns; {self.n_columns} were expected"
                 )
             for value in row:
-                missing = not isinstance(value, str) and str(value) in _MISSING
-                if missing or isinstance(value, bytes):
+                if isinstance(value, str):
+                    continue
+                if hasattr(value, "__len__") or str(value) in _MISSING:
                     raise ValueError(f"token {t}: the column {value!r} is no str")
             rows.append([_text(v) if isinstance(v, str) else str(v) for v in row])
         return list(zip(*rows, strict=True))
@@ -583,7 +586,8 @@ class Tagger:
         """Scores of labels of all nodes, those of the ends included."""
         n, weights = self._n, self._weights
         if self._reader is not None:
-            if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__len__"):
+            no_list = isinstance(x, (str, bytes, Mapping)) or hasattr(x, "columns")
+            if no_list or not hasattr(x, "__len__"):
                 raise TypeError(f"a sequence of tokens was expected, got a {type(x).__name__}")
             if not len(x):
                 return weights[:0]

@@ -17,7 +17,7 @@ from skstruct.lite import Tagger
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
 
 X = [[["w=a", "rare\t\n"], ["w=b"]], [["w=b", ""], ["w=a"]]]
-Y = [["A\tB", ""], ["", "A\tB"]]
+Y = [["A\tB", ""], ["\ud83d\ude00", "A\tB"]]  # two surrogates, which are not one character
 
 
 def _same(model, X, path):

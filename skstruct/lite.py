@@ -545,7 +545,7 @@ class Tagger:
     [['B-PER', 'O'], ['B-PER', 'B-PER']]
     >>> for start, stop, kind, probability in tagger.chunks(X[0]):
     ...     print(start, stop, kind, round(probability, 2))
-    0 1 PER 0.7
+    0 1 PER 0.72
     """
 
     def _fill(self, labels, weights, steps, reader, probabilities):

@@ -601,7 +601,8 @@ class Tagger:
                 table[places] = scaled
             scores = np.add.reduceat(table, starts, axis=0)
         else:
-            if np.ma.is_masked(x):
+            mask = getattr(x, "mask", None)  # numpy.ma would take a while to import
+            if isinstance(mask, np.ndarray) and mask.any():
                 raise ValueError("features must not be masked")
             x = x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
             if x.shape == (0,) and not self._is_table:

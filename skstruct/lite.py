@@ -14,6 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Number
 from pathlib import Path
@@ -32,9 +33,14 @@ _LARGEST_PRODUCT = 1e300
 _DEEPEST = 50  # dicts in dicts
 
 
+def most_weights(n_bytes: int) -> int:
+    """Return how many weights a file of a size may ask for."""
+    return _WEIGHTS + _PER_BYTE * n_bytes
+
+
 def check_size(n_weights: int, n_bytes: int) -> None:
     """Refuse a small file of very many weights, which would fill the memory."""
-    if n_weights > _WEIGHTS + _PER_BYTE * n_bytes:
+    if n_weights > most_weights(n_bytes):
         raise ValueError(f"{n_weights:,} weights are too many for a file of {n_bytes:,} bytes")
 
 
@@ -45,7 +51,7 @@ def _arrays(data):
     """All arrays of an .npz file, whose declared sizes are checked before anything is read."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-        if sum(member.file_size for member in members) > 8 * (_WEIGHTS + _PER_BYTE * len(data)):
+        if sum(member.file_size for member in members) > 8 * most_weights(len(data)):
             raise ValueError("its arrays are too large for the file")
         if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
             raise ValueError("an unknown compression")
@@ -107,7 +113,7 @@ def _read_export(data):
     n_rows = header["n_features"]
     n, kinds = len(labels), set(map(type, labels))
     is_list = type(labels) is list and len(kinds) == 1 and kinds <= {str, int, float, bool}
-    if not is_list or any(a >= b for a, b in pairwise(labels)):
+    if not is_list or not all(a < b for a, b in pairwise(labels)):
         raise ValueError("its labels must be sorted, and of one type")
     if type(n_rows) is not int or n_rows < 0 or header["structure"] not in ("chain", "table"):
         raise ValueError("its header is of no model")
@@ -124,7 +130,7 @@ def _read_export(data):
     return labels, weights, steps, reader, bool(header["probabilities"])
 
 
-_RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
+RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
 def _read_crfsuite(data):
@@ -137,7 +143,7 @@ def _read_crfsuite(data):
         raise ValueError(f"it has {len(data)} of {size} bytes")
     check_size((n_names + 3 + n) * n, len(data))
     n_records = struct.unpack_from("<I", data, start + 8)[0]
-    records = np.frombuffer(data, _RECORD, n_records, start + 12)
+    records = np.frombuffer(data, RECORD, n_records, start + 12)
     labels, names = _quarks(data, labels, n), _quarks(data, names, n_names)
     if not (np.abs(records["weight"]) <= _LARGEST).all() or (records["type"] > 1).any():
         raise ValueError("a record of no feature, or with no finite weight")
@@ -160,10 +166,12 @@ def _quarks(data, start, n):
     magic, size, _, _, n_known, table = struct.unpack_from("<4s5I", data, start)
     if magic != b"CQDB" or n_known < n:
         raise ValueError("a dictionary of names was expected")
-    data, names = data[start : start + size], []
+    data, names, left = data[start : start + size], [], size
     for at in np.frombuffer(data, "<u4", n, table).tolist():
         length = struct.unpack_from("<I", data, at + 4)[0]
-        name = data[at + 8 : at + 8 + length]
+        name, left = data[at + 8 : at + 8 + length], left - length
+        if left < 0:
+            raise ValueError("names overlap")
         if at == 0 or name.find(b"\0") != length - 1:
             raise ValueError("a name is missing")
         names.append(name[:-1].decode("utf-8", errors="surrogateescape"))
@@ -265,7 +273,7 @@ class _Dicts:
 
 def _text(value):
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # members of an Enum have another str()
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="surrogateescape")
     raise TypeError(f"{value!r} is of type {type(value).__name__}, not str")
@@ -273,7 +281,7 @@ def _text(value):
 
 def _is_number(value):
     return isinstance(value, (Number, np.bool_)) and not isinstance(
-        value, (complex, np.timedelta64)
+        value, (complex, np.complexfloating, np.timedelta64)
     )
 
 
@@ -335,17 +343,18 @@ class _Templates:
         rows = []
         for t, token in enumerate(tokens):
             row = (token,) if isinstance(token, str) else token
-            if isinstance(row, (bytes, Mapping)) or not hasattr(row, "__len__"):
+            if isinstance(row, (bytes, Mapping, Set)) or not hasattr(row, "__len__"):
                 raise ValueError(f"token {t} is {token!r}; a str or a tuple was expected")
             if len(row) != self.n_columns:
                 raise ValueError(
                     f"token {t} has {len(row)} columns; {self.n_columns} were expected"
                 )
             for value in row:
-                missing = not isinstance(value, str) and str(value) in _MISSING
-                if missing or isinstance(value, bytes):
+                if isinstance(value, str):
+                    continue
+                if hasattr(value, "__len__") or str(value) in _MISSING:
                     raise ValueError(f"token {t}: the column {value!r} is no str")
-            rows.append([str(value) for value in row])
+            rows.append([_text(v) if isinstance(v, str) else str(v) for v in row])
         return list(zip(*rows, strict=True))
 
     def _results(self, macro, columns, n):
@@ -397,12 +406,17 @@ _SCHEMES["bilou"] = _SCHEMES["iobes"]
 _ALIASES = {"bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou"}
 
 
-def _tag_and_kind(label, name):
-    """The tag of a label and its kind; last and unit are called end and single."""
+OUTSIDE = "O", ""
+
+
+def tag_and_kind(label: str, scheme: str | None, where: str = "") -> tuple[str, str]:
+    """Return the tag of a label and its kind; last and unit are called end and single."""
     tag, dash, kind = label.partition("-")
     tag, kind = (tag[:1], kind) if dash else (label[:1], label[1:])
-    if not tag or (name is not None and tag not in name.upper()):
-        raise ValueError(f"label {label!r} is not of chunks, or not of their scheme")
+    if not tag:
+        raise ValueError(f"label {label!r}{where} is empty")
+    if scheme is not None and tag not in scheme.rstrip("12").upper():
+        raise ValueError(f"label {label!r}{where} is not of the scheme {scheme!r}")
     renamed = label == tag or label[1:2] == "-"
     return {"L": "E", "U": "S"}.get(tag, tag) if renamed else tag, kind
 
@@ -415,14 +429,29 @@ def _agrees(rules, before, after):
     return False
 
 
-def _conlleval(before, after):
-    """Whether a step begins a chunk, goes on with one, ends one, by conlleval's rules."""
-    (tag, kind), (after_tag, after_kind) = before, after
+@lru_cache(maxsize=2**12)
+def chunk_step(before: tuple, after: tuple, scheme: str | None) -> tuple:
+    """Return whether a step begins a chunk, goes on with one, ends one."""
+    if scheme is not None:
+        return tuple(_agrees(rules, before, after) for rules in _SCHEMES[scheme])
+    (tag, kind), (after_tag, after_kind) = before, after  # by conlleval's rules
     ends = tag in "ES" or (tag in "BI" and after_tag in "BSO")
     ends = ends or (tag not in "O." and kind != after_kind)
     begins = after_tag in "BS" or (tag in "ESO" and after_tag in "EI")
     begins = begins or (after_tag not in "O." and kind != after_kind)
     return begins, not (begins or ends), ends
+
+
+def find_chunks(steps: Iterable) -> list[tuple[int, int]]:
+    """Return where chunks start and stop, from the steps of a path and its ends."""
+    found, start = [], None
+    for t, (begins, stays, ends) in enumerate(steps):
+        if start is not None and stays:
+            continue
+        if start is not None and ends:
+            found.append((start, t))
+        start = t if begins else None
+    return found
 
 
 def _chunk_rules(labels, scheme):
@@ -437,19 +466,30 @@ def _chunk_rules(labels, scheme):
     elif not isinstance(labels[0], str):
         raise TypeError(f"labels of chunks must be str, got {labels[0]!r}")
     else:
-        tags = [*(_tag_and_kind(label, name) for label in labels), ("O", "")]
+        tags = [*(tag_and_kind(label, name) for label in labels), OUTSIDE]
         kinds = [kind for _, kind in tags]
-        if name is None:
-            rules = [[_conlleval(a, b) for b in tags] for a in tags]
-        else:
-            rules = [[[_agrees(own, a, b) for own in _SCHEMES[name]] for b in tags] for a in tags]
-    return kinds, *np.array(rules).transpose(2, 0, 1)
+        rules = [[chunk_step(a, b, name) for b in tags] for a in tags]
+    return kinds, np.array(rules).transpose(2, 0, 1)
 
 
 _DAMAGE = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
     *(SyntaxError, TypeError, ValueError, re.error, struct.error, zipfile.BadZipFile, zlib.error),
 )
+
+
+def read_fields(path: Any, readers: dict, what: str) -> tuple:
+    """The fields of a tagger, from a file of a kind that its first bytes show."""
+    data = Path(path).read_bytes()
+    if data[:4] not in readers:
+        raise ValueError(f"{path} is not {what}")
+    try:
+        return readers[data[:4]](data)
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is damaged, or not a model: {error}") from None
+
+
+CRFSUITE = {b"lCRF": _read_crfsuite}
 
 
 class Tagger:
@@ -462,8 +502,10 @@ class Tagger:
     array of features of shape (n_nodes, n_features); for :class:`~skstruct.MultiClass` a row. A
     SciPy matrix will do, too. Features that the model does not know are ignored.
 
-    Predictions are those of the estimator: ties go to the first label. Methods change nothing, so
-    threads may share one tagger.
+    Predictions are those of the estimator: ties go to the first label. Methods raise `ValueError`
+    or `TypeError`, with the token or the sample, if a sample is not what the model needs, if the
+    forbidden steps allow no labelling, or if a structural SVM is asked for probabilities, and
+    `FloatingPointError` if the scores overflow. They change nothing: threads may share one tagger.
 
     Attributes
     ----------
@@ -494,8 +536,16 @@ class Tagger:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     skstruct.export(model, f"{folder}/tagger.npz")
     ...     tagger = Tagger.load(f"{folder}/tagger.npz")
-    >>> tagger.tag([{"w": "Ada"}, {"w": "left"}])
-    ['B-PER', 'O']
+    >>> tagger.tag_batch([X[0], X[0][:1]])
+    [['B-PER', 'O'], ['B-PER']]
+    >>> tagger.marginals(X[0]).round(1)
+    array([[0.7, 0.3],
+           [0.3, 0.7]])
+    >>> [labels for labels, score in tagger.top_k(X[0], 2)]
+    [['B-PER', 'O'], ['B-PER', 'B-PER']]
+    >>> for start, stop, kind, probability in tagger.chunks(X[0]):
+    ...     print(start, stop, kind, round(probability, 2))
+    0 1 PER 0.72
     """
 
     def _fill(self, labels, weights, steps, reader, probabilities):
@@ -528,37 +578,16 @@ class Tagger:
         ValueError
             If the file is neither, damaged, of another version, or asks for much more memory than
             its size justifies.
-
-        See Also
-        --------
-        skstruct.export : Writes the file.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     Tagger.load(f"{folder}/crf.npz").classes
-        ['D', 'N']
         """
-        data = Path(path).read_bytes()
-        read = {b"PK\3\4": _read_export, b"lCRF": _read_crfsuite}.get(data[:4])
-        if read is None:
-            raise ValueError(f"{path} is neither a file of skstruct.export nor a CRFsuite model")
-        try:
-            return Tagger()._fill(*read(data))
-        except _DAMAGE as error:
-            raise ValueError(f"{path} is damaged, or not a model: {error}") from None
+        what = "a file of skstruct.export or a CRFsuite model"
+        return Tagger()._fill(*read_fields(path, {b"PK\3\4": _read_export} | CRFSUITE, what))
 
     def _scores(self, x):
         """Scores of labels of all nodes, those of the ends included."""
         n, weights = self._n, self._weights
         if self._reader is not None:
-            if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__len__"):
+            no_list = isinstance(x, (str, bytes, Mapping)) or hasattr(x, "columns")
+            if no_list or not hasattr(x, "__len__"):
                 raise TypeError(f"a sequence of tokens was expected, got a {type(x).__name__}")
             if not len(x):
                 return weights[:0]
@@ -572,12 +601,18 @@ class Tagger:
                 table[places] = scaled
             scores = np.add.reduceat(table, starts, axis=0)
         else:
-            if not hasattr(x, "tocsr"):
-                x = np.asarray([x] if self._is_table else x)
-            if x.ndim != 2 or x.shape[1] != n:
-                if x.ndim == 1 and not x.size:
-                    return weights[:0]
-                raise ValueError(f"features of shape (nodes, {n}) were expected, got {x.shape}")
+            mask = getattr(x, "mask", None)  # numpy.ma would take a while to import
+            if isinstance(mask, np.ndarray) and mask.any():
+                raise ValueError("features must not be masked")
+            x = x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
+            if x.shape == (0,) and not self._is_table:
+                return weights[:0]
+            x = x.reshape(1, -1) if x.ndim == 1 and self._is_table else x
+            if x.ndim != 2 or x.shape[1] != n or (self._is_table and x.shape[0] != 1):
+                rows = 1 if self._is_table else "nodes"
+                raise ValueError(f"features of shape ({rows}, {n}) were expected, got {x.shape}")
+            if x.dtype.kind not in "biuf":
+                raise TypeError(f"features must be numbers, got {x.dtype}")
             if not np.isfinite(x.data if hasattr(x, "tocsr") else x).all():
                 raise ValueError("features must be finite")
             with np.errstate(over="ignore", invalid="ignore"):
@@ -600,31 +635,6 @@ class Tagger:
         -------
         list
             A label for each token; for a table the label.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the sample is not as the model needs it, which names the token, or if the forbidden
-            steps allow no labelling.
-        FloatingPointError
-            If the scores overflow.
-
-        See Also
-        --------
-        skstruct.lite.Tagger.tag_batch : Of several samples.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     tagger = Tagger.load(f"{folder}/crf.npz")
-        >>> tagger.tag([[0.0, 1.0], [1.0, 0.0]])
-        ['N', 'D']
         """
         if self._is_table:
             return self.classes[int(self._scores(x)[0].argmax())]
@@ -663,28 +673,6 @@ class Tagger:
         -------
         list
             What :meth:`tag` returns for each.
-
-        Raises
-        ------
-        ValueError, TypeError, FloatingPointError
-            As :meth:`tag`, and names the sample.
-
-        See Also
-        --------
-        skstruct.lite.Tagger.tag : Of one sample.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     tagger = Tagger.load(f"{folder}/crf.npz")
-        >>> tagger.tag_batch([np.eye(2), np.eye(2)[:1]])
-        [['D', 'N'], ['D']]
         """
         labels = []
         for i, x in enumerate(X):
@@ -739,35 +727,12 @@ class Tagger:
         Parameters
         ----------
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
-            As :meth:`tag` takes it.
+            The sample.
 
         Returns
         -------
         ndarray of shape (n_nodes, n_classes)
             Columns as in ``classes``; for a table of shape (n_classes,).
-
-        Raises
-        ------
-        ValueError, TypeError, FloatingPointError
-            As :meth:`tag`; or if the model is a structural SVM.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : The same, of the estimator.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     tagger = Tagger.load(f"{folder}/crf.npz")
-        >>> tagger.marginals(np.eye(2)).round(1)
-        array([[0.7, 0.3],
-               [0.3, 0.7]])
         """
         scores = self._scores(x)
         found = self._forward(self._backward(scores))
@@ -779,7 +744,7 @@ class Tagger:
         Parameters
         ----------
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
-            As :meth:`tag` takes it.
+            The sample.
         k : int
             How many, at least 1.
 
@@ -788,29 +753,6 @@ class Tagger:
         list of (labels, score)
             Best first, fewer than `k` if the sample has fewer labellings. Differences of scores
             are, for a CRF, those of log-probabilities.
-
-        Raises
-        ------
-        ValueError, TypeError, FloatingPointError
-            As :meth:`tag`; or if `k` is not a positive integer.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_top_k : The same, of the estimator.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(2)], [["D", "N"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     tagger = Tagger.load(f"{folder}/crf.npz")
-        >>> found = tagger.top_k(np.eye(2), 3)
-        >>> len(found), found[0][0]
-        (3, ['D', 'N'])
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
@@ -845,7 +787,7 @@ class Tagger:
         Parameters
         ----------
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
-            As :meth:`tag` takes it.
+            The sample.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
             As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
             rules. "runs" is for labels without prefixes: neighbours of the same label, other than
@@ -856,50 +798,23 @@ class Tagger:
         list of (start, stop, kind, probability)
             Positions ``start:stop``, the kind, and the exact probability that a labelling has this
             very chunk, with both of its ends.
-
-        Raises
-        ------
-        ValueError, TypeError, FloatingPointError
-            As :meth:`marginals`; or if the scheme is unknown, or a label not of it.
-
-        See Also
-        --------
-        skstruct.metrics.chunks : Chunks of labels.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import skstruct
-        >>> from skstruct.lite import Tagger
-        >>> crf = skstruct.SAGCRF(random_state=0).fit([np.eye(3)], [["B-PER", "I-PER", "O"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     skstruct.export(crf, f"{folder}/crf.npz")
-        ...     tagger = Tagger.load(f"{folder}/crf.npz")
-        >>> for start, stop, kind, probability in tagger.chunks(np.eye(3)):
-        ...     print(start, stop, kind, round(probability, 2))
-        0 2 PER 0.41
         """
         if self._is_table:
             raise ValueError("rows of a table have no chunks")
         scheme = scheme if scheme is None else str(scheme).lower()
         if scheme not in self._rules:
             self._rules[scheme] = _chunk_rules(self.classes, scheme)
-        kinds, begins, stays, ends = self._rules[scheme]
+        kinds, rules = self._rules[scheme]
+        begins, stays, ends = rules
         scores = self._scores(x)
         weigh = self._backward(scores)
-        path, found, start = [-1, *self._best(scores), -1], [], None  # -1: beyond an end
-        for t, step in enumerate(pairwise(path)):
-            if start is not None and stays[step]:
-                continue
-            if start is not None and ends[step]:
-                found.append((start, t, kinds[step[0]]))
-            start = t if begins[step] else None
+        path = self._best(scores)
+        found = find_chunks(rules[:, [-1, *path], [*path, -1]].T.tolist())  # -1: beyond an end
         inner, n = slice(len(self.classes)), len(scores)
         first = self._beginnings(weigh, begins, stays) if found else []
         out = []
-        for start, stop, kind in found:
-            share = first[start]
+        for start, stop in found:
+            kind, share = kinds[path[stop - 1]], first[start]
             for t in range(start + 1, stop):
                 share = share @ (stays[inner, inner] * self._transition(weigh[t]))
             share = share * [own == kind for own in kinds[: len(share)]]

@@ -1,10 +1,12 @@
 """`skstruct.lite` predicts what the estimator predicts, with NumPy alone."""
 
+import enum
 import io
 import itertools
 import json
 import math
 import shutil
+import struct
 import subprocess
 import sys
 import tracemalloc
@@ -12,6 +14,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,7 +176,8 @@ def test_chunks_that_are_none(tmp_path):
     for labels, scheme, error, match in (
         (["B-X", "O"], "bio2", ValueError, "scheme must be"),
         (["E-X", "O"], "iob2", ValueError, "'E-X'"),
-        (["", "O"], None, ValueError, "''"),
+        (["", "O"], None, ValueError, "'' is empty"),
+        (["2-X", "O"], "iob2", ValueError, "'2-X' is not of the scheme"),
         ([1, 2], None, TypeError, "must be str, got 1"),
     ):
         export(_estimator(Chain(), labels, np.eye(2), intercept=False), tmp_path / "m")
@@ -467,6 +471,28 @@ def test_a_damaged_crfsuite_file_is_refused_or_read(crfsuite, tmp_path):
     assert peak < 8 * (2**24 + 64 * len(data)) + 2**24
 
 
+def test_names_that_overlap_do_not_fill_the_memory(tmp_path):
+    name, n = struct.pack("<2I", 0, 2**20 + 1) + b"a" * 2**20 + b"\0", 100
+    label = struct.pack("<2I", 0, 2) + b"A\0"
+    content = struct.pack("<4s2I", b"FEAT", 12, 0)
+    starts = []
+    for record, offsets in ((label, [24]), (name, [24] * n)):
+        starts.append(48 + len(content))
+        back = 24 + len(record)
+        header = struct.pack("<4s5I", b"CQDB", back + 4 * len(offsets), 0, 0, len(offsets), back)
+        content += header + record + struct.pack(f"<{len(offsets)}I", *offsets)
+    size = 48 + len(content)
+    header = struct.pack("<4sI4s9I", b"lCRF", size, b"FOMC", 100, 0, 1, n, 48, *starts, 0, 0)
+    (tmp_path / "model").write_bytes(header + content)
+    for load in (Tagger.load, SAGCRF.from_crfsuite):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match="names overlap"):
+            load(tmp_path / "model")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 8 * size
+
+
 def _changed(path, **changes):
     """The arrays of a file with some of them replaced, and fields of its header."""
     with np.load(path) as file:
@@ -497,6 +523,7 @@ def _changed(path, **changes):
         ({"labels": [str(k) for k in range(10**4, 3 * 10**4)]}, "too many"),
         ({"labels": ["b", "a"]}, "sorted"),
         ({"labels": [1, "a"]}, "sorted"),
+        ({"labels": [float("nan"), 1.0]}, "sorted"),
         ({"labels": []}, "sorted"),
         ({"labels": [["a"], ["b"]]}, "sorted"),
         ({"labels": "ab"}, "sorted"),
@@ -597,7 +624,7 @@ def test_pickles_are_not_read(tmp_path):
     with pytest.raises(ValueError, match="object"):
         Tagger.load(tmp_path / "model.npz")
     (tmp_path / "other").write_bytes(b"something else")
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(ValueError, match="is not a file of"):
         Tagger.load(tmp_path / "other")
 
 
@@ -644,15 +671,49 @@ def test_arrays_that_are_none(tmp_path_factory):
         ([[np.nan, 1.0]], ValueError, "finite"),
         ([[1e308, 1.0]], FloatingPointError, "overflow"),
         (np.ones(2), ValueError, "shape"),
+        (np.ma.array(np.eye(2), mask=np.eye(2)), ValueError, "masked"),
+        (np.eye(2) + 1j, TypeError, "complex128"),
+        (np.zeros((1, 2), "M8[s]"), TypeError, "datetime64"),
     ):
         with pytest.raises(error, match=match):
             tagger.tag(x)
     assert tagger.tag([]) == []
-    assert tagger.tag(sparse.csr_matrix(np.eye(2))) == ["a", "b"]
+    for form in ("csr", "lil", "dok"):
+        assert tagger.tag(sparse.csr_matrix(np.eye(2)).asformat(form)) == ["a", "b"]
     assert tagger.tag(np.eye(2, dtype=np.float32)) == ["a", "b"]
     for k in (0, 1.5, True):
         with pytest.raises(ValueError, match="k must be"):
             tagger.top_k(np.eye(2), k)
+
+
+def test_a_table_takes_one_row(tmp_path_factory):
+    model = _estimator(MultiClass(), ["a", "b"], np.eye(2), intercept=False)
+    tagger = _through_file(model, tmp_path_factory)
+    assert tagger.tag_batch(sparse.csr_array(np.eye(2))) == ["a", "b"]
+    for n in (0, 2):
+        with pytest.raises(ValueError, match=rf"shape \(1, 2\) were expected, got \({n}, 2\)"):
+            tagger.tag(sparse.csr_matrix((n, 2)))
+
+
+class _Tag(str, enum.Enum):  # noqa: UP042
+    ADA = "a"
+
+    def __str__(self):
+        return "other"
+
+
+def test_members_of_an_enum_are_their_values(tmp_path_factory):
+    X = [[{"w": _Tag.ADA, "in": {"v": [_Tag.ADA]}}, [_Tag.ADA], {_Tag.ADA: "b"}]]
+    plain = [[{"w": "a", "in": {"v": ["a"]}}, ["a"], {"a": "b"}]]
+    for x, same, vectorizer in (
+        (X, plain, SequenceVectorizer()),
+        ([[_Tag.ADA, "b"]], [["a", "b"]], TemplateVectorizer("U:%x[0,0]")),
+    ):
+        for fitted in (vectorizer.fit(x), vectorizer.fit(same)):
+            model = _with_weights(fitted, 0)
+            assert {*map(type, fitted.vocabulary_)} == {str}
+            _same(model, [*x, *same], tmp_path_factory)
+            assert model.predict(x)[0].tolist() == model.predict(same)[0].tolist()
 
 
 def test_token_rows_that_are_none(tmp_path_factory):
@@ -665,9 +726,13 @@ def test_token_rows_that_are_none(tmp_path_factory):
         ([b"ab"], "token 0 is"),
         ([("a", None)], "None"),
         ([("a", b"b")], "b'b'"),
+        ([("a", ["b"])], r"\['b'\] is no str"),
+        ([{"a", "b"}], "token 0 is"),
     ):
         with pytest.raises(ValueError, match=match):
             tagger.tag(x)
+    with pytest.raises(TypeError, match="got a DataFrame"):
+        tagger.tag(pd.DataFrame({"a": ["a"], "b": ["b"]}))
 
 
 def test_structural_svms_have_no_probabilities(tmp_path_factory):

@@ -74,6 +74,8 @@ def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
     One that is `lasting` outlives a power cut, and is locked while it is written: see
     :func:`remove_parts`.
     """
+    if path.exists() and not path.is_file():  # a device or a pipe would be gone
+        raise FileExistsError(f"{path} is not a regular file")
     beside = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
     try:
         with open(beside, "wb") as file:

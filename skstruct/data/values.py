@@ -79,6 +79,9 @@ def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
                         f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy "
                         "drops"
                     )
+        if any(issubclass(kind, str) and kind is not str for kind in kinds):
+            # Of a member of an Enum, NumPy takes str(), cut to the length of its value.
+            values = [str.__str__(value) for value in values]
     try:
         array = np.asarray(values)
     except ValueError:

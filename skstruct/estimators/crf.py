@@ -652,7 +652,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
         Wapiti splits columns at spaces, lowers ASCII letters alone, and its regular expressions
         read bytes; it knows an observation by its string, whichever template has made it. A token
-        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti.
+        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti; with
+        one that is called ``_x-1`` or ``_x+1`` it is the other way round.
 
         Examples
         --------

@@ -91,7 +91,7 @@ def export(model: Any, path: PathLike) -> None:
         **{"labels": labels, "n_features": len(node), "reader": reader},
         "probabilities": isinstance(estimator, ProbabilisticPredictor),
     }
-    arrays = {"header": _bytes(json.dumps(header)), **names}
+    arrays = {"header": _bytes(json.dumps(header, ensure_ascii=False)), **names}
     arrays |= _packed("node", node) | _packed("ends", ends)
     if is_chain:
         arrays |= _packed("steps", steps)

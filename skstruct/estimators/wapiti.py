@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
+from ..lite import most_weights
 from ..preprocessing.columns import TokenColumns
 from ..preprocessing.patterns import parse_line
 from ..preprocessing.template import (
@@ -23,7 +24,6 @@ from ..preprocessing.template import (
     by_text,
     own_token,
 )
-from .crfsuite import most_weights
 from .exchange import as_bytes, linear_chain, merged
 
 _CRF = 2  # type of a model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,7 +171,7 @@ def _transposed(rows, ends, fitted):
 
 
 def _holds_columns(kind):
-    return hasattr(kind, "__len__") and not issubclass(kind, (str, bytes, Mapping))
+    return hasattr(kind, "__len__") and not issubclass(kind, (str, bytes, Mapping, Set))
 
 
 def _is_tuple(token):
@@ -196,12 +196,15 @@ def _refuse_tokens(rows, ends, fitted):
 
 def _texts(column, j, offsets):
     """A column as strings."""
-    if all(issubclass(kind, str) for kind in set(map(type, column))):
+    if set(map(type, column)) == {str}:
         return column
     for row, value in enumerate(column):
-        missing = not isinstance(value, str) and str(value) in _MISSING
-        if missing or isinstance(value, bytes):
+        if isinstance(value, str):
+            continue
+        missing = str(value) in _MISSING
+        if missing or hasattr(value, "__len__"):
             i = sample_of(row, offsets)
-            what = "is missing" if missing else "is of type bytes, not str"
+            what = "is missing" if missing else f"is of type {type(value).__name__}, not str"
             raise ValueError(f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}")
-    return list(map(str, column))
+    # Members of an Enum have another str().
+    return [str.__str__(v) if isinstance(v, str) else str(v) for v in column]

@@ -54,7 +54,7 @@ class NameCounts:
 # Features of one token as (name, value) pairs, from what CRFsuite's wrappers take.
 
 _NUMBERS = (Number, np.bool_)
-_NO_NUMBERS = (complex, np.timedelta64)
+_NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
 # Dicts nested deeper than this contain themselves.
 _DEEPEST = 50
 
@@ -149,7 +149,7 @@ class TokenReader:
 
     def _text(self, value, what):
         if isinstance(value, str):
-            return value
+            return str.__str__(value)  # members of an Enum have another str()
         if isinstance(value, bytes):
             # Bytes that are no UTF-8 stay distinct, as they are for CRFsuite.
             return value.decode("utf-8", errors="surrogateescape")
@@ -182,11 +182,9 @@ class TokenReader:
 
     def _entry(self, name, value, depth):
         """The features of one value."""
-        if isinstance(value, str):
-            yield f"{name}{self.separator}{value}", 1.0
-        elif _is_number(value):
+        if _is_number(value):
             yield name, self._number(name, value)
-        elif isinstance(value, bytes):
+        elif isinstance(value, (str, bytes)):
             yield f"{name}{self.separator}{self._text(value, name)}", 1.0
         elif isinstance(value, Mapping):
             yield from self._mapping(name + self.separator, value, depth + 1)

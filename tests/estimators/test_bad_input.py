@@ -1,5 +1,6 @@
 """Bad input gets an error that names the argument, the sample and what was expected."""
 
+import enum
 import warnings
 
 import numpy as np
@@ -475,6 +476,9 @@ def test_labels_that_numpy_would_cut():
         SAGCRF().fit([np.ones((2, 1))], [["a", "a\0"]])
     with pytest.raises(ValueError, match="ends with NUL"):
         read_sequence_labels([[b"a\0"]], np.array([0, 1]))
+    kind = enum.Enum("kind", {"PER": "per", "LOC": "loc"}, type=str)
+    labels = read_sequence_labels([list(kind)], np.array([0, 2]))
+    assert labels.tolist() == ["per", "loc"]  # not str(kind.PER), cut to three characters
 
 
 @pytest.mark.parametrize("nothing", [{}, "", set()])

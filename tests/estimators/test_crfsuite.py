@@ -184,7 +184,7 @@ def test_a_small_file_does_not_ask_for_much_memory(tmp_path):
     (tmp_path / "model").write_bytes(header + features + names + names)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"damaged .6000 labels and 6000 attributes are too m"):
+        with pytest.raises(ValueError, match="72,018,000 weights are too many"):
             SAGCRF.from_crfsuite(tmp_path / "model")
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:

@@ -1,5 +1,6 @@
 """`export` writes what `skstruct.lite` reads, or names what it cannot write."""
 
+import os
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ from skstruct.lite import Tagger
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
 
 X = [[["w=a", "rare\t\n"], ["w=b"]], [["w=b", ""], ["w=a"]]]
-Y = [["A\tB", ""], ["", "A\tB"]]
+Y = [["A\tB", ""], ["\ud83d\ude00", "A\tB"]]  # two surrogates, which are not one character
 
 
 def _same(model, X, path):
@@ -137,6 +138,16 @@ def test_models_that_are_not_fitted(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         export(SAGCRF(random_state=0).fit(_ARRAYS, _LABELS), tmp_path / "none" / "model")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_what_is_not_a_file_is_not_replaced(tmp_path):
+    model, pipe = SAGCRF(random_state=0).fit(_ARRAYS, _LABELS), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(FileExistsError, match="is not a regular file"):
+            export(model, path)
+    assert pipe.is_fifo()
 
 
 _WRITER = """

@@ -59,6 +59,7 @@ def test_feature_dicts_as_one_name_at_a_time(X, other, separator, min_count):
         ({"a": float("nan")}, "value of 'a' is nan"),
         ({"a": 10**400}, "value of 'a' is 10000"),
         ({"a": {"b": None}}, "value of 'a=b' is of type NoneType"),
+        ({"a": np.complex64(1)}, "value of 'a' is of type complex64"),
         ({3: "a"}, "name of a feature is of type int"),
         ({3: True}, "name of a feature is of type int"),
         (["a", 3], "an attribute is of type int"),

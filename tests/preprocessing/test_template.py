@@ -287,3 +287,16 @@ def test_tokens_that_are_no_words(token, match):
     masked = np.ma.masked_array(["a", "b"], [0, 1])
     with pytest.raises(ValueError, match="sequence 1 has masked entries"):
         TemplateVectorizer("U0:%x[0,0]").fit([["a"], masked])
+
+
+@pytest.mark.parametrize(
+    ("token", "match"),
+    [
+        ((["a"], "b"), "token 0: column 0 is of type list, not str"),
+        ((b"a", "b"), "token 0: column 0 is of type bytes, not str"),
+        ({"a", "b"}, "token 0 is {.*a str, or a tuple of columns, was expected"),
+    ],
+)
+def test_tokens_that_are_none(token, match):
+    with pytest.raises(ValueError, match=match):
+        TemplateVectorizer("U:%x[0,0]").fit([[token]])

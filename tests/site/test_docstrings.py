@@ -141,6 +141,8 @@ _MAY_LACK = [
     (_CALLBACKS, {"Examples"}),
     # a dictionary, shown with the comment above it
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
+    # shown with their class
+    (r"lite\.Tagger\.\w+", {"See Also", "Examples"}),
     # a list, with its use in the chapter on deployment
     (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
     # the fields are those of its base

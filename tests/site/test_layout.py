@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "shards": {"core", "data", "graphs"},
     "preprocessing": {"core", "data", "shards"},
     "datasets": {"core", "data", "inference", "shards"},
-    "metrics": {"core", "data"},
+    "metrics": {"core", "data", "lite"},
     "inspection": {"data", "preprocessing"},
     "testing": {"core", "data", "graphs"},
     "map_inference": {"core", "inference"},

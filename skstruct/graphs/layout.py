@@ -57,8 +57,16 @@ def no_rows(estimator) -> Rows:
     return Rows(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
 
 
-def feature_rows(matrix, intercept: int):
+# From this size on, training takes dense features as sparse if at most this share is not 0: on
+# letters in 128 pixels, 22 % of which are set, that takes a third off the time of a pass.
+_LARGE, _FEW = 1 << 20, 0.25
+
+
+def feature_rows(matrix, intercept: int, for_training: bool = False):
     """The kernels' form of a feature matrix; `intercept` is the constant's table row, or -1."""
+    is_large = for_training and not sparse.issparse(matrix) and matrix.size >= _LARGE
+    if is_large and np.count_nonzero(matrix) <= _FEW * matrix.size:
+        matrix = sparse.csr_matrix(matrix)
     if sparse.issparse(matrix):
         return SparseFeatures(matrix.data, matrix.indices, matrix.indptr, intercept)
     return DenseFeatures(matrix, intercept)

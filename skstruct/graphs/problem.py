@@ -170,8 +170,9 @@ class Problem(NamedTuple):
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets
         n_best = max(n_best, 2)  # max-marginals are found in the same scratch
+        intercept = shapes[0][0] - 1 if fit_intercept else -1
         return cls(
-            nodes=feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1),
+            nodes=feature_rows(samples.features, intercept, codes is not None),
             part_ptr=part_ptr,
             label_ptr=label_ptr,
             **label_fields(classes, codes, loss, allowed),

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skstruct import Chain, MultiClass
-from skstruct.testing import check_structure, random_sequences
+from skstruct import BCFWSSVM, Chain, Grid, MultiClass
+from skstruct.core.features import SparseFeatures
+from skstruct.graphs import layout
+from skstruct.testing import check_structure, random_sequences, training_problem
 
 LOSSES = {
     "hamming": "hamming",
@@ -128,3 +130,21 @@ def test_long_chain_gram_by_table_equals_the_matrix():
             block = with_ones[:4]
             expected = block @ (block.T @ r[:8].reshape(4, 2))
             np.testing.assert_allclose(out[:8].reshape(4, 2), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("graph", [Chain(), Grid(attractive=True)])
+def test_large_dense_features_that_are_mostly_zeros_are_sparse_in_training(graph, monkeypatch):
+    rng = np.random.default_rng(0)
+    shape = (4, 5, 8) if isinstance(graph, Grid) else (6, 8)
+    X = [rng.normal(size=shape) * (rng.random(shape) < 0.2) for _ in range(8)]
+    y = [rng.choice(["a", "b"], size=shape[:-1]) for _ in X]
+    fits = []
+    for size in (1 << 20, 1):
+        monkeypatch.setattr(layout, "_LARGE", size)
+        problem = training_problem(graph, X, y)[0]
+        assert isinstance(problem.nodes, SparseFeatures) == (size == 1)
+        fits.append(BCFWSSVM(graph, tol=0.0, max_iter=5, random_state=0).fit(X, y))
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=1e-9)
+    monkeypatch.setattr(layout, "_FEW", 0.05)
+    assert not isinstance(training_problem(graph, X, y)[0].nodes, SparseFeatures)

@@ -118,8 +118,9 @@ class PairwiseGraph(NodeGraph):
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, samples.lengths
-        nodes = feature_rows(self._node_rows(samples), shapes[0][0] - 1 if fit_intercept else -1)
         for_training = codes is not None
+        intercept = shapes[0][0] - 1 if fit_intercept else -1
+        nodes = feature_rows(self._node_rows(samples), intercept, for_training)
         if self.edge_features:
             edges, n_tables = feature_rows(self._edge_rows(samples), -1), samples.n_edges
             edge_ptr = ends_of(n_tables)

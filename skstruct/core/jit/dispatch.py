@@ -17,11 +17,15 @@ compiled solver is found again on disk in the next process.
 
 import inspect
 import sys
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 
 import numba
 from numba.extending import overload
 
+from ..typing import PathLike
+from .bundles import Bundles, pack
 from .cache import open_store
 from .cache_key import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
@@ -50,6 +54,7 @@ _FLAGS = {
 _INNER, _OUTER = inner_options(), outer_options()
 
 _kernels = []
+_plain_kernels = {}  # code and module, where nothing is compiled
 _problem_classes = {}
 
 
@@ -57,10 +62,10 @@ def _open_store():
     sources = {} if JIT_IS_DISABLED else kernel_sources()
     versions = sys.implementation.cache_tag, *VERSIONS
     fingerprint = digest(sources, *versions) if sources else None
-    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR)
+    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR), Bundles(fingerprint)
 
 
-_STORE = _open_store()
+_STORE, _BUNDLES = _open_store()
 _checks = []
 
 
@@ -125,6 +130,67 @@ def cache_folder():
     return _STORE.writable
 
 
+def load_kernels(path: PathLike) -> int:
+    """Use the compiled kernels of a bundle, so that nothing of a model is compiled here.
+
+    ``python -m skstruct compile --bundle FILE`` makes a bundle. Its kernels are looked up before
+    those of the cache; kernels that it lacks are compiled as ever. The environment variable
+    ``SKSTRUCT_KERNELS`` names bundles, too, separated as in ``PATH``: they are read when the first
+    kernel is needed, with the same errors. If it is not set, the bundle of the package
+    ``skstruct-kernels`` is used if that is installed; if it is empty, no bundle is used.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    int
+        The number of kernels in it; 0 under ``NUMBA_DISABLE_JIT``, where none is used.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    PermissionError
+        If a user other than this one and root can write the file, or a folder above it: a bundle is
+        code, like a wheel. Folders such as ``/tmp``, where users cannot replace each other's files
+        (the sticky bit), are accepted.
+    ValueError
+        If the file is damaged, or was made for another processor, by other versions of Python,
+        skstruct, numba, llvmlite or NumPy, or from other sources of skstruct; names the difference.
+
+    See Also
+    --------
+    skstruct.core.jit.dispatch.cache_folder : Where kernels are kept that are compiled here.
+
+    Examples
+    --------
+    >>> import skstruct
+    >>> skstruct.load_kernels("no_such_file.zip")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: ...
+    """
+    return 0 if JIT_IS_DISABLED else _BUNDLES.load(path)
+
+
+def used_kernels():
+    """Return the cache's entries that this process has used, by name."""
+    return {name: _STORE.read(name) for name in sorted(_STORE.used)}
+
+
+def code_target():
+    """Return what this process compiles for: triple, processor and its features."""
+    return numba.njit(lambda: None).targetctx.codegen().magic_tuple()
+
+
+def bundle_of(entries, target):
+    """Return a bundle of entries, as bytes."""
+    return pack(entries, target, _BUNDLES.sources)
+
+
 def _compile(function, inline=False, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
@@ -174,11 +240,12 @@ def kernel(function=None, *, cheap=False):
     if function is None:
         return partial(kernel, cheap=cheap)
     if JIT_IS_DISABLED:
+        _plain_kernels[function.__code__] = function.__module__
         return _compile(function)
     dispatcher = _compile(function, **_OUTER)
     if cheap:
         compile_cheaply(dispatcher)
-    cache_on_disk(dispatcher, _STORE)
+    cache_on_disk(dispatcher, _STORE, _BUNDLES)
     hold_interrupts(dispatcher)
     call_inside(dispatcher, _compile(function, **_INNER))
     if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
@@ -226,6 +293,39 @@ def inner_kernel(function=None, *, inline=False):
 def compiled_kernels():
     """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
     return list(_kernels)
+
+
+def noted_calls(work):
+    """Run `work` under ``NUMBA_DISABLE_JIT``; return the kernels that Python calls, with types."""
+    found, running = {}, []
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and not running and code in _plain_kernels:
+            running.append(frame)
+            values = [frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]]
+            with suppress(ValueError):  # of a type that numba does not know
+                types = tuple(map(numba.typeof, values))
+                found[_plain_kernels[code], code.co_firstlineno, types] = None
+        elif event == "return" and running and running[0] is frame:
+            running.clear()
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return list(found)
+
+
+def compile_call(call):
+    """Compile a kernel for a call that :func:`noted_calls` has seen."""
+    module, line, types = call
+    import_module(module)
+    for dispatcher in list(_kernels):
+        function = dispatcher.py_func
+        if (function.__module__, function.__code__.co_firstlineno) == (module, line):
+            dispatcher.compile(types)
 
 
 def _python(dispatcher):

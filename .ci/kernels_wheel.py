@@ -2,8 +2,8 @@
 
     python .ci/kernels_wheel.py FOLDER [options of `python -m skstruct compile`]
 
-The wheel is for this Python and this platform, and needs the versions that it was made with. Without
-options it holds the kernels of chains and tables.
+The wheel is for this Python and this platform, and needs the versions that it was made with.
+Without options it holds the kernels of chains and tables.
 """
 
 import base64

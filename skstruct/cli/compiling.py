@@ -7,6 +7,7 @@ import ast
 import io
 import os
 import platform
+import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -22,12 +23,14 @@ from sklearn.base import clone
 
 from .. import BCFWSSVM, SAGCRF, Chain, MultiClass
 from .. import __all__ as public
-from ..core.jit.bundles import LEVELS, NAMED, lacking
+from ..core.jit.bundles import LEVELS, lacking
 from ..core.jit.dispatch import (
+    begin_bundle,
     bundle_of,
     cache_folder,
     code_target,
     compile_call,
+    is_fresh,
     noted_calls,
     used_kernels,
 )
@@ -326,21 +329,7 @@ def add_compile(commands):
     parser.set_defaults(run=_compile)
 
 
-# Several processes, which may be those of another processor: numba reads its name when it is
-# imported.
-
-
-@contextmanager
-def _environment(**values):
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
+# Several processes, which may compile for another processor.
 
 
 def _in_process(work):
@@ -370,17 +359,14 @@ def _prepare(call):
 
 def _in_processes(works, jobs, cpu):
     """Do all works; returns how many failed, the target, and the kernels."""
-    values = {NAMED: "", "SKSTRUCT_QUIET": "1"}
-    if cpu != "native":
-        values |= {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
-    pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
+    # A copy of this process has imported all, but also what was compiled in it.
+    start = "fork" if sys.platform == "linux" and is_fresh() else "spawn"
+    options = {"mp_context": get_context(start), "initializer": begin_bundle, "initargs": (cpu,)}
     failed, target, kernels = 0, None, {}
-    with _environment(**values), pool(jobs) as workers:
+    with ProcessPoolExecutor(jobs, **options) as workers:
         fits = [work for work in works if work.func is not compile_methods]
         if jobs > 1 and fits:
-            for _ in range(jobs):
-                workers.submit(code_target)  # they start while calls are noted
-            with _environment(NUMBA_DISABLE_JIT="1"), pool(1) as scout:
+            with ProcessPoolExecutor(1, **options) as scout:
                 calls = scout.submit(_calls, fits).result()
             # Solvers take longest: their types are the longest ones.
             list(workers.map(_prepare, sorted(calls, key=lambda call: -len(str(call)))))

@@ -12,7 +12,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import skstruct
-from skstruct import BCFWSSVM, SAGCRF, Chain, Matching, MultiClass, MultiLabel, Tree
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    Boxes,
+    Candidates,
+    Chain,
+    Matching,
+    MultiClass,
+    Pairwise,
+    Tree,
+)
 from skstruct.cli import compiling, main
 from tests.helpers.cli_cases import trained_in
 
@@ -48,7 +58,7 @@ def test_a_bundle_of_a_model_is_all_that_its_predictions_need(folder, tmp_path, 
     names = zipfile.ZipFile(path).namelist()
     for kernel in ("decode", "decode_top_k", "node_marginals", "log_likelihoods"):
         assert any(f".{kernel}-" in name for name in names)
-    assert not any(".epoch-" in name for name in names)
+    assert not any("sag_epoch" in name for name in names)
     environment = {"SKSTRUCT_KERNELS": str(path), "NUMBA_CACHE_DIR": str(tmp_path / "empty")}
     done = subprocess.run(
         [sys.executable, "-c", _TAG, str(model)],
@@ -84,7 +94,7 @@ def test_samples_of_a_stored_chain(monkeypatch):
 
 
 def test_samples_of_many_labels_have_as_many_weights(monkeypatch):
-    X, y = np.eye(40), np.arange(40)
+    X, y = np.tile(np.eye(40), (3, 1)), np.tile(np.arange(40), 3)
     crf = SAGCRF("multiclass", random_state=0, tol=0.5).fit(X, y)
     predicted, (_, X, y) = _stored_calls(crf, "dense", monkeypatch)
     assert predicted.shape[1] == 40
@@ -92,13 +102,29 @@ def test_samples_of_many_labels_have_as_many_weights(monkeypatch):
     assert set(y) == set(range(16))
 
 
-@pytest.mark.parametrize("graph", [Tree(edge_features=True), MultiLabel("full"), Matching()], ids=str)
-def test_samples_of_other_structures(graph, monkeypatch):
-    X, y = graph.example(np.random.default_rng(0), False)
-    model = BCFWSSVM(graph, random_state=0).fit(X, y)
-    predicted, (_, X_fit, y_fit) = _stored_calls(model, "dense", monkeypatch)
-    assert len(predicted) == len(X)
-    assert len(X_fit) == len(y_fit)
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Chain(),
+        Chain(edge_features=True),
+        Tree(edge_features=True),
+        MultiClass(),
+        Pairwise(edge_features=True),
+        Candidates(),
+        Matching(),
+        Boxes(),
+    ],
+    ids=str,
+)
+def test_samples_have_as_many_features_as_the_model(graph, is_sparse):
+    X, _ = graph.example(np.random.default_rng(0), is_sparse)
+    for widths in ([7, 5], [2, 1]):
+        model = BCFWSSVM(graph)
+        model.n_features_in_, model.n_edge_features_in_ = widths
+        samples = graph.read_X(model, compiling._samples(X, widths, 5), reset=False)
+        assert len(samples.lengths) == 5
+        assert samples.features.shape[1] == widths[0]
 
 
 def test_estimators_are_found_in_what_holds_them(tmp_path):

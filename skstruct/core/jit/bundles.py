@@ -102,6 +102,8 @@ def _parse(data):
     for name in entries:
         if not _ENTRY.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a kernel")
+    if sorted(entries) != manifest["kernels"]:
+        raise ValueError("some kernels are missing")
     triple, cpu, features = map(str, manifest["target"])
     return (triple, cpu, features), dict(manifest["made with"]), manifest["sources"], entries
 
@@ -137,6 +139,7 @@ def pack(entries: dict, target: tuple, sources: str) -> bytes:
         "made with": _made_with(),
         "sources": sources,
         "target": target,
+        "kernels": sorted(entries),
     }
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

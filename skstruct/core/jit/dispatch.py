@@ -16,7 +16,9 @@ compiled solver is found again on disk in the next process.
 """
 
 import inspect
+import os
 import sys
+import threading
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -25,7 +27,7 @@ import numba
 from numba.extending import overload
 
 from ..typing import PathLike
-from .bundles import Bundles, pack
+from .bundles import NAMED, Bundles, pack
 from .cache import open_store
 from .cache_key import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
@@ -33,9 +35,11 @@ from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
     cache_on_disk,
+    compile_for,
     hold_interrupts,
     instance_class,
     known_options,
+    run_plainly,
 )
 
 try:
@@ -53,8 +57,7 @@ _FLAGS = {
 }
 _INNER, _OUTER = inner_options(), outer_options()
 
-_kernels = []
-_plain_kernels = {}  # code and module, where nothing is compiled
+_kernels, _dispatchers = [], []
 _problem_classes = {}
 
 
@@ -176,14 +179,27 @@ def load_kernels(path: PathLike) -> int:
     return 0 if JIT_IS_DISABLED else _BUNDLES.load(path)
 
 
+def begin_bundle(cpu):
+    """Compile for a processor of this name from now on, and look into no bundle."""
+    os.environ[NAMED] = ""
+    _STORE.used.clear()
+    if cpu != "native":
+        compile_for(cpu)
+
+
 def used_kernels():
     """Return the cache's entries that this process has used, by name."""
     return {name: _STORE.read(name) for name in sorted(_STORE.used)}
 
 
+def is_fresh():
+    """Return whether this process has compiled or loaded no kernel yet."""
+    return not any(dispatcher.overloads for dispatcher in _kernels)
+
+
 def code_target():
     """Return what this process compiles for: triple, processor and its features."""
-    return numba.njit(lambda: None).targetctx.codegen().magic_tuple()
+    return _kernels[0].targetctx.codegen().magic_tuple()
 
 
 def bundle_of(entries, target):
@@ -195,7 +211,9 @@ def _compile(function, inline=False, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
     how = "always" if inline else "never"
-    return numba.njit(inline=how, **options, **_FLAGS)(function)
+    dispatcher = numba.njit(inline=how, **options, **_FLAGS)(function)
+    _dispatchers.append(dispatcher)
+    return dispatcher
 
 
 def kernel(function=None, *, cheap=False):
@@ -240,7 +258,6 @@ def kernel(function=None, *, cheap=False):
     if function is None:
         return partial(kernel, cheap=cheap)
     if JIT_IS_DISABLED:
-        _plain_kernels[function.__code__] = function.__module__
         return _compile(function)
     dispatcher = _compile(function, **_OUTER)
     if cheap:
@@ -296,25 +313,27 @@ def compiled_kernels():
 
 
 def noted_calls(work):
-    """Run `work` under ``NUMBA_DISABLE_JIT``; return the kernels that Python calls, with types."""
-    found, running = {}, []
+    """Run `work` as plain Python; return the kernels that it calls, each with its types.
 
-    def note(frame, event, _):
-        code = frame.f_code
-        if event == "call" and not running and code in _plain_kernels:
-            running.append(frame)
-            values = [frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]]
+    Nothing can be compiled afterwards: for a process that ends then.
+    """
+    found, running = {}, threading.local()
+
+    def call(self, *args):
+        function = self.py_func
+        if getattr(running, "kernel", None):
+            return function(*args)
+        running.kernel = function
+        try:
             with suppress(ValueError):  # of a type that numba does not know
-                types = tuple(map(numba.typeof, values))
-                found[_plain_kernels[code], code.co_firstlineno, types] = None
-        elif event == "return" and running and running[0] is frame:
-            running.clear()
+                types = tuple(map(numba.typeof, args))
+                found[function.__module__, function.__code__.co_firstlineno, types] = None
+            return function(*args)
+        finally:
+            running.kernel = None
 
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
+    run_plainly(_dispatchers, call)
+    work()
     return list(found)
 
 

@@ -57,6 +57,7 @@ _has_said, _n_announcing = False, 0
 # Numba's message about a function without reference counts that returns another array.
 _NEW_ARRAY = "Only accept returning of array passed into the function as argument"
 
+_intrinsics = []
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
 
@@ -78,9 +79,30 @@ def intrinsic(plain):
     """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
 
     def decorate(function):
-        return plain if JIT_IS_DISABLED else _intrinsic(function)
+        if JIT_IS_DISABLED:
+            return plain
+        made = _intrinsic(function)
+        _intrinsics.append((made, plain))
+        return made
 
     return decorate
+
+
+def run_plainly(dispatchers, call):
+    """Have Python's `call` run dispatchers, in this process and for good, and plain intrinsics."""
+    plain = [(made, lambda self, *args, run=run: run(*args)) for made, run in _intrinsics]
+    for made, run in [*((dispatcher, call) for dispatcher in dispatchers), *plain]:
+        kind = type(made)
+        made.__class__ = type(kind.__name__, (kind,), {"__call__": run})
+
+
+def compile_for(cpu):
+    """Compile for a processor of this name from now on: numba reads it when it is imported."""
+    context = numba.njit(lambda: None).targetctx
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = cpu, ""
+    context._internal_codegen = type(context.codegen())("skstruct")
+    if context.codegen().magic_tuple()[1:] != (cpu, ""):  # pragma: no cover
+        raise RuntimeError(f"numba {numba.__version__} compiles for this processor only")
 
 
 def _classes(numba_type):

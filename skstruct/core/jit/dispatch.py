@@ -171,7 +171,7 @@ def load_kernels(path: PathLike) -> int:
     Examples
     --------
     >>> import skstruct
-    >>> skstruct.load_kernels("no_such_file.zip")
+    >>> skstruct.load_kernels("no_such_file.zip")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     FileNotFoundError: [Errno 2] No such file or directory: ...

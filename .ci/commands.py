@@ -72,10 +72,13 @@ NOT_RUN = {
     r"python benchmarks/.*": "minutes to hours, on data that are not in the repository",
     r"python train\.py model\.joblib --conll2000": "fetches a corpus",
     r"python -m skstruct compile --graph .*my_package.*": "a package of the reader",
+    r"python -m skstruct compile --(model|bundle) .*": "cli/test_compiling.py",
+    r"python \.ci/kernels_wheel\.py .*": "core/jit/test_bundles.py; minutes",
     r"python -m skstruct compile --(graph chain \"Tree|map auto).*": "core/jit/test_compile.py",
     r"python -m skstruct( (train|tag|compile|versions))?": "run above, with arguments",
     r"python -m sphinx -D plot_gallery=0 .*": "the whole build is run",
     r"python -m pytest -q tests/torch/test_torch\.py .*": "torch is large",
+    r"docker build .*|echo .* \| docker run .*": "needs Docker",
     r"rattler-build build .*": "needs conda's tools",
 }
 # Packages that no extra of pyproject.toml names, which documents and messages advise to install.

@@ -135,7 +135,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"^(tag|train)\.py$",
+    "ignore_pattern": r"^(handler|tag|train)\.py$",
     # "Examples using ..." under each class and function
     "doc_module": ("skstruct",),
     "backreferences_dir": "generated/backreferences",

@@ -12,6 +12,7 @@ from .data.moved import answer_to_old_names as _answer_to_old_names
 
 TYPE_CHECKING = False  # type checkers take it for true; the module typing takes a while to import
 if TYPE_CHECKING:
+    from .core.jit.dispatch import load_kernels
     from .core.versions import show_versions
     from .data.ragged import RaggedArray
     from .estimators import (
@@ -55,6 +56,7 @@ __all__ = [
     "SubgradientSSVM",
     "Tree",
     "export",
+    "load_kernels",
     "show_versions",
 ]
 
@@ -67,6 +69,7 @@ _HOME = {
     **dict.fromkeys(_GRAPHS, "graphs"),
     "RaggedArray": "data.ragged",
     "export": "estimators.exporting",
+    "load_kernels": "core.jit.dispatch",
     "show_versions": "core.versions",
 }
 # Subpackages that may be used without an import of their own.

@@ -1,33 +1,55 @@
-"""``compile``: fill the cache of compiled kernels, for images and CI."""
+"""``compile``: fill the cache of compiled kernels, or a bundle, for images and CI."""
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
+import os
+import platform
+import sys
 import time
 import warnings
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
+from .. import BCFWSSVM, SAGCRF, Chain, MultiClass
 from .. import __all__ as public
-from ..core.jit.dispatch import cache_folder
+from ..core.jit.bundles import LEVELS, lacking
+from ..core.jit.dispatch import (
+    begin_bundle,
+    bundle_of,
+    cache_folder,
+    code_target,
+    compile_call,
+    is_fresh,
+    noted_calls,
+    used_kernels,
+)
 from ..core.jit.numba_private import announced_compiles
 from ..estimators.base import StructuredEstimator
+from ..estimators.persistence import TRUSTED
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
+from ..lite import Tagger
 from ..map_inference import FactorGraph, Potts, Table, solve_map
 from ..map_inference.methods import METHODS
-from .files import say
+from .files import read_any, replacing, say
 
 _DOC = """\
 Compile the kernels of structures and estimators into the cache, so that no first fit and no first
 prediction has to wait for them: in a container image, before the tests of a CI job. Each pair is
 trained on a few random samples, and predicts. Options that only change numbers need no mention.
-Methods of solve_map run on a few small models."""
+Methods of solve_map run on a few small models. With --model, what the predictions of a stored model
+need is compiled; with --bundle, the kernels are written to a file for other machines, too."""
 
 
 def _read_call(text):
@@ -64,11 +86,20 @@ _estimator = partial(_make, kind=StructuredEstimator)
 def _compile_one(estimator, graph, is_sparse):
     """Everything that a user of the pair may call; what it lacks is said, and left out."""
     X, y = graph.example(np.random.default_rng(0), is_sparse)
-    estimator.set_params(graph=graph, max_iter=2)
-    estimator.fit(X, y).predict(X)
+    estimator.set_params(graph=graph)
+    _fit(estimator, X, y)
+    _predict(estimator, X, y)
+
+
+def _fit(estimator, X, y):
+    estimator.set_params(max_iter=2).fit(X, y)
     if estimator.get_params().get("solver") == "auto":  # so few passes do not come to the other one
         clone(estimator).set_params(solver="lbfgs").fit(X, y)
+
+
+def _predict(estimator, X, y):
     calls = (
+        ("predict",),
         ("predict_top_k", 2),
         ("predict_marginals",),
         ("predict_marginals", True),
@@ -117,6 +148,102 @@ def compile_pairs(graphs, estimators, features):
                     except Exception as error:
                         failed += 1
                         say(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
+    return failed
+
+
+# Models in files: samples that they take, and labels that their structure allows.
+
+# Classes that the labels have, at most: plain Python must be able to train on them.
+_CLASSES = 16
+
+
+def _read_model(path):
+    """The fitted estimator in a file; of taggers for NumPy one that decodes the same."""
+    if Path(path).suffix in (".npz", ".crfsuite"):
+        tagger = Tagger.load(path)
+        kind = SAGCRF if tagger._is_probable else BCFWSSVM
+        estimator = kind(MultiClass() if tagger._is_table else Chain())
+        n = len(tagger.classes)
+        estimator.graph_, estimator.classes_ = estimator.graph, np.array(tagger.classes)
+        estimator.n_features_in_, estimator._has_intercept = 1, True
+        estimator.node_weights_ = np.zeros((2, n))
+        steps = np.nan_to_num(tagger._steps, neginf=-1e10).reshape(1, n * n)
+        estimator.pair_weights_ = np.zeros((0, 0)) if tagger._is_table else steps
+        return estimator
+    model = read_any(path, TRUSTED)
+    model = getattr(model, "best_estimator_", model)
+    model = model.steps[-1][1] if hasattr(model, "steps") else model
+    if not isinstance(model, StructuredEstimator):
+        raise TypeError(f"{path} holds an object of type {type(model).__name__}, not an estimator")
+    return model
+
+
+def _widened(item, widths):
+    """A sample with so many features, and edge features: the first tables of floats in it."""
+    if isinstance(item, tuple):
+        left = iter(widths)
+        is_table = [getattr(part, "dtype", np.dtype(int)).kind == "f" for part in item]
+        return tuple(
+            _widened(part, [n]) if own and (n := next(left, None)) else part
+            for part, own in zip(item, is_table, strict=True)
+        )
+    n = widths[0]
+    if sparse.issparse(item):
+        item = sparse.csr_matrix(item[:, :n])
+        item.resize(item.shape[0], n)
+        return item
+    item = item[..., :n]
+    return np.pad(item, [(0, 0)] * (item.ndim - 1) + [(0, n - item.shape[-1])])
+
+
+def _samples(X, widths, n):
+    """So many samples, of as many features as a model takes."""
+    if isinstance(X, list):
+        return [_widened(X[i % len(X)], widths) for i in range(n)]
+    return _widened(X[np.arange(n) % X.shape[0]], widths)
+
+
+def _labels(estimator, X, lengths):
+    """Labels that the structure allows, among them that of each position in `lengths`."""
+    n_classes, allowed = len(estimator.classes_), []
+    for k, length in enumerate(lengths):
+        allowed.append(np.ones((length, n_classes), dtype=bool))
+        allowed[-1][length // 2] = np.arange(n_classes) == k
+    return estimator.predict(X, np.concatenate(allowed) if estimator.graph_.is_table else allowed)
+
+
+def _compile_stored(estimator, is_sparse, fit):
+    X, y = estimator.graph_.example(np.random.default_rng(0), is_sparse)
+    d = getattr(estimator, "n_edge_features_in_", None)
+    widths = [estimator.n_features_in_, *([] if d is None else [d])]
+    plain = _samples(X, widths, np.shape(X)[0] if estimator.graph_.is_table else len(X))
+    _predict(estimator, plain, estimator.predict(plain))
+    if not fit:
+        return
+    if not (estimator.graph_.has_items or estimator.graph_.has_label_sets):
+        n_classes = len(estimator.classes_)
+        n = min(n_classes, _CLASSES)
+        y = _labels(estimator, _samples(X, widths, n), [np.size(y[i % len(y)]) for i in range(n)])
+        # What "auto" begins with depends on the number of weights.
+        X = _samples(X, [widths[0] * n_classes // n, *widths[1:]], n)
+    _fit(clone(estimator), X, y)
+
+
+def compile_model(path, features, fit):
+    """Call what predicts of a stored model, and train one of its kind."""
+    estimator, failed = _read_model(path), 0
+    if fit and not hasattr(estimator, "n_iter_"):
+        raise ValueError(f"{path} does not say how it was trained: --fit needs .joblib or .skops")
+    for kind in features or usual_features(estimator.graph_):
+        name = type(estimator).__name__
+        with _counted(f"{path}: {name} on {estimator.graph_}, {kind} features"):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    _compile_stored(estimator, kind == "csr", fit)
+            except Exception as error:
+                failed += 1
+                say(f"  {type(error).__name__}: {error}")
     return failed
 
 
@@ -181,16 +308,113 @@ def add_compile(commands):
         metavar="METHOD",
         help=f"methods of solve_map: {', '.join(METHODS)}; alone, no estimator is compiled",
     )
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        help="a stored model, .joblib, .skops or .npz: compile what its predictions need",
+    )
+    parser.add_argument("--fit", action="store_true", help="and what its fit needs")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="compile in so many processes"
+    )
+    parser.add_argument(
+        "--bundle", metavar="FILE", help="write the kernels to a file for skstruct.load_kernels"
+    )
+    parser.add_argument(
+        "--cpu",
+        choices=["native", *LEVELS],
+        help="processors that can use the bundle: native, those like this one; by default "
+        "x86-64-v3 on x86-64, and generic elsewhere",
+    )
     parser.set_defaults(run=_compile)
+
+
+# Several processes, which may compile for another processor.
+
+
+def _in_process(work):
+    """Do a work in one of several processes; return what it says, too, and kernels."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        failed = work()
+    return failed, out.getvalue(), code_target(), used_kernels()
+
+
+def _calls(works):
+    """What the works call, as plain Python can tell; the rest is compiled when they are done."""
+
+    def run():
+        for work in works:
+            with suppress(Exception):
+                work()
+
+    with redirect_stdout(io.StringIO()):
+        return noted_calls(run)
+
+
+def _prepare(call):
+    with suppress(Exception):  # is said by the work that needs it
+        compile_call(call)
+
+
+def _in_processes(works, jobs, cpu):
+    """Do all works; returns how many failed, the target, and the kernels."""
+    # A copy of this process has imported all, but also what was compiled in it.
+    start = "fork" if sys.platform == "linux" and is_fresh() else "spawn"
+    options = {"mp_context": get_context(start), "initializer": begin_bundle, "initargs": (cpu,)}
+    failed, target, kernels = 0, None, {}
+    with ProcessPoolExecutor(jobs, **options) as workers:
+        fits = [work for work in works if work.func is not compile_methods]
+        if jobs > 1 and fits:
+            with ProcessPoolExecutor(1, **options) as scout:
+                calls = scout.submit(_calls, fits).result()
+            # Solvers take longest: their types are the longest ones.
+            list(workers.map(_prepare, sorted(calls, key=lambda call: -len(str(call)))))
+        for n, said, made_for, own in workers.map(_in_process, works):
+            failed, target = failed + n, made_for
+            kernels |= own
+            say(said.rstrip("\n"))
+    return failed, target, kernels
+
+
+def _write(path, content):
+    with replacing(path) as new:
+        Path(new).write_bytes(content)
+    # A bundle that others can write is not read.
+    os.chmod(path, os.stat(path).st_mode & 0o755)
 
 
 def _compile(given):
     if cache_folder() is None:
         raise ValueError("there is no folder to keep kernels in: set NUMBA_CACHE_DIR")
-    failed = compile_methods(given.map)
-    if given.graph or given.estimator or not given.map:
-        graphs = given.graph or [_graph("chain")]
-        estimators = given.estimator or [_estimator("SAGCRF")]
-        failed += compile_pairs(graphs, estimators, given.features)
+    for name, has, needs, of in (
+        ("--fit", given.fit, given.model, "--model"),
+        ("--cpu", given.cpu, given.bundle, "--bundle"),
+    ):
+        if has and not needs:
+            raise ValueError(f"{name} needs {of}")
+    if given.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {given.jobs}")
+    works = [partial(compile_methods, [method]) for method in given.map]
+    if given.model:
+        works.append(partial(compile_model, given.model, given.features, given.fit))
+    if given.graph or given.estimator or not works:
+        works += [
+            partial(compile_pairs, [graph], [estimator], given.features)
+            for graph in given.graph or [_graph("chain")]
+            for estimator in given.estimator or [_estimator("SAGCRF")]
+        ]
+    if not (given.bundle or given.jobs > 1):
+        failed = sum(work() for work in works)
+    else:
+        usual = "x86-64-v3" if platform.machine().lower() in ("x86_64", "amd64") else "generic"
+        cpu = (given.cpu or usual) if given.bundle else "native"
+        if cpu != "native" and (missing := lacking(cpu)):
+            raise ValueError(f"--cpu {cpu}: this processor does not have {', '.join(missing)}")
+        failed, target, kernels = _in_processes(works, given.jobs, cpu)
+        if given.bundle and not failed:
+            content = bundle_of(kernels, target)
+            _write(given.bundle, content)
+            say(f"{len(kernels)} kernels for {cpu}, {len(content) / 1e6:.2f} MB: {given.bundle}")
     say(f"kept in {cache_folder()}")
     return int(failed > 0)

@@ -12,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -228,18 +229,23 @@ def save_model(model: Pipeline, name: str) -> None:
             joblib.dump(model, new, compress=3)
 
 
-def load_model(name: str) -> Pipeline:
-    """Read a model."""
+def read_any(name: str, trusted: list[str] = TRUSTED):
+    """Read whatever is in a file of joblib, or of skops if its types are trusted."""
     with open(name, "rb"):  # says what the system has against it
         pass
-    read = _read_skops if is_skops(name) else joblib.load
+    read = partial(_read_skops, trusted=trusted) if is_skops(name) else joblib.load
     try:
-        model = read(name)
+        return read(name)
     except (OSError, MemoryError, _UntrustedError):
         raise
     except Exception as error:  # on a file of another kind pickle may raise anything
         said = f"{type(error).__name__}: {error}"
         raise ValueError(f"{name} cannot be read as a model ({said})") from None
+
+
+def load_model(name: str) -> Pipeline:
+    """Read a model that train has written."""
+    model = read_any(name)
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
     if not (
         len(steps) == 2
@@ -259,9 +265,9 @@ class _UntrustedError(ValueError):
     """Error for a file with untrusted types."""
 
 
-def _read_skops(name):
+def _read_skops(name, trusted):
     io = _skops(name)
-    others = sorted(set(io.get_untrusted_types(file=name)) - set(TRUSTED))
+    others = sorted(set(io.get_untrusted_types(file=name)) - set(trusted))
     if others:
-        raise _UntrustedError(f"{name} has types that train does not write: {', '.join(others)}")
-    return io.load(name, trusted=TRUSTED)
+        raise _UntrustedError(f"{name} has types that are not trusted: {', '.join(others)}")
+    return io.load(name, trusted=trusted)

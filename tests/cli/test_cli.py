@@ -351,7 +351,7 @@ def test_models_of_other_kinds_are_refused(tmp_path, capsys):
     skops.io.dump(other, tmp_path / "m.skops")
     assert main(["tag", f"{tmp_path}/m.skops"]) == 1
     err = capsys.readouterr().err
-    assert "m.skops has types that train does not write: collections.Counter, skstruct.cli" in err
+    assert "m.skops has types that are not trusted: collections.Counter, skstruct.cli" in err
 
 
 def test_warnings_are_one_line(folder, monkeypatch, capsys):

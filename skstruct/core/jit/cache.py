@@ -32,14 +32,14 @@ _CHECKSUM_BYTES = 32
 _PATIENCE, _LOOK = 60.0, 0.02
 
 
-def _user():
+def user():
     """Number of the user, or None where files have no such owners (Windows)."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
-def _is_safe(status, owners):
+def is_safe(status, owners):
     """Return whether only `owners` can have written a file of this status."""
-    if _user() is None:
+    if user() is None:
         return True
     return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -49,7 +49,7 @@ def _is_safe_folder(folder, owners):
         status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(status.st_mode) and _is_safe(status, owners)
+    return stat.S_ISDIR(status.st_mode) and is_safe(status, owners)
 
 
 def _is_writable(folder):
@@ -79,21 +79,21 @@ def _user_folders():
             yield Path(folder) / "skstruct"
             break
     # The name can be guessed, so it may be there already: somebody else's folder, or a link.
-    name = "skstruct-cache" if _user() is None else f"skstruct-cache-{_user()}"
+    name = "skstruct-cache" if user() is None else f"skstruct-cache-{user()}"
     with contextlib.suppress(OSError):  # there may be no such folder
         private = Path(tempfile.gettempdir()) / name
         _make(private, mode=0o700)
-        if _is_safe_folder(private, {_user()}):
+        if _is_safe_folder(private, {user()}):
             yield private
 
 
 def _places(package, chosen):
     """Folders to try, with those who may have written there: root may prepare what others read."""
     if chosen and str(chosen).strip():
-        yield Path(os.path.expanduser(chosen)).absolute(), {_user(), 0}
-    yield package / "__pycache__", {_user(), 0}
+        yield Path(os.path.expanduser(chosen)).absolute(), {user(), 0}
+    yield package / "__pycache__", {user(), 0}
     for folder in _user_folders():
-        yield folder, {_user()}
+        yield folder, {user()}
 
 
 def _prune(root, keep):
@@ -106,7 +106,7 @@ def _prune(root, keep):
             if folder == keep or not _OLD_NAME.fullmatch(folder.name):
                 continue
             age = time.time() - folder.stat().st_mtime
-            if age > _UNUSED_DAYS * _DAY and _is_safe_folder(folder, {_user()}):
+            if age > _UNUSED_DAYS * _DAY and _is_safe_folder(folder, {user()}):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -116,7 +116,7 @@ def _delete(path, reason):
         path.unlink()
 
 
-def _open_file(path, flags):
+def open_file(path, flags):
     """Open a file without waiting for the other end of a pipe that lies there."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
@@ -127,6 +127,8 @@ class Store:
     def __init__(self, readable, writable):
         self.readable = readable
         self.writable = writable
+        #: Names of the entries that this process has found or made.
+        self.used = set()
         self._reserved = {}
 
     def reserve(self, name):
@@ -169,9 +171,9 @@ class Store:
         """Content of an entry; a damaged one is deleted."""
         for folder, owners in self.readable:
             try:
-                with open(folder / name, "rb", opener=_open_file) as file:
+                with open(folder / name, "rb", opener=open_file) as file:
                     status = os.fstat(file.fileno())
-                    if not (stat.S_ISREG(status.st_mode) and _is_safe(status, owners)):
+                    if not (stat.S_ISREG(status.st_mode) and is_safe(status, owners)):
                         continue
                     data = file.read()
             except OSError:

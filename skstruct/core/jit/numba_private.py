@@ -57,6 +57,7 @@ _has_said, _n_announcing = False, 0
 # Numba's message about a function without reference counts that returns another array.
 _NEW_ARRAY = "Only accept returning of array passed into the function as argument"
 
+_intrinsics = []
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
 
@@ -78,9 +79,30 @@ def intrinsic(plain):
     """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
 
     def decorate(function):
-        return plain if JIT_IS_DISABLED else _intrinsic(function)
+        if JIT_IS_DISABLED:
+            return plain
+        made = _intrinsic(function)
+        _intrinsics.append((made, plain))
+        return made
 
     return decorate
+
+
+def run_plainly(dispatchers, call):
+    """Have Python's `call` run dispatchers, in this process and for good, and plain intrinsics."""
+    plain = [(made, lambda self, *args, run=run: run(*args)) for made, run in _intrinsics]
+    for made, run in [*((dispatcher, call) for dispatcher in dispatchers), *plain]:
+        kind = type(made)
+        made.__class__ = type(kind.__name__, (kind,), {"__call__": run})
+
+
+def compile_for(cpu):
+    """Compile for a processor of this name from now on: numba reads it when it is imported."""
+    context = numba.njit(lambda: None).targetctx
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = cpu, ""
+    context._internal_codegen = type(context.codegen())("skstruct")
+    if context.codegen().magic_tuple()[1:] != (cpu, ""):  # pragma: no cover
+        raise RuntimeError(f"numba {numba.__version__} compiles for this processor only")
 
 
 def _classes(numba_type):
@@ -263,9 +285,10 @@ class DiskCache:
     the process when a file is damaged.
     """
 
-    def __init__(self, function, store):
+    def __init__(self, function, store, bundles=None):
         self._function = function
         self._store = store
+        self._bundles = bundles
 
     @property
     def cache_path(self):
@@ -273,37 +296,53 @@ class DiskCache:
         return self._store.writable and str(self._store.writable)
 
     def load_overload(self, sig, target_context):
-        """The compiled specialisation, or None."""
+        """The compiled specialisation, from a bundle or the cache, or None."""
+        # Outside of what catches errors: whoever names a bundle is told that it cannot serve.
+        for bundle in self._bundles.active() if self._bundles else ():
+            with suppress(Exception):
+                target_context.refresh()
+                name, key = self._entry(sig, bundle.target)
+                if name in bundle.entries:
+                    return self._rebuilt(bundle.entries[name], key, sig, target_context)
         name = None
         try:
             target_context.refresh()
-            name, key = self._entry(sig, target_context.codegen())
+            name, key = self._entry(sig, target_context.codegen().magic_tuple())
             content = self._store.read(name) if name else None
             if name and content is None and self._store.reserve(name):
                 content = self._store.read(name)
                 if content is not None:
                     self._store.release(name)
             if content is not None:
-                kept, data = pickle.loads(content)
-                if kept == key:
-                    result = CompileResult._rebuild(target_context, *data)
-                    asked = list(_classes(tuple(getattr(sig, "args", sig))))
-                    if list(_classes(tuple(result.signature.args))) == asked:
-                        return result
-                    # It would not be found again, but loaded at every call.
-                    self._store.discard(name, "it is for other classes of the same names")
+                result = self._rebuilt(content, key, sig, target_context)
+                self._store.used.add(name)
+                return result
         except Exception as error:
             if name:
                 self._store.discard(name, repr(error))
         return None
 
+    def _rebuilt(self, content, key, sig, target_context):
+        """The specialisation that an entry holds."""
+        kept, data = pickle.loads(content)
+        if kept != key:
+            raise ValueError("it is for another key")
+        result = CompileResult._rebuild(target_context, *data)
+        if list(_classes(tuple(result.signature.args))) != list(
+            _classes(tuple(getattr(sig, "args", sig)))
+        ):
+            # It would not be found again, but loaded at every call.
+            raise ValueError("it is for other classes of the same names")
+        return result
+
     def save_overload(self, sig, result):
         """Keep a specialisation; one that cannot be kept is compiled in every process."""
         name = None
         try:
-            name, key = self._entry(sig, result.target_context.codegen())
+            name, key = self._entry(sig, result.target_context.codegen().magic_tuple())
             if name and not result.lifted and not result.library.has_dynamic_globals:
                 self._store.write(name, _dumps((key, result._reduce())))
+                self._store.used.add(name)
         except Exception as error:
             _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
         finally:
@@ -321,8 +360,11 @@ class DiskCache:
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
         return f"{name[-100:]}-{function.__code__.co_firstlineno}"
 
-    def _entry(self, sig, codegen):
-        """File and full key of a specialisation; None if its sources or values are unknown."""
+    def _entry(self, sig, target):
+        """Name and full key of a specialisation for a target: triple, processor, its features.
+
+        None if its sources or values are unknown.
+        """
         arguments = tuple(getattr(sig, "args", sig))
         classes = list(_classes(arguments))
         foreign = foreign_digest(self._function, classes)
@@ -337,17 +379,17 @@ class DiskCache:
                 # numba prints a NamedTuple's type without these
                 [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
                 foreign,
-                codegen.magic_tuple(),
+                target,
                 [getattr(numba.config, name, None) for name in _SETTINGS],
             )
         )
         return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
 
 
-def cache_on_disk(dispatcher, store):
-    """Let a dispatcher keep what it compiles, if numba has the parts for it."""
+def cache_on_disk(dispatcher, store, bundles=None):
+    """Let a dispatcher keep what it compiles, if numba has the parts for it, and find it again."""
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
-    if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
+    if not (store.readable or bundles) or not all(hasattr(owner, name) for owner, name in parts):
         return False
-    dispatcher._cache = DiskCache(dispatcher.py_func, store)
+    dispatcher._cache = DiskCache(dispatcher.py_func, store, bundles)
     return True

@@ -66,24 +66,24 @@ def _take(pair):
 def test_problem_classes_of_one_name_are_kept_apart(store):
     other = type("Pair", (Pair,), {"__module__": "elsewhere", "__slots__": ()})
     entry = DiskCache(_take, store)._entry
-    codegen = _fresh(store).targetctx.codegen()
+    target = _fresh(store).targetctx.codegen().magic_tuple()
     types = [(numba.typeof(cls(1.0)),) for cls in (Pair, other)]
     assert str(types[0]) == str(types[1])
-    assert entry(types[0], codegen)[0].partition("test_cache._take-")[1]
+    assert entry(types[0], target)[0].partition("test_cache._take-")[1]
     sys.modules["elsewhere"] = sys.modules[__name__]
     try:
-        assert entry(types[0], codegen) != entry(types[1], codegen)
+        assert entry(types[0], target) != entry(types[1], target)
     finally:
         del sys.modules["elsewhere"]
 
 
 def test_the_order_of_a_problems_fields_counts(store):
     # kernels read fields by name and need not import the file of the class
-    entries = set()
+    entries, target = set(), _fresh(store).targetctx.codegen().magic_tuple()
     for fields in ("low high", "high low"):
         cls = namedtuple("Range", fields, module=__name__)
         sig = (numba.typeof(cls(1.0, 2.0)),)
-        entries.add(DiskCache(_take, store)._entry(sig, _fresh(store).targetctx.codegen()))
+        entries.add(DiskCache(_take, store)._entry(sig, target))
     assert len(entries) == 2
 
 
@@ -184,10 +184,10 @@ def test_values_that_a_problems_kernels_read_count_in_solvers(store, monkeypatch
     def _(shape):
         return shape.side * SCALE
 
-    codegen, keys = _fresh(store).targetctx.codegen(), set()
+    target, keys = _fresh(store).targetctx.codegen().magic_tuple(), set()
     for scale in (2.0, 3.0):
         monkeypatch.setitem(globals(), "SCALE", scale)
-        keys.add(DiskCache(viterbi.py_func, store)._entry((numba.typeof(Shape(1.0)),), codegen))
+        keys.add(DiskCache(viterbi.py_func, store)._entry((numba.typeof(Shape(1.0)),), target))
     assert len(keys) == 2
 
 

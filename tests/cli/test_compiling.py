@@ -1,0 +1,165 @@
+"""``compile`` for stored models: bundles, several processes, and what cannot be compiled."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+import skstruct
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    Boxes,
+    Candidates,
+    Chain,
+    Matching,
+    MultiClass,
+    Pairwise,
+    Tree,
+)
+from skstruct.cli import compiling, main
+from tests.helpers.cli_cases import trained_in
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return trained_in(tmp_path_factory.mktemp("cli"))
+
+
+_TAG = """
+import sys, joblib
+from skstruct.core.jit.dispatch import compiled_kernels
+model = joblib.load(sys.argv[1])
+print(*model.predict([[["the", "DT"], ["cat", "NN"]]])[0])
+print(sum(sum(k.stats.cache_misses.values()) for k in compiled_kernels()))
+"""
+
+
+@pytest.mark.slow
+def test_a_bundle_of_a_model_is_all_that_its_predictions_need(folder, tmp_path, capfd):
+    path, model = tmp_path / "kernels.zip", folder / "crf.joblib"
+    before = os.umask(0o002)
+    try:
+        given = ["compile", "--model", str(model), "--cpu", "native", "--jobs", "2"]
+        assert main([*given, "--bundle", str(path)]) == 0
+    finally:
+        os.umask(before)
+    title, *rest = capfd.readouterr().out.splitlines()
+    assert title == f"{model}: SAGCRF on Chain(), csr features"
+    assert rest[-2].endswith(f" MB: {path}")
+    assert "kernels for native" in rest[-2]
+    assert path.stat().st_mode & 0o022 == 0  # whatever the umask says: it would not be read
+    names = zipfile.ZipFile(path).namelist()
+    for kernel in ("decode", "decode_top_k", "node_marginals", "log_likelihoods"):
+        assert any(f".{kernel}-" in name for name in names)
+    assert not any("sag_epoch" in name for name in names)
+    environment = {"SKSTRUCT_KERNELS": str(path), "NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    done = subprocess.run(
+        [sys.executable, "-c", _TAG, str(model)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    labels, misses = done.stdout.splitlines()
+    assert labels.split() == list(joblib.load(model).predict([[["the", "DT"], ["cat", "NN"]]])[0])
+    assert misses == "0"
+
+
+def _stored_calls(estimator, kind, monkeypatch):
+    """What `compile` would predict, and train on."""
+    seen = []
+    monkeypatch.setattr(compiling, "_predict", lambda model, X, y: seen.append(X))
+    monkeypatch.setattr(compiling, "_fit", lambda model, X, y: seen.append((model, X, y)))
+    compiling._compile_stored(estimator, kind == "csr", True)
+    return seen
+
+
+def test_samples_of_a_stored_chain(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 50)) for n in (3, 4, 2)]
+    y = [["B-A", "I-A", "O"], ["O", "B-B", "I-B", "I-B"], ["O", "O"]]
+    crf = SAGCRF(Chain(forbidden="iob2"), class_weight={"B-A": 2.0}, random_state=0).fit(X, y)
+    predicted, (model, X, y) = _stored_calls(crf, "csr", monkeypatch)
+    assert {x.shape[1] for x in predicted} == {x.shape[1] for x in X} == {50}
+    # Each label, and no step that is forbidden; the new model is one of the same parameters.
+    assert set(np.concatenate(y)) == {"B-A", "I-A", "B-B", "I-B", "O"}
+    assert len(Chain(forbidden="iob2").read_training(model, X, y)[0].lengths) == 5
+    assert (model.class_weight, hasattr(model, "coef_")) == ({"B-A": 2.0}, False)
+
+
+def test_samples_of_many_labels_have_as_many_weights(monkeypatch):
+    X, y = np.tile(np.eye(40), (3, 1)), np.tile(np.arange(40), 3)
+    crf = SAGCRF("multiclass", random_state=0, tol=0.5).fit(X, y)
+    predicted, (_, X, y) = _stored_calls(crf, "dense", monkeypatch)
+    assert predicted.shape[1] == 40
+    assert X.shape == (16, 100)
+    assert set(y) == set(range(16))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Chain(),
+        Chain(edge_features=True),
+        Tree(edge_features=True),
+        MultiClass(),
+        Pairwise(edge_features=True),
+        Candidates(),
+        Matching(),
+        Boxes(),
+    ],
+    ids=str,
+)
+def test_samples_have_as_many_features_as_the_model(graph, is_sparse):
+    X, _ = graph.example(np.random.default_rng(0), is_sparse)
+    for widths in ([7, 5], [2, 1]):
+        model = BCFWSSVM(graph)
+        model.n_features_in_, model.n_edge_features_in_ = widths
+        samples = graph.read_X(model, compiling._samples(X, widths, 5), reset=False)
+        assert len(samples.lengths) == 5
+        assert samples.features.shape[1] == widths[0]
+
+
+def test_estimators_are_found_in_what_holds_them(tmp_path):
+    crf = SAGCRF(random_state=0).fit([np.eye(2), np.eye(2)], [["a", "b"], ["b", "a"]])
+    search = GridSearchCV(crf, {"C": [1.0]})
+    search.best_estimator_ = make_pipeline("passthrough", crf)
+    for model in (crf, search):
+        joblib.dump(model, tmp_path / "model.joblib")
+        assert isinstance(compiling._read_model(f"{tmp_path}/model.joblib"), SAGCRF)
+    joblib.dump(Chain(), tmp_path / "model.joblib")
+    with pytest.raises(TypeError, match="holds an object of type Chain, not an estimator"):
+        compiling._read_model(f"{tmp_path}/model.joblib")
+
+
+def test_taggers_for_numpy_stand_for_an_estimator(tmp_path, capsys):
+    path = f"{tmp_path}/tagger.npz"
+    X, y = np.eye(2), np.array(["a", "b"])
+    for graph, samples in ((MultiClass(), (X, y)), (Chain(forbidden=[("a", "a")]), ([X], [y]))):
+        skstruct.export(SAGCRF(graph, random_state=0).fit(*samples), path)
+        read = compiling._read_model(path)
+        assert type(read.graph_) is type(graph)
+        assert read.predict(compiling._samples(samples[0], [1], 2)).shape == (2,)
+    assert main(["compile", "--model", path, "--fit"]) == 1
+    assert "does not say how it was trained" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--fit"], "--fit needs --model"),
+        (["--cpu", "native"], "--cpu needs --bundle"),
+        (["--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["--model", "nothing.joblib"], "nothing.joblib: No such file"),
+    ],
+)
+def test_options_that_do_not_go_together(option, message, capsys):
+    assert main(["compile", *option]) == 1
+    assert message in capsys.readouterr().err

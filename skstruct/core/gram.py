@@ -24,9 +24,9 @@ class Gram(NamedTuple):
     ptr: np.ndarray
 
 
-def not_stored():
-    """Matrices that are made when they are needed, if ever."""
-    return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
+def not_stored(none=Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))):
+    """Matrices that are made when they are needed, if ever: the same object for all."""
+    return none
 
 
 def gram_of_constant(n_samples, n_rows):

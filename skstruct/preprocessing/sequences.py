@@ -434,7 +434,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         >>> SequenceVectorizer().fit(X).transform([[{"word": "She", "title": True}]])[0].toarray()
         array([[1., 0., 0.]])
         """
-        check_is_fitted(self)
+        if "vocabulary_" not in vars(self):  # scikit-learn's look takes longer
+            check_is_fitted(self)
         lengths = []
         reader = TokenReader(self.separator, self._vector_lengths, True)
         sequences = self._sequences(X, False)
@@ -447,7 +448,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     def _packed(self, flat, lengths):
         # A vectorizer from an older pickle has no names to give.
-        return RaggedArray(flat, ends_of(lengths), getattr(self, "_names", None))
+        return RaggedArray._of_parts(flat, ends_of(lengths), getattr(self, "_names", None))
 
     def _sequences(self, X, fitting):
         """An iterable of sequences of tokens."""

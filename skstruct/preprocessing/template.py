@@ -606,7 +606,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         names = getattr(self, "_names", (None, None))  # an older pickle has none to give
         node = _matrix(source, self._node, *self._node_features)
         if not self._edge:
-            return RaggedArray(node, offsets, names[0])
+            return RaggedArray._of_parts(node, offsets, names[0])
         edge = _matrix(source, self._edge, *self._edge_features)
         constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
         edge = sparse.hstack([constant, edge], format="csr")

@@ -121,7 +121,7 @@ class Coder:
         return combine(codes, self.n_tokens, base, tables, learn)
 
     def _ranks(self, macro, base):
-        """The rank of each code among those that a macro has here, or -1, and that of each token."""
+        """The rank of each code among those that a macro has here, -1 for others; of each token."""
         if macro not in self.ranks:
             codes, occurs = self._shifted(macro), np.zeros(base + 1, dtype=bool)
             occurs[codes] = True  # the last one is that of the unknown

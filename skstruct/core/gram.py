@@ -24,6 +24,9 @@ class Gram(NamedTuple):
     ptr: np.ndarray
 
 
+_NOT_STORED = Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
+
+
 def not_stored():
     """Matrices that are made when they are needed, if ever."""
     return _NOT_STORED
@@ -196,6 +199,3 @@ def gram_of(features, row_ptr, n_rows):
         _fill_sparse(features, row_ptr, stored, head, link)
     # Beyond the range of float32 the products are made in float64 when they are needed.
     return stored if np.isfinite(stored.values).all() else not_stored()
-
-
-_NOT_STORED = Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))

@@ -10,6 +10,7 @@ over chunks, by skstruct.metrics for all.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import json
 import platform
@@ -26,7 +27,7 @@ from sklearn.feature_extraction import DictVectorizer
 from skstruct import SAGCRF, RaggedArray
 from skstruct.datasets import load_conll
 from skstruct.metrics import chunk_f1_score
-from skstruct.preprocessing import TemplateVectorizer
+from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 CHUNKING = "\n".join(
     [f"Uw{o}:%x[{o},0]" for o in (-2, -1, 0, 1, 2)]
@@ -187,19 +188,54 @@ def end_to_end(folder, limit):
 
 
 def vectorizers(folder, limit):
-    """Tokens a second of TemplateVectorizer, and of the same attributes as strings of a dict."""
+    """Tokens a second by features and by what reads them, the best of three CPU times.
+
+    pycrfsuite.ItemSequence is python-crfsuite's own feature code, on the same dicts and lists.
+    """
+    import pycrfsuite
+
     data = load_conll(folder / "conll2000/train.txt.gz", ["word", "pos", "chunk"])
     X = RaggedArray.stack_columns([data.word, data.pos])[:limit]
     rows = [list(map(tuple, tokens.tolist())) for tokens in X]
-    stage = Stages()
-    with stage("DictVectorizer"):
-        attributes = [dict.fromkeys(token, 1.0) for row in rows for token in _by_template(row)]
-        theirs = DictVectorizer().fit_transform(attributes)
-    with stage("TemplateVectorizer"):
-        mine = TemplateVectorizer(CHUNKING, outside="drop").fit_transform(rows).flat
+    n_tokens, out = sum(map(len, rows)), []
+
+    def add(features, name, read):
+        stage = Stages()
+        for repeat in range(3):
+            with stage(str(repeat)):
+                read()
+        out.append({"features": features, "reader": name, "speed": n_tokens / min(stage.values())})
+
+    def items(sequences):
+        return [pycrfsuite.ItemSequence(sequence) for sequence in sequences]
+
+    def of_dicts(sequences):
+        return DictVectorizer().fit_transform(
+            [dict.fromkeys(token, 1.0) for sequence in sequences for token in sequence]
+        )
+
+    vectorizer = TemplateVectorizer(CHUNKING, outside="drop")
+    add("templates", "TemplateVectorizer, fit", lambda: vectorizer.fit_transform(rows))
+    add("templates", "TemplateVectorizer, transform", lambda: vectorizer.transform(rows))
+    expanded = [_by_template(row) for row in rows]
+    mine, theirs = vectorizer.transform(rows).flat, of_dicts(expanded)
     assert mine.shape == theirs.shape
     assert mine.nnz == theirs.nnz
-    return {name: len(attributes) / seconds for name, seconds in stage.items()}
+    add("templates", "in Python, ItemSequence", lambda: items(map(_by_template, rows)))
+    add("templates", "in Python, DictVectorizer", lambda: of_dicts(map(_by_template, rows)))
+    for kind, sequences in (
+        ("attribute lists", expanded),
+        ("feature dicts", [_by_tutorial(row) for row in rows]),
+    ):
+        own = SequenceVectorizer()
+        add(kind, "SequenceVectorizer, fit", functools.partial(own.fit_transform, sequences))
+        add(kind, "SequenceVectorizer, transform", functools.partial(own.transform, sequences))
+        add(kind, "ItemSequence", functools.partial(items, sequences))
+    print("| features | read by | 1,000 tokens/s |\n|---|---|--:|")
+    for row in out:
+        print(f"| {row['features']} | {row['reader']} | {row['speed'] / 1e3:.0f} |", flush=True)
+    print()
+    return out
 
 
 def entities(name, train, test, columns, limit):
@@ -269,10 +305,6 @@ def main():
     print(f"{platform.machine()}, numpy {np.__version__}, numba {numba.__version__}\n")
     results = {"end_to_end": end_to_end(args.data, args.limit)}
     results["vectorizers"] = vectorizers(args.data, args.limit)
-    slow, fast = results["vectorizers"].values()
-    print(
-        f"TemplateVectorizer {fast:,.0f} tokens/s, DictVectorizer {slow:,.0f}: {fast / slow:.1f}\n"
-    )
     if args.no_entities:
         return
     print("| data | model | training s | test F1 |\n|---|---|--:|--:|")

@@ -24,9 +24,12 @@ class Gram(NamedTuple):
     ptr: np.ndarray
 
 
+_NOT_STORED = Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
+
+
 def not_stored():
     """Matrices that are made when they are needed, if ever."""
-    return Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
+    return _NOT_STORED
 
 
 def gram_of_constant(n_samples, n_rows):

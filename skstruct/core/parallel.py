@@ -360,6 +360,8 @@ def over_samples(function, problem, n_jobs) -> list:
     Runs are cut, so that Ctrl-C comes through within about a second.
     """
     n_threads = count_threads(problem, n_jobs)
+    if problem.label_ptr.size == 2:
+        return [function(problem, 0, 1)]
     if n_threads == 1:
         pieces = Pieces().ranges(0, problem.label_ptr.size - 1)
         return [function(problem, *piece) for piece in pieces]

@@ -37,7 +37,7 @@ class TransitionMask(NamedTuple):
     @property
     def bounds_ends(self) -> bool:
         """True if any label is forbidden at an end."""
-        return bool(np.isinf(self.start).any() or np.isinf(self.stop).any())
+        return bool(np.count_nonzero(self.start) or np.count_nonzero(self.stop))
 
 
 # Of each scheme: the tags that may follow "outside" (or the start, or another chunk), and for each

@@ -57,6 +57,8 @@ def readable(array: np.ndarray, dtype=None) -> np.ndarray:
     dtype = feature_dtype(array.dtype) if dtype is None else dtype
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array
+    if type(array) is np.ndarray and array.dtype != dtype:
+        return array.astype(dtype, order="C")
     array = np.asarray(np.require(array, dtype=dtype, requirements=["C", "A"]))
     return array if array.flags.writeable or not array.size else np.asarray(_Window(array))
 
@@ -83,7 +85,9 @@ def _frame_fits(shape, data, indices, indptr):
 
 def is_sound_csr(shape, data, indices, indptr) -> bool:
     """Return whether three arrays are a CSR matrix that can be read without bounds checks."""
-    if not _frame_fits(shape, data, indices, indptr) or (indptr[1:] < indptr[:-1]).any():
+    if not _frame_fits(shape, data, indices, indptr):
+        return False
+    if np.count_nonzero(indptr[1:] < indptr[:-1]):
         return False
     used = indices[: indptr[-1]]
     # Negative ones are large where they are read as unsigned.
@@ -127,6 +131,7 @@ def check_sparse(matrix, where: str = "X") -> None:
         )
 
 
+_MOST = np.iinfo(np.int32).max
 # What instances hold besides their arrays.
 _EMPTY = vars(sparse.csr_matrix((0, 0)))
 
@@ -142,9 +147,8 @@ def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
 def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
     """A CSR matrix in the one form that kernels take."""
     check_sparse(matrix, where)
-    most = np.iinfo(np.int32).max
-    if matrix.shape[1] > most:
-        raise ValueError(f"{where} has {matrix.shape[1]} features; at most {most} are possible")
+    if matrix.shape[1] > _MOST:
+        raise ValueError(f"{where} has {matrix.shape[1]} features; at most {_MOST} are possible")
     if type(matrix) is not sparse.csr_matrix:
         matrix = sparse.csr_matrix(matrix)
     if not matrix.has_canonical_format:

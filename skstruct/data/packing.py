@@ -20,7 +20,6 @@ from .matrices import (
     refuse_masked,
     stack_csr,
     unwrapped,
-    writable,
 )
 from .ragged import RaggedArray, rows_of
 
@@ -75,9 +74,14 @@ def sample_of(row: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, row, side="right")) - 1
 
 
+_FEW = 1 << 16  # numbers of one sample: a sum takes longer than it saves
+
+
 def check_finite(features, offsets, name: str, row_name: str | None = "node") -> None:
     """Refuse packed rows with NaN or infinity; the message names the sample and the row in it."""
     values = features.data if sparse.issparse(features) else features
+    if values.size < _FEW and np.count_nonzero(np.isfinite(values)) == values.size:
+        return
     # A finite sum proves that all entries are finite; the search is for the error only.
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
@@ -301,7 +305,7 @@ def packed(
     def without_empty(self):
         """The samples that have nodes; nothing is copied but pointers."""
         keep = self.lengths > 0
-        if keep.all():
+        if np.count_nonzero(keep) == keep.size:
             return self
         ends = np.append(True, keep)
         kept = {name: getattr(self, name)[ends] for name in _POINTERS if name in self._fields}
@@ -345,7 +349,7 @@ def read_sequences(X, name: str = "X", edge_features: bool = False):
         if len(X) == 0:
             raise ValueError(f"{name} is empty: at least one sample is needed")
         # Offsets of a RaggedArray are read-only: to numba another type, and another compile.
-        features, offsets = read_flat(rows_of(X), f"{name}.flat"), writable(X.offsets, np.int64)
+        features, offsets = read_flat(rows_of(X), f"{name}.flat"), np.array(X.offsets)
         check_finite(features, offsets, name)
     elif isinstance(X, np.ndarray) and X.ndim == 3 and len(X):
         refuse_masked(X, name)

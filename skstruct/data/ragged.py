@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,11 @@ def _checked_offsets(offsets, n_rows):
         raise ValueError(f"offsets decrease after sample {decreasing[0]}")
     if offsets[-1] != n_rows:
         raise ValueError(f"offsets end at {offsets[-1]}, but flat has {n_rows} rows")
-    # Over bytes, so that the lock cannot be taken off again.
+    return _frozen(offsets)
+
+
+def _frozen(offsets):
+    """A copy over bytes, so that its lock cannot be taken off."""
     return np.frombuffer(offsets.astype(np.int64).tobytes(), dtype=np.int64)
 
 
@@ -119,20 +124,33 @@ class RaggedArray:
             check_sparse(flat, "flat")
             flat = flat if flat.format == "csr" else flat.tocsr()
             # All three arrays are the user's: what SciPy tidies up in place, it does to all.
-            parts = (flat.data, flat.indices, flat.indptr)
-            flat = csr_from_parts(flat.shape, *parts)
-            view = csr_from_parts(flat.shape, *map(_locked, parts))
+            flat = csr_from_parts(flat.shape, flat.data, flat.indices, flat.indptr)
         else:
             refuse_masked(flat, "flat")
             lists = isinstance(flat, (list, tuple))
             flat = _dense_rows(flat, "flat") if lists else np.asarray(flat)
             if flat.ndim == 0:
                 raise ValueError("flat must be an array of rows, got a scalar")
-            view = _locked(flat)
-        self._given, self._flat = flat, view
+        self._given = flat
         self._offsets = _checked_offsets(offsets, flat.shape[0])
         width = flat.shape[1] if flat.ndim == 2 else 1
         self._names = as_names(feature_names, width, "feature_names")
+
+    @classmethod
+    def _of_parts(cls, flat, offsets, names):
+        """Pack rows and offsets that a transformer has made itself: only names are checked."""
+        ragged = cls.__new__(cls)
+        ragged._given, ragged._offsets = flat, _frozen(offsets)
+        ragged._names = as_names(names, flat.shape[1], "feature_names")
+        return ragged
+
+    @cached_property
+    def _flat(self):
+        """A view of the rows that cannot be written to."""
+        flat = self._given
+        if not sparse.issparse(flat):
+            return _locked(flat)
+        return csr_from_parts(flat.shape, *map(_locked, (flat.data, flat.indices, flat.indptr)))
 
     @property
     def feature_names(self) -> FeatureNames | None:

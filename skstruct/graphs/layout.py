@@ -91,7 +91,7 @@ def label_fields(classes, codes, loss, allowed) -> dict:
 
 def row_scratch(shapes) -> np.ndarray:
     """Scratch for a row of the weight tables, lazy ones too: ``work.row`` of a problem."""
-    return aligned(2 * (max(width for _, width in shapes) + 16), np.empty)
+    return aligned(2 * (max(shapes[0][1], shapes[1][1]) + 16), np.empty)
 
 
 class TableScratch(NamedTuple):

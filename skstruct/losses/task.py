@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -239,7 +240,7 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     """
     loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
     n_classes = len(classes)
-    hamming = 1.0 - np.eye(n_classes)
+    hamming = _hamming(n_classes).copy()
     if isinstance(loss, str):
         if loss not in ("hamming", "normalized_hamming"):
             raise ValueError(
@@ -258,6 +259,12 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     if hasattr(loss, "columns"):
         loss = _in_order(loss, classes.tolist(), name)
     return _checked(_numbers(loss, name), n_classes, name), False
+
+
+@lru_cache(maxsize=16)
+def _hamming(n_classes):
+    """1 for all labels but the true one: found again by every call of predict."""
+    return 1.0 - np.eye(n_classes)
 
 
 def _in_order(frame, classes, name):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import reprlib
+from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy, deepcopy
-from itertools import chain, compress, pairwise
+from functools import partial
+from itertools import accumulate, chain, compress, pairwise, repeat
 from numbers import Integral, Number
 from typing import Any
 
@@ -55,6 +57,7 @@ class NameCounts:
 
 _NUMBERS = (Number, np.bool_)
 _NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
+_NONE = repeat(-1)  # codes of names that are not known
 # Dicts nested deeper than this contain themselves.
 _DEEPEST = 50
 
@@ -80,13 +83,14 @@ class TokenReader:
             for self.token, token in enumerate(sequence):
                 yield self._token(token)
 
-    def read_codes(self, sequences, lengths: list, code: Callable) -> tuple:
+    def read_codes(self, sequences, lengths: list, code: Callable, codes: Callable) -> tuple:
         """Codes of the features of all tokens, their values, and where each token ends.
 
-        `code` gives the code of a name, or None: such features are left out. What most tokens hold
-        (str, bool, int, float, and dicts and lists of these) has no generator on its way.
+        `code` gives the code of a name, or None: such features are left out. `codes` iterates over
+        those of several names, with -1 for None. What most tokens hold (str, bool, int, float, and
+        dicts and lists of these) has no generator on its way.
         """
-        found, ends, places, numbers = [], [0], [], []
+        found, ends, places, numbers = array("i"), [0], [], []
         append, separator = found.append, self.separator
 
         def add(name, number):
@@ -118,12 +122,18 @@ class TokenReader:
         for self.sequence, sequence in enumerate(sequences):
             check_sequence(sequence, self.sequence)
             lengths.append(len(sequence))
+            if type(sequence) is list and {*map(type, sequence)} == {list}:
+                attributes = [*chain.from_iterable(sequence)]
+                if {*map(type, attributes)} == {str}:
+                    start = len(found)
+                    found.extend(codes(attributes))
+                    ends += accumulate(map(len, sequence), initial=start)
+                    del ends[-len(sequence) - 1]
+                    continue
             for self.token, token in enumerate(sequence):
                 kind = type(token)
                 if kind is dict:
                     walk("", token, 0)
-                elif kind is list and {*map(type, token)} == {str}:
-                    found += [j for j in map(code, token) if j is not None]
                 else:
                     for feature in self._token(token):
                         add(*feature)
@@ -131,7 +141,11 @@ class TokenReader:
         walk = None  # it refers to itself, and would keep all this until garbage is collected
         values = np.ones(len(found))
         values[places] = numbers
-        return np.array(found, dtype=np.int32), values, np.array(ends)
+        found, ends = np.array(found, dtype=np.int32), np.array(ends)
+        known = found >= 0
+        if np.count_nonzero(known) < known.size:
+            found, values, ends = found[known], values[known], ends_of(known)[ends]
+        return found, values, ends
 
     def _token(self, token):
         if isinstance(token, Mapping):
@@ -345,13 +359,13 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         if self.hashing:
             flat, counts = _hash(reader.read(sequences, lengths), self.n_features), {}
         else:
-            flat, counts = _count(reader, sequences, lengths)
+            flat, counts, column = _count(reader, sequences, lengths)
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
         self._fit_counts(NameCounts(counts, reader.vector_lengths))
         if not self.hashing:
-            column = {name: j for j, name in enumerate(counts)}
-            order = np.array([column[name] for name in self.vocabulary_], dtype=np.int64)
+            columns = map(column.__getitem__, self.vocabulary_)
+            order = np.fromiter(columns, np.int64, len(self.vocabulary_))
             flat = sparse.csr_matrix(flat[:, order])
             flat.sort_indices()
         return self._packed(flat, lengths)
@@ -384,7 +398,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         if not self.hashing:
             names = sorted(name for name, n in counts.names.items() if n >= self.min_count)
             self.n_features_out_ = len(names)
-            self.vocabulary_ = {name: j for j, name in enumerate(names)}
+            self.vocabulary_ = dict(zip(names, range(len(names)), strict=True))
             self._names = VocabularyNames(self.vocabulary_)
 
     def __getstate__(self):
@@ -434,20 +448,22 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         >>> SequenceVectorizer().fit(X).transform([[{"word": "She", "title": True}]])[0].toarray()
         array([[1., 0., 0.]])
         """
-        check_is_fitted(self)
+        if "vocabulary_" not in vars(self):  # scikit-learn's look takes longer
+            check_is_fitted(self)
         lengths = []
         reader = TokenReader(self.separator, self._vector_lengths, True)
         sequences = self._sequences(X, False)
         if self.vocabulary_ is None:
             flat = _hash(reader.read(sequences, lengths), self.n_features_out_)
         else:
-            found = reader.read_codes(sequences, lengths, self.vocabulary_.get)
+            get = self.vocabulary_.get
+            found = reader.read_codes(sequences, lengths, get, lambda names: map(get, names, _NONE))
             flat = _matrix(*found, self.n_features_out_)
         return self._packed(flat, lengths)
 
     def _packed(self, flat, lengths):
         # A vectorizer from an older pickle has no names to give.
-        return RaggedArray(flat, ends_of(lengths), getattr(self, "_names", None))
+        return RaggedArray._of_parts(flat, ends_of(lengths), getattr(self, "_names", None))
 
     def _sequences(self, X, fitting):
         """An iterable of sequences of tokens."""
@@ -553,10 +569,11 @@ def _count(reader, sequences, lengths):
     """A matrix of tokens, and how many tokens have each name, in the order of its columns."""
     seen = defaultdict()
     seen.default_factory = seen.__len__
-    found = reader.read_codes(sequences, lengths, seen.__getitem__)
+    code = seen.__getitem__
+    found = reader.read_codes(sequences, lengths, code, partial(map, code))
     flat = _matrix(*found, len(seen))
     counts = np.bincount(flat.indices, minlength=len(seen)).tolist()
-    return flat, dict(zip(seen, counts, strict=True))
+    return flat, dict(zip(seen, counts, strict=True)), seen
 
 
 def _hash(tokens, n_features):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -49,7 +50,7 @@ class Coder:
         self.start = np.repeat(offsets[:-1], lengths)
         self.position = np.arange(self.n_tokens) - self.start
         self.length = np.repeat(lengths, lengths)
-        self.sources, self.shifted = {}, {}
+        self.distinct, self.sources, self.shifted, self.ranks = {}, {}, {}, {}
         #: Results of macros, in order, and how far beyond which end they looked: see `order_codes`.
         self.results, self.steps = {}, {}
 
@@ -62,14 +63,20 @@ class Coder:
         """Codes of what a macro gives at its own token, one a token."""
         key = own_token(macro)
         if key not in self.sources:
-            column = self.columns[macro.column]
-            # Each string once: what is left to do for a token is a look-up in C.
-            results = {string: _result(macro, string) for string in dict.fromkeys(column)}
-            codes = {string: self._code(result) for string, result in results.items()}
-            self.results[key] = dict.fromkeys(results.values())
-            found = map(codes.__getitem__, column)
-            self.sources[key] = np.fromiter(found, np.int64, len(column))
+            strings, places = self._distinct(macro.column)
+            results = [_result(macro, string) for string in strings]
+            codes = np.array([*map(self._code, results)], dtype=np.int64)
+            self.results[key], self.sources[key] = dict.fromkeys(results), codes[places]
         return self.sources[key]
+
+    def _distinct(self, column):
+        """Each string of a column once, and which of them each token has: by look-ups in C."""
+        if column not in self.distinct:
+            values, seen = self.columns[column], defaultdict()
+            seen.default_factory = seen.__len__
+            places = np.fromiter(map(seen.__getitem__, values), np.int64, len(values))
+            self.distinct[column] = [*seen], places
+        return self.distinct[column]
 
     def _shifted(self, macro):
         """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
@@ -113,6 +120,29 @@ class Coder:
         codes = [self._shifted(macro) for macro in template.macros]
         return combine(codes, self.n_tokens, base, tables, learn)
 
+    def _ranks(self, macro, base):
+        """The rank of each code among those that a macro has here, -1 for others; of each token."""
+        if macro not in self.ranks:
+            codes, occurs = self._shifted(macro), np.zeros(base + 1, dtype=bool)
+            occurs[codes] = True  # the last one is that of the unknown
+            occurs[base] = False
+            ranks = np.where(occurs, np.cumsum(occurs) - 1, -1)
+            self.ranks[macro] = ranks, ranks[codes], np.count_nonzero(occurs)
+        return self.ranks[macro]
+
+    def find(self, template, base, features):
+        """Which of the learned features of a template each token has, -1 for none."""
+        if len(template.macros) > 1 and base < self.n_tokens:
+            ranks, own, sizes = zip(*(self._ranks(m, base) for m in template.macros), strict=True)
+            if np.prod(sizes, dtype=float) < 8 * self.n_tokens:  # by a table of all combinations
+                codes = decode_keys(features.keys, features.tables, base)
+                codes = [rank[code] for rank, code in zip(ranks, codes, strict=True)]
+                places = np.full(int(np.prod(sizes)) + 1, -1, dtype=np.int32)
+                places[_cells(codes, sizes)] = np.arange(features.keys.size)
+                places[-1] = -1
+                return places[_cells(own, sizes)]
+        return _position(features.keys, self.keys(template, base, features.tables))
+
     def count(self, template, base) -> tuple[np.ndarray, np.ndarray]:
         """Codes of the macros, one row a combination that occurs, and how many tokens have it."""
         tables = [None] * len(template.macros)
@@ -135,10 +165,21 @@ def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.nda
             if learn:
                 table = np.unique(keys[keys >= 0])
                 tables[q] = table if tables[q] is None else np.union1d(tables[q], table)
-            keys, bound = _position(tables[q], keys), tables[q].size
-        keys = np.where((keys < 0) | (own < 0), -1, keys * base + own)
+            keys, bound = _position(tables[q], keys).astype(np.int64), tables[q].size
+        unknown = (keys | own) < 0
+        keys = keys * base + own
+        keys[unknown] = -1
         bound *= base
     return keys
+
+
+def _cells(ranks, sizes):
+    """Cells of a table of all combinations; -1 where a rank is."""
+    cells, unknown = ranks[0], ranks[0]
+    for rank, size in zip(ranks[1:], sizes[1:], strict=True):
+        cells, unknown = cells * size + rank, unknown | rank
+    cells[unknown < 0] = -1
+    return cells
 
 
 def own_token(macro):
@@ -157,7 +198,7 @@ def order_codes(templates, results: dict, steps: dict, vocabulary: dict, outside
     """Give all strings the codes that a coder gives them which sees all tokens at once."""
     for template in templates:
         for macro in template.macros:
-            for string in results[own_token(macro)]:
+            for string in results.pop(own_token(macro), ()):
                 vocabulary.setdefault(string, len(vocabulary))
             for sign, found in steps.get(macro, {}).items():
                 for step in sorted(found):
@@ -169,11 +210,14 @@ def _position(table, keys):
     if table.size == 0:
         return np.full(keys.size, -1, dtype=np.int64)
     if table[-1] < keys.size:  # keys are few: by a table of all
-        places = np.full(table[-1] + 2, -1, dtype=np.int64)
+        places = np.full(table[-1] + 2, -1, dtype=np.int32)
         places[table] = np.arange(table.size)
         return places[np.minimum(keys, table[-1] + 1)]
+    order = np.argsort(keys)  # neighbours are then found in the same part of the table
+    keys, found = keys[order], np.empty(keys.size, dtype=np.int32)
     position = np.minimum(np.searchsorted(table, keys), table.size - 1)
-    return np.where(table[position] == keys, position, -1)
+    found[order] = np.where(table[position] == keys, position, -1)
+    return found
 
 
 def _result(macro, string):
@@ -606,7 +650,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         names = getattr(self, "_names", (None, None))  # an older pickle has none to give
         node = _matrix(source, self._node, *self._node_features)
         if not self._edge:
-            return RaggedArray(node, offsets, names[0])
+            return RaggedArray._of_parts(node, offsets, names[0])
         edge = _matrix(source, self._edge, *self._edge_features)
         constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
         edge = sparse.hstack([constant, edge], format="csr")
@@ -695,13 +739,14 @@ def _check_columns(templates, tokens):
 def _matrix(source, templates, learned, base, n_features):
     """CSR matrix with a 1 for the known feature of each token and template."""
     by_texts = {own.texts: own for own in learned}
-    found = np.full((source.n_tokens, len(templates)), -1, dtype=np.int32)
-    for q, template in enumerate(templates):
+    found = np.full((len(templates), source.n_tokens), -1, dtype=np.int32)
+    for row, template in zip(found, templates, strict=True):
         own = by_texts[template.texts]
-        position = _position(own.keys, source.keys(template, base, own.tables))
-        found[:, q] = np.where(position < 0, -1, own.first + position)
+        position = source.find(template, base, own)
+        np.add(position, own.first, out=row, where=position >= 0, casting="same_kind")
+    found = np.ascontiguousarray(found.T)
     used = found >= 0
-    indptr = ends_of(used.sum(axis=1))
+    indptr = ends_of(np.count_nonzero(used, axis=1))
     indices = found[used]
     shape = source.n_tokens, n_features
     matrix = sparse.csr_matrix((np.ones(indices.size), indices, indptr), shape)

@@ -110,6 +110,19 @@ def test_templates_as_strings(X, other):
         assert (got.flat.data == 1.0).all()
 
 
+@pytest.mark.parametrize("outside", ["mark", "wapiti", "drop"])
+def test_batches_of_templates_are_read_as_single_sequences(outside):
+    """Only batches have more tokens than there are strings, and tables of combinations."""
+    rng = np.random.default_rng(0)
+    X = [[("abcd"[rng.integers(4)], "AB"[rng.integers(2)]) for _ in range(n)] for n in range(1, 30)]
+    vectorizer = TemplateVectorizer(SPECS, outside=outside, min_count=2).fit(X[:20])
+    assert len(vectorizer.vocabulary_) < sum(map(len, X[20:]))
+    X += [[("new", "A"), ("a", "new"), ("a", "A")]]
+    got = vectorizer.transform(X)
+    for row, single in zip(X, got, strict=True):
+        _same(single, vectorizer.transform([row])[0])
+
+
 def test_csr_from_parts_is_what_the_constructor_makes():
     parts = np.array([1.0, 2.0]), np.array([0, 2], dtype=np.int32), np.array([0, 1, 2])
     got, expected = csr_from_parts((2, np.int64(3)), *parts), plain_features.sparse.csr_matrix

@@ -477,8 +477,10 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         NamedTuple or None
-            It has the ``problem``, the ``shapes`` of its weights, and methods ``take`` and
-            ``spread`` between these and all weights. None, as here, if the structure lacks it.
+            It has the ``problem`` and the ``shapes`` of its weights, ``places`` of these among all
+            weights (-1 for what fills up), the same problem with upper bounds for Gram matrices
+            (``bounding``), and methods ``take`` and ``spread`` from and to all weights. None, as
+            here, if the structure lacks it.
 
         See Also
         --------
@@ -493,8 +495,9 @@ class Graph(ABC, BaseEstimator):
         >>> from skstruct.testing import training_problem
         >>> X, y = [np.eye(3)], [["a", "b", "b"]]
         >>> problem, samples, *_ = training_problem(Chain(), X, y, fit_intercept=False)
-        >>> Chain().observed(problem, samples, None, False, False).shapes
-        ((3, 1), (2, 1))
+        >>> few = Chain().observed(problem, samples, None, False, False)
+        >>> [int((where >= 0).sum()) for where in few.places]
+        [3, 2]
         """
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, Any]:

@@ -176,6 +176,31 @@ class SparseFeatures(NamedTuple):
     intercept: int
 
 
+class ObservedFeatures(NamedTuple):
+    """Feature rows whose features have weights for some labels only, in two CSR matrices.
+
+    The weights are a column; lazy ones have a second column, of their direction. Features that have
+    many of the labels come first: each has room for all, padded to whole vectors, and the others
+    there stay 0. Of the rest each weight is listed wherever its feature occurs: that takes neither
+    a look-up of the feature nor a branch.
+    """
+
+    # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, where their weights begin.
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    # (nnz_few,), ..., (n_rows + 1,): The rest: values, weights and their labels.
+    few_data: np.ndarray
+    places: np.ndarray
+    labels: np.ndarray
+    few_ptr: np.ndarray
+    # (n_many * stride,): 1 for what is a weight of a feature with many labels, 0 for what is none.
+    mask: np.ndarray
+    # Number of labels, and room for them.
+    width: int
+    stride: int
+
+
 def constant_rows(features, n_rows):
     """Rows of one feature of value 1 each, for tables that all edges of a problem share."""
     if n_rows == 1:  # without arithmetic
@@ -414,6 +439,89 @@ def _(features, t, table, k, c):
         table[j, k] += c * features.values[t, j]
 
 
+@gather.register(ObservedFeatures)
+@kernel
+def _(features, t, table, acc):
+    width, lazy, flat = features.width, table.shape[1] == 2, table.reshape(table.size)
+    n = features.stride if not lazy and acc.shape[0] >= features.stride else width
+    found = acc[:n]
+    for k in range(2 * width if lazy else n):
+        acc[k] = 0.0
+    begins, data = features.indices, features.data
+    p, stop = features.indptr[t], features.indptr[t + 1]
+    while p + 3 < stop and not lazy:  # as for CSR rows, four a turn
+        a, b = flat[begins[p] : begins[p] + n], flat[begins[p + 1] : begins[p + 1] + n]
+        c, d = flat[begins[p + 2] : begins[p + 2] + n], flat[begins[p + 3] : begins[p + 3] + n]
+        x0, x1, x2, x3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+        for k in range(n):
+            found[k] += (x0 * a[k] + x1 * b[k]) + (x2 * c[k] + x3 * d[k])
+        p += 4
+    while p < stop:
+        at, x = begins[p], data[p]
+        if lazy:
+            for k in range(width):
+                acc[k] += x * flat[2 * (at + k)]
+                acc[width + k] += x * flat[2 * (at + k) + 1]
+        else:
+            row = flat[at : at + n]
+            for k in range(n):
+                found[k] += x * row[k]
+        p += 1
+    for p in range(features.few_ptr[t], features.few_ptr[t + 1]):
+        q, k, x = features.places[p], features.labels[p], features.few_data[p]
+        if lazy:
+            acc[k] += x * flat[2 * q]
+            acc[width + k] += x * flat[2 * q + 1]
+        else:
+            acc[k] += x * flat[q]
+
+
+@scatter.register(ObservedFeatures)
+@kernel
+def _(features, t, table, start, stop, low, high, acc):
+    # A table of so few columns is added to by one thread.
+    width, lazy, flat = features.width, table.shape[1] == 2, table.reshape(table.size)
+    n = features.stride if not lazy and acc.shape[0] >= features.stride else width
+    added = acc[:n]
+    for p in range(features.indptr[t], features.indptr[t + 1]):
+        at, x = features.indices[p], table.dtype.type(features.data[p])
+        kept = features.mask[at : at + n]
+        if lazy:
+            for k in range(width):
+                flat[2 * (at + k)] += x * kept[k] * acc[k]
+                flat[2 * (at + k) + 1] += x * kept[k] * acc[width + k]
+        else:
+            row = flat[at : at + n]
+            for k in range(n):
+                row[k] += x * kept[k] * added[k]
+    for p in range(features.few_ptr[t], features.few_ptr[t + 1]):
+        q, k, x = features.places[p], features.labels[p], table.dtype.type(features.few_data[p])
+        if lazy:
+            flat[2 * q] += x * acc[k]
+            flat[2 * q + 1] += x * acc[width + k]
+        else:
+            flat[q] += x * acc[k]
+
+
+@fetch.register(ObservedFeatures)
+@kernel
+def _(features, t, table):
+    return  # so few weights are in the cache
+
+
+@clear_rows.register(ObservedFeatures)
+@kernel
+def _(features, first, stop, table):
+    for p in range(features.indptr[first], features.indptr[stop]):
+        at = features.indices[p]
+        for k in range(features.width):
+            for column in range(table.shape[1]):
+                table[at + k, column] = 0.0
+    for p in range(features.few_ptr[first], features.few_ptr[stop]):
+        for column in range(table.shape[1]):
+            table[features.places[p], column] = 0.0
+
+
 @inner_kernel(inline=True)
 def is_used(r, at, width):
     """Return whether a row is nonzero: forbidden, certain and unchanged labels leave zeros."""
@@ -472,7 +580,8 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     ...     n_labels, row = problem.cost.shape[0], problem.work.tables.row
     ...     scores(problem.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
     """
-    single, lazy, half = _is_single(table, w), w.scale.shape[0] > 0, table.shape[1] // 2
+    single, lazy = _is_single(table, w), w.scale.shape[0] > 0
+    half = max(table.shape[1] // 2, width)  # a column of observed weights stands for `width`
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
     for t in range(first, stop):
         o = offset + (t - first) * width
@@ -534,7 +643,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     ...     add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
-    half = table.shape[1] // 2
+    half = max(table.shape[1] // 2, width)
     single = _is_single(table, w)
     n_rows = w.single.shape[0] if single else table.shape[0]
     start, stop, low, high = share_of(w, n_rows, table.shape[1])
@@ -543,7 +652,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-    for k in range(table.shape[1]):  # their padding stays 0, in both precisions
+    for k in range(acc.shape[0]):  # padding stays 0, in both precisions
         acc[k] = 0.0
     short = as_single(acc)
     for t in range(first, last):

@@ -71,6 +71,8 @@ class Epochs:
         self.estimator, self.context = estimator, context
         self.data = {"estimator": estimator, "X": X, "y": y}
         self.fitted = fitted
+        #: Turns the weights of a solver into those of the model.
+        self.spread = lambda weights: weights
         self.count, self.task = 0, None
         self.began = self.printed = time.perf_counter()
 
@@ -107,7 +109,7 @@ class Epochs:
         def attributes():
             # Changes of a callback to its model must not reach the training; the weights are copies
             # already. And the model must not show what an earlier fit has found out.
-            tables = zip(estimator._tables, weights().tables, strict=True)
+            tables = zip(estimator._tables, self.spread(weights()).tables, strict=True)
             now = dict(tables) | {"n_iter_": self.count}
             return {"__dict__": vars(estimator._unfitted()) | copy.deepcopy(self.fitted) | now}
 

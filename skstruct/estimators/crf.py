@@ -80,6 +80,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     line_search : {"skip", "always"}, default="skip"
         For SAG and SAGA: when to test a sample's Lipschitz estimate, less and less often while
         tests succeed, or at every visit.
+    all_possible_states, all_possible_transitions : bool, default=True
+        Whether there are weights of (feature, label) pairs, and of (label, next label) pairs, that
+        do not occur in the training data. False is CRFsuite's default: such weights stay 0, which
+        makes models smaller. Of chains, trees and graphs. See :ref:`observed_weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=500
@@ -216,6 +220,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     each visit: this takes a quarter of the memory plus half a gigabyte, about as many epochs,
     and up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
 
+    With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
+    that may have the label has the feature, with a value other than 0, or if the two labels may
+    stand at the ends of an edge. Certificates are those of the problem on these weights. "oeg"
+    tests its steps with the Gram matrices of all weights, an upper bound, which costs nothing in
+    epochs on text. With `l1_ratio` "auto" is OWL-QN; shards and ``partial_fit`` are refused.
+
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
     gaps, from its fifteenth epoch on, promise of its next ones with what L-BFGS usually needs. That
@@ -271,6 +281,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
         "sampling": [StrOptions({"nus", "uniform", "paired"})],
         "line_search": [StrOptions({"skip", "always"})],
+        "all_possible_states": ["boolean"],
+        "all_possible_transitions": ["boolean"],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -293,6 +305,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         class_weight: Mapping | str | None = None,
         sampling: str = "nus",
         line_search: str = "skip",
+        all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-3,
@@ -311,6 +325,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         self.class_weight = class_weight
         self.sampling = sampling
         self.line_search = line_search
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -327,6 +343,62 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         self._require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
         if self.solver not in ("auto", "lbfgs"):
             self._require(gram, problem, 'use solver="lbfgs"')
+
+    # Models that were stored before these parameters came lack them.
+    all_possible_states = all_possible_transitions = True
+    #: The problem of a fit on some of the weights; None on all.
+    _observed = None
+
+    def _make_problem(self, data):
+        problem = super()._make_problem(data)
+        if self.all_possible_states and self.all_possible_transitions:
+            return problem
+        allowed = None if data.completion is None else data.completion.allowed
+        kinds = self.all_possible_states, self.all_possible_transitions
+        self._observed = self.graph_.observed(problem, data.samples, allowed, *kinds)
+        if self._observed is None:
+            raise TypeError(
+                f"{self._few_weights} is for chains, trees and graphs, not for "
+                f"{type(self.graph_).__name__}"
+            )
+        return problem
+
+    @property
+    def _few_weights(self):
+        """The parameter that leaves out weights, for messages; empty if none does."""
+        names = "all_possible_states", "all_possible_transitions"
+        return next((f"{name}=False" for name in names if not getattr(self, name)), "")
+
+    def _on_observed(self, solve, problem, shapes, *task, start, after_epoch, **common):
+        """Call a solver, if need be on the weights of what occurs in the training data."""
+        few = self._observed
+        if few is None:
+            common |= {"start": start, "after_epoch": after_epoch}
+            return solve(problem, shapes, *task, **common)
+        after_epoch.spread = few.spread
+        common |= {"start": few.take(start), "after_epoch": after_epoch}
+        result = solve(few.problem, few.shapes, *task, **common)
+        return result._replace(weights=few.spread(result.weights))
+
+    def _certified(self, weights, published, problem, shapes, data):
+        few = self._observed
+        if few is not None:
+            weights, problem, shapes = few.take(weights), few.problem, few.shapes
+        return super()._certified(weights, published, problem, shapes, data)
+
+    def _refuse_shards(self, shards):
+        if self._few_weights:
+            raise ValueError(
+                f"{self._few_weights} needs all samples in memory: what occurs in other shards is "
+                "not known"
+            )
+
+    def _go_on(self, X, y, classes, sample_weight):
+        if self._few_weights:
+            raise ValueError(
+                f"{self._few_weights} is not for partial_fit: what later batches hold is not known"
+            )
+        super()._go_on(X, y, classes, sample_weight)
 
     _loss_weights = staticmethod(likelihood_weights)
     _is_weighted = False
@@ -354,6 +426,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     _path: _Path | None = None
 
     def _solve_partial(self, problem, shapes, data, **common):
+        return self._on_observed(self._train_partial, problem, shapes, data, **common)
+
+    def _train_partial(self, problem, shapes, data, **common):
         if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
@@ -385,13 +460,18 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         method = OrthantRounds if ratio > 0.0 else QuasiRounds
         return run(method(source, engine, shapes, (1.0 - ratio) * lam, **options), **common)
 
-    def _solve(self, problem, shapes, sample_weight, lam, *, start, **common):
+    def _solve(self, problem, shapes, *task, **common):
+        return self._on_observed(self._train, problem, shapes, *task, **common)
+
+    def _train(self, problem, shapes, sample_weight, lam, *, start, **common):
         solver, ratio = self.solver, float(self.l1_ratio)
         if ratio > 0.0 and solver in ("saga", "casimir", "svrg", "oeg"):
             raise ValueError(
                 f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "sag" or '
                 '"lbfgs"'
             )
+        if ratio > 0.0 and solver == "sag" and self._observed is not None:
+            raise ValueError(f'{self._few_weights} with l1_ratio is for solver="auto" or "lbfgs"')
         if self.warm_start and solver == "oeg":
             raise ValueError(
                 'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
@@ -405,7 +485,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options = {"loss": self._training_loss(), "start": start}
         if ratio > 0.0:
             options["l1"] = ratio * lam
-        if solver == "lbfgs" or not gram.supports(type(problem)):
+        # Proximal SAG brings whole rows of weights up to date.
+        by_batches = self._observed is not None and ratio > 0.0
+        if solver == "lbfgs" or by_batches or not gram.supports(type(problem)):
             method = OrthantWise if ratio > 0.0 else QuasiNewton
             return run(method(*task, **options), **common)
         if solver in ("casimir", "svrg"):
@@ -415,15 +497,17 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options["track_objective"] = self.track_objective or bool(self.verbose)
         single = takes_single(self.precision, shapes, common["max_iter"])
         options["single"] = single and ratio == 0.0
+        bounding = None if self._observed is None else self._observed.bounding
         if solver == "oeg":
             del options["start"]
+            task = problem if bounding is None else bounding, *task[1:]
             return run(OEG(*task, **options), rng=self._generator(), **common)
         if self._path is not None and ratio == 0.0:
             options["memory"] = self._path.memory
         options["uniform"] = self.sampling == "uniform"
         options["skipping"] = self.line_search == "skip"
         if solver == "auto":
-            method = auto(*task, tol=common["tol"], **options)
+            method = auto(*task, tol=common["tol"], bounding=bounding, **options)
         elif ratio > 0.0:
             method = ProximalSAG(*task, **options)
         else:

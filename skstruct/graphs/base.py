@@ -452,6 +452,54 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
+    def observed(
+        self,
+        problem: NamedTuple,
+        samples: Any,
+        allowed: np.ndarray | None,
+        all_states: bool,
+        all_transitions: bool,
+    ) -> Any:
+        """The problem on the weights of what occurs in the training data; the others are 0.
+
+        Parameters
+        ----------
+        problem : NamedTuple
+            What :meth:`make_problem` returned, for training.
+        samples : NamedTuple
+            Packed samples.
+        allowed : ndarray of shape (n_nodes, n_classes) of uint8, or None
+            Labels that each node may have; None where each has one.
+        all_states, all_transitions : bool
+            Whether pairs of a feature and a label, and of two labels, have weights if they do not
+            occur.
+
+        Returns
+        -------
+        NamedTuple or None
+            It has the ``problem`` and the ``shapes`` of its weights, ``places`` of these among all
+            weights (-1 for what fills up), the same problem with upper bounds for Gram matrices
+            (``bounding``), and methods ``take`` and ``spread`` from and to all weights. None, as
+            here, if the structure lacks it.
+
+        See Also
+        --------
+        skstruct.SAGCRF : Asks for it with ``all_possible_states=False``.
+
+        Examples
+        --------
+        Three of six pairs of a feature and a label occur, and two of four steps:
+
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> from skstruct.testing import training_problem
+        >>> X, y = [np.eye(3)], [["a", "b", "b"]]
+        >>> problem, samples, *_ = training_problem(Chain(), X, y, fit_intercept=False)
+        >>> few = Chain().observed(problem, samples, None, False, False)
+        >>> [int((where >= 0).sum()) for where in few.places]
+        [3, 2]
+        """
+
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, Any]:
         """A few samples of random data, for ``python -m skstruct compile``.
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..core.features import SparseFeatures
+from ..core.features import ObservedFeatures, SparseFeatures
 from .oeg import OEG, OEGMemory
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
@@ -34,24 +34,26 @@ _LEAST_TOL = 1e-12
 _MANY = 1 << 15
 
 
-def auto(*task, tol: float, l1: float = 0.0, **options) -> Method:
+def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
     """Return the method to begin with: with an L1 penalty, proximal SAG.
 
     Without one, OEG, if sparse features have many weights, there are no weights to start from, and
-    memory has room for its dual point; else SAG.
+    memory has room for its dual point; else SAG. `bounding` is the problem that OEG takes, where
+    it is another one: with upper bounds on squared norms.
     """
     problem, shapes, *_ = task
-    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures)
+    oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
+    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:
         method = ProximalSAG(*task, l1=l1, **options)
     elif isinstance(options.get("memory"), OEGMemory):
-        method = OEG(*task, **{name: options[name] for name in names})
+        method = oeg(**{name: options[name] for name in names})
     elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
         with contextlib.suppress(MemoryError):  # SAG may take half as much
-            method = OEG(*task, **{name: options[name] for name in names[:3]})
+            method = oeg(**{name: options[name] for name in names[:3]})
     if method is None:
         method = SAG(*task, **options)
     method.successor = partial(late, max(tol, _LEAST_TOL))

@@ -91,11 +91,11 @@ def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
     is_open = not is_named and n == 1
     client = _active_client() if is_open else getattr(backend, "client", None)
     if "DaskDistributedBackend" in names or (is_open and client is not None):
-        from .on_dask import DaskWorkers
+        from .clusters import DaskWorkers
 
         return DaskWorkers(client)
     if "RayBackend" in names or (is_open and _has_ray()):
-        from .on_ray import RayWorkers
+        from .clusters import RayWorkers
 
         return RayWorkers()
     if n == 1:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ import frame  # noqa: E402
 import gdmm  # noqa: E402
 import gdmm_rate  # noqa: E402
 import prox_linear  # noqa: E402
+import runs  # noqa: E402
 import sag  # noqa: E402
 import selective_search  # noqa: E402
 import smooth_map  # noqa: E402
@@ -460,6 +462,18 @@ def test_selective_search_finds_what_has_another_colour():
     for box in ([30, 20, 70, 50], [5, 5, 15, 15], [0, 0, 80, 60]):
         assert iou(box, boxes).max() > 0.8
     assert len(selective_search.proposals(image, most=2)) == 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_certificates_take_no_time_where_only_epochs_count(monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(runs, "time", SimpleNamespace(process_time=lambda: float(next(ticks))))
+    X, y = random_sequences(np.random.default_rng(0))
+    model = GDMMSSVM(max_iter=9, tol=0.0, gap_every=1)
+    own = runs.fit(model, X, y, lambda model: 0.0, 4.5, gdmm.METHODS)
+    # Each epoch is between two looks at the clock.
+    assert own.seconds.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert np.isfinite(own.objective).all()
 
 
 def _gdmm_task():

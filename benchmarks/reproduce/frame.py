@@ -295,11 +295,10 @@ def draw(path, panels, columns=2):
     drawn = io.BytesIO()
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)
-    # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours,
-    # and octrees those of lines where bands overlap.
-    banded = any(len(curve) > 2 for panel in panels for curve in panel.curves.values())
-    way = (160, Image.Quantize.MAXCOVERAGE) if banded else (96, Image.Quantize.FASTOCTREE)
-    palette = Image.open(drawn).convert("RGB").quantize(*way)
+    # A palette takes a third of the bytes, and SVG three times as many. Without means thin lines of
+    # two colours become one.
+    palette = Image.open(drawn).convert("RGB")
+    palette = palette.quantize(144, Image.Quantize.MAXCOVERAGE, kmeans=1)
     palette.save(path, optimize=True)
 
 

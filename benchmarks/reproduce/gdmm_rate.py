@@ -282,8 +282,10 @@ def panels(name, found):
     if name == "theorems":
         for eta in ("the theorem's", "0.5"):
             for title in ALGORITHMS.values():
-                own = {"Delta_p + Delta_d": found["curves"][f"{title}, {eta}"]}
-                yield Panel(f"{title}, eta: {eta}", "passes", "over that at the start", own)
+                own = {
+                    "Delta_p + Delta_d over that at the start": found["curves"][f"{title}, {eta}"]
+                }
+                yield Panel(f"{title}, eta: {eta}", "passes", "relative distance", own)
     elif name == "sentences":
         for log in ("xy", "y"):
             yield Panel("Sentences: certified gap", "passes", "relative gap", found, log)

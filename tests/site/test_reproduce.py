@@ -502,6 +502,16 @@ def test_gdmm_claims_follow_the_curves():
     assert large.why.endswith("two orders: 0 of 4. GDMM has 20 of 990 pairs active")
 
 
+def test_gdmm_claims_leave_out_errors_of_what_predicts_nothing():
+    own = _gdmm_task()
+    own |= {"test": own["seconds"], "nothing": 1.0}
+    with_errors = next(gdmm.claims("corel5k", own))
+    assert "; test error: BCFW 1, SSG 4.5" in with_errors.ours
+    without = next(gdmm.claims("corel5k", own | {"nothing": 0.01}))
+    assert "test error" not in without.ours
+    assert without.why.endswith("below that of no labels, 0.01 %")
+
+
 def test_gdmm_claims_by_passes():
     one = {"GDMM": _curve((10, 1.0), (20, 0.1), (100, 0.01))}
     one |= {

@@ -274,6 +274,7 @@ def draw(path, panels, columns=2):
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
             ax.set_xscale("log")
+            _numbers(ax.xaxis)
         if "y" in panel.log:
             ax.set_yscale("log")
             _numbers(ax.yaxis)

@@ -31,11 +31,12 @@ _DPI = 85
 _COLUMNS = "Claim", "Where", "Ours", "Holds", "Why, or what differs"
 # No colour twice, and styles that can be told apart in print.
 _COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
-_COLOURS.append("#e6002e")
+_COLOURS += ["#e6002e", "#8c8c8c", "#1f1f8f"]
 _STYLES = ["-", "--", "-.", ":"]
 #: Curves with this in their name are dotted, in the colour of the name before it.
 DOTTED = ", second"
 _LONG = 13  # letters of a name for each column: of longer ones four do not fit side by side
+_FEW = 30.0  # from the lowest to the highest value on an axis, for ticks without exponents
 _MANY = 10  # curves, of which colours alone are hard to tell apart
 
 
@@ -247,7 +248,8 @@ def draw(path, panels, columns=2):
     names = list(dict.fromkeys(name.partition(DOTTED)[0] for name in names))
     # As many columns of the legend as its longest name leaves room for.
     ncols = 3 if max(map(len, names), default=0) > _LONG * columns else 4
-    size = 4.6 * columns, 3.1 * n_rows + 0.22 * (-(-len(names) // ncols))
+    is_free = len(panels) < n_rows * columns  # a place that the legend fits into
+    size = 4.6 * columns, 3.1 * n_rows + (0.0 if is_free else 0.22 * (-(-len(names) // ncols)))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     lines, looks = {}, _looks(names, styles)
     for ax, panel in zip(axes.flat, panels, strict=False):
@@ -272,29 +274,45 @@ def draw(path, panels, columns=2):
         ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if "x" in panel.log:
             ax.set_xscale("log")
+            _numbers(ax.xaxis)
         if "y" in panel.log:
             ax.set_yscale("log")
+            _numbers(ax.yaxis)
         if panel.top is not None:
             least = min(min(y) for _, y, *_ in panel.curves.values())
             ax.set_ylim(least - 0.05 * (panel.top - least), panel.top)
         ax.grid(color="#d9d9d9", lw=0.6)
         if panel.legend:
-            ax.legend(fontsize=8, frameon=False)
+            ax.legend(fontsize=8, framealpha=0.7, edgecolor="none")
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     shown = [name for name in names if name in lines]
     if shown:
         own = [lines[name] for name in shown]
-        fig.legend(own, shown, loc="outside lower center", ncols=ncols, frameon=False)
+        if is_free:
+            axes.flat[len(panels)].legend(own, shown, loc="center left", frameon=False)
+        else:
+            fig.legend(own, shown, loc="outside lower center", ncols=ncols, frameon=False)
     drawn = io.BytesIO()
     fig.savefig(drawn, dpi=_DPI, format="png")
     plt.close(fig)
-    # A palette takes a third of the bytes, and SVG three times as many; median cuts lose colours,
-    # and octrees those of lines where bands overlap.
-    banded = any(len(curve) > 2 for panel in panels for curve in panel.curves.values())
-    way = (160, Image.Quantize.MAXCOVERAGE) if banded else (96, Image.Quantize.FASTOCTREE)
-    palette = Image.open(drawn).convert("RGB").quantize(*way)
+    # A palette takes a third of the bytes, and SVG three times as many. Without means thin lines of
+    # two colours become one.
+    palette = Image.open(drawn).convert("RGB")
+    palette = palette.quantize(144, Image.Quantize.MAXCOVERAGE, kmeans=1)
     palette.save(path, optimize=True)
+
+
+def _numbers(axis):
+    """Numbers without exponents on a logarithmic axis of few powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_data_interval()
+    if high < _FEW * low:
+        subs = (1.0, 2.0, 5.0) if high > 4.0 * low else np.arange(1.0, 10.0)
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def redraw(folder=RESULTS):

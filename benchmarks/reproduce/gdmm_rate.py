@@ -280,14 +280,12 @@ def _active(curves):
 def panels(name, found):
     """A panel a question."""
     if name == "theorems":
-        for title in ALGORITHMS.values():
-            own = {k: v for k, v in found["curves"].items() if k.startswith(title)}
-            own = {
-                f"eta: {k.rpartition(', ')[2]}": [[1e-3 * number for number in x], y]
-                for k, (x, y) in own.items()
-            }
-            y = "over that at the start"
-            yield Panel(f"{title}: Delta_p + Delta_d", "thousand passes", y, own)
+        for eta in ("the theorem's", "0.5"):
+            for title in ALGORITHMS.values():
+                own = {
+                    "Delta_p + Delta_d over that at the start": found["curves"][f"{title}, {eta}"]
+                }
+                yield Panel(f"{title}, eta: {eta}", "passes", "relative distance", own)
     elif name == "sentences":
         for log in ("xy", "y"):
             yield Panel("Sentences: certified gap", "passes", "relative gap", found, log)

@@ -236,10 +236,11 @@ def ratio(curves, x):
 
 
 def panels(curves):
-    """A panel a figure of the paper."""
+    """A panel a figure of the paper; both of figure 4 have one legend."""
     for title in TITLES:
         label, log = ("CorLoc, %", "") if "CorLoc" in title else ("training objective", "y")
-        yield Panel(title, "passes", label, curves[title], log, legend=True)
+        own = not title.startswith("Figure 4")
+        yield Panel(title, "passes", label, curves[title], log, legend=own)
 
 
 def main(argv=None):

@@ -8,8 +8,9 @@ searches over n) and CPU seconds of the solver, with lambda = 1 / n. The optimum
 objective that any run found, one of them to a certified gap of 1e-8, below which nothing is shown.
 Rates are powers of ten, as in the paper, the best by the training objective in the end; "second
 rate" is the next best. As in the paper SMD is not run on the last task. Without --full: 1,000
-sentences, two folds of the OCR letters. --join writes the results of all tasks from those of runs
-of some tasks each: seconds want a machine without neighbours, which is to be had for minutes.
+sentences, two folds of the OCR letters; with it results are ``sag_full`` and so on. --join writes
+the results of all tasks from those of runs of some tasks each: seconds want a machine without
+neighbours, which is to be had for minutes.
 """
 
 from __future__ import annotations
@@ -629,9 +630,9 @@ def panels(found):
             yield Panel(f"{title}: {what}", x, wrong, drawn, "x", 1.6 * least)
 
 
-def read(folder):
+def read(folder, suffix=""):
     """Results by task as they were written, and what was written about the run."""
-    parts = [json.loads((folder / f"{name}.json").read_text()) for name in FILES]
+    parts = [json.loads((folder / f"{name}{suffix}.json").read_text()) for name in FILES]
     drawn = {panel["title"]: panel["curves"] for part in parts for panel in part["panels"]}
     found = {}
     for name, own in parts[0]["tasks"].items():
@@ -673,11 +674,11 @@ def write_memory(path, found):
             table.writerow([TITLES[name], *(f"{x / naive:.1e}" for x in others), f"{naive:,.0f}"])
 
 
-def joined(folders):
+def joined(folders, suffix=""):
     """The results of all tasks from those of some each, and what is known of the runs."""
     found, told = {}, []
     for folder in folders:
-        own, about = read(folder)
+        own, about = read(folder, suffix)
         found |= own
         told.append(about)
     if {*found} != {*TASKS}:
@@ -702,8 +703,9 @@ def main(argv=None):
     passes, more = 6 if args.quick else 60, {}
     limit, found = 40 if args.quick else None if args.full else 1000, {}
     letters_limit = 1300 if limit == 1000 else limit
+    suffix = "_full" if args.full else ""
     if own.join:
-        found, more = joined(own.join)
+        found, more = joined(own.join, suffix)
     for name in () if own.join else args.tasks:
         print(TITLES[name], flush=True)
         task = TASKS[name](args.data, letters_limit if name == "ocr" else limit)
@@ -711,10 +713,10 @@ def main(argv=None):
         if not args.quick:  # of all samples
             found[name]["memory"] = stored(TASKS[name](args.data, None).train)
     more = {"command": " ".join(["python benchmarks/reproduce/sag.py", *args.given])} | more
-    write(found, passes, args, more)
+    write(found, passes, args, more, suffix)
 
 
-def write(found, passes, args, more):
+def write(found, passes, args, more, suffix=""):
     """All files of results."""
     kept = "optimum", "bound", "error", "samples", "nodes", "rates", "memory", "searches"
     tasks = {name: {k: own[k] for k in kept if k in own} for name, own in found.items()}
@@ -724,10 +726,10 @@ def write(found, passes, args, more):
         about = [row for row in rows if row.where.startswith(places)]
         rows = [row for row in rows if row not in about]
         told = more | {"passes": passes, "tasks": tasks} if name == "sag" else more
-        frame.write(name, args, PAPER, chosen, about, **told)
-    write_reach(args.out / "sag_passes.csv", found)
+        frame.write(f"{name}{suffix}", args, PAPER, chosen, about, **told)
+    write_reach(args.out / f"sag_passes{suffix}.csv", found)
     if all("memory" in own for own in found.values()):
-        write_memory(args.out / "sag_memory.csv", found)
+        write_memory(args.out / f"sag_memory{suffix}.csv", found)
 
 
 if __name__ == "__main__":

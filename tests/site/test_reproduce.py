@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ import frame  # noqa: E402
 import gdmm  # noqa: E402
 import gdmm_rate  # noqa: E402
 import prox_linear  # noqa: E402
+import runs  # noqa: E402
 import sag  # noqa: E402
 import selective_search  # noqa: E402
 import smooth_map  # noqa: E402
@@ -463,6 +465,18 @@ def test_selective_search_finds_what_has_another_colour():
     assert len(selective_search.proposals(image, most=2)) == 2
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_certificates_take_no_time_where_only_epochs_count(monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(runs, "time", SimpleNamespace(process_time=lambda: float(next(ticks))))
+    X, y = random_sequences(np.random.default_rng(0))
+    model = GDMMSSVM(max_iter=9, tol=0.0, gap_every=1)
+    own = runs.fit(model, X, y, lambda model: 0.0, 4.5, gdmm.METHODS)
+    # Each epoch is between two looks at the clock.
+    assert own.seconds.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert np.isfinite(own.objective).all()
+
+
 def _gdmm_task():
     """GDMM is at 0.1 after 2 s, BCFW after 4, SSG never."""
     ends = {"GDMM": (2, 0.01), "BCFW": (4, 0.02), "SSG": (9, 0.5)}
@@ -487,6 +501,16 @@ def test_gdmm_claims_follow_the_curves():
     large = next(gdmm.claims("rcv1", own))
     assert large.holds == "holds in part"  # beside Soft-BCFW
     assert large.why.endswith("two orders: 0 of 4. GDMM has 20 of 990 pairs active")
+
+
+def test_gdmm_claims_leave_out_errors_of_what_predicts_nothing():
+    own = _gdmm_task()
+    own |= {"test": own["seconds"], "nothing": 1.0}
+    with_errors = next(gdmm.claims("corel5k", own))
+    assert "; test error: BCFW 1, SSG 4.5" in with_errors.ours
+    without = next(gdmm.claims("corel5k", own | {"nothing": 0.01}))
+    assert "test error" not in without.ours
+    assert without.why.endswith("below that of no labels, 0.01 %")
 
 
 def test_gdmm_claims_by_passes():

@@ -458,8 +458,8 @@ def claims_protein(found):
                 f"CPU milliseconds a pass: {cells}",
                 held(v <= 2.0 * min(kinds.values()) for v in dearer), why)  # fmt: skip
     pair = [each[f"AGD {kind}, gamma 0.01"] for kind in ("soft", "L2")]
-    text = "The exponentials and logarithms of soft-max gradients are much slower than the operations "
-    yield Claim(f"{text}of L2's", "section 5",
+    text = "The exponentials and logarithms of soft-max gradients are much slower than the "
+    yield Claim(f"{text}operations of L2's", "section 5",
                 f"CPU milliseconds a pass: {pair[0]:.2g} against {pair[1]:.2g}",
                 held([pair[0] > pair[1], pair[0] >= 2.0 * pair[1]]),
                 "of a whole pass, not of single operations; twice counts as much")  # fmt: skip

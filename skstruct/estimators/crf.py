@@ -21,7 +21,7 @@ from ..losses.log import LogLoss, SoftmaxMargin
 from ..losses.task import NamedLoss, WeightedLoss, weighted
 from ..solvers.casimir import CasimirOptions, SmoothCasimir
 from ..solvers.hybrid import auto
-from ..solvers.oeg import OEG
+from ..solvers.oeg import OEG, ProximalOEG
 from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
 from ..solvers.rounds.quasi import OrthantRounds, QuasiRounds
@@ -100,8 +100,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
         variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
         [2]_ [10]_ or without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in
-        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "auto" is
-        both, and the others are refused.
+        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, and SAG is proximal;
+        "auto" begins with "oeg" where ``lam (1 - l1_ratio)`` is at least 0.05 / n, and goes on
+        with OWL-QN. "oeg" then needs `l1_ratio` < 1, and the others are refused.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit the cache. They are
@@ -465,12 +466,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _train(self, problem, shapes, sample_weight, lam, *, start, **common):
         solver, ratio = self.solver, float(self.l1_ratio)
-        if ratio > 0.0 and solver in ("saga", "casimir", "svrg", "oeg"):
+        if (ratio > 0.0 and solver in ("saga", "casimir", "svrg")) or (ratio, solver) == (
+            1.0,
+            "oeg",
+        ):
             raise ValueError(
                 f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "sag" or '
                 '"lbfgs"'
             )
-        if ratio > 0.0 and solver == "sag" and self._observed is not None:
+        if ratio > 0.0 and solver in ("sag", "oeg") and self._observed is not None:
             raise ValueError(f'{self._few_weights} with l1_ratio is for solver="auto" or "lbfgs"')
         if self.warm_start and solver == "oeg":
             raise ValueError(
@@ -501,7 +505,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         if solver == "oeg":
             del options["start"]
             task = problem if bounding is None else bounding, *task[1:]
-            return run(OEG(*task, **options), rng=self._generator(), **common)
+            method = OEG if ratio == 0.0 else ProximalOEG
+            return run(method(*task, **options), rng=self._generator(), **common)
         if self._path is not None and ratio == 0.0:
             options["memory"] = self._path.memory
         options["uniform"] = self.sampling == "uniform"

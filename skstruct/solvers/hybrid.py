@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from ..core.features import ObservedFeatures, SparseFeatures
-from .oeg import OEG, OEGMemory
+from .oeg import OEG, OEGMemory, ProximalOEG
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
 from .run import Method
-from .sag.proximal import ProximalSAG, reducible
+from .sag.proximal import FewRows, ProximalSAG, reducible
 from .sag.solver import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
@@ -32,14 +32,17 @@ _LEAST_TOL = 1e-12
 # than half of SAG's passes with C up to 50, and not more at 500; of few dense features with weak
 # regularisation it needs more.
 _MANY = 1 << 15
+# lam2 n from which on OEG begins under an L1 penalty: with 0.06 (c1 = 0.1, c2 = 0.03) it needs
+# half of SAG's passes, with 0.02 (0.1, 0.01) a third more.
+_LEAST_L2 = 0.05
 
 
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
-    """Return the method to begin with: with an L1 penalty, proximal SAG.
+    """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
-    Without one, OEG, if sparse features have many weights, there are no weights to start from, and
-    memory has room for its dual point; else SAG. `bounding` is the problem that OEG takes, where
-    it is another one: with upper bounds on squared norms.
+    OEG, if sparse features have many weights, there are no weights to start from, memory has room
+    for its dual point, and an L1 penalty is weak beside the other one; else SAG. `bounding` is the
+    problem that OEG takes, where it is another one: with upper bounds on squared norms.
     """
     problem, shapes, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
@@ -47,11 +50,16 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
+    is_for_oeg = is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
     if l1 > 0.0:
-        method = ProximalSAG(*task, l1=l1, **options)
+        lam, n = task[3], problem.part_ptr.size - 1
+        if is_for_oeg and lam * n >= _LEAST_L2:
+            with contextlib.suppress(MemoryError):
+                method = ProximalOEG(*task, l1=l1, **{name: options[name] for name in names[:3]})
+        method = method or ProximalSAG(*task, l1=l1, **options)
     elif isinstance(options.get("memory"), OEGMemory):
         method = oeg(**{name: options[name] for name in names})
-    elif is_sparse and is_plain and math.prod(shapes[0]) >= _MANY:
+    elif is_for_oeg:
         with contextlib.suppress(MemoryError):  # SAG may take half as much
             method = oeg(**{name: options[name] for name in names[:3]})
     if method is None:
@@ -93,7 +101,7 @@ def is_slow(gaps, tol: float, cost: float) -> bool:
 def change(early: StoredMixtures) -> Method:
     """L-BFGS, or OWL-QN on the rows that matter, from the weights so far and with their bound."""
     kind, problem = QuasiNewton, early.problem
-    if isinstance(early, ProximalSAG):
+    if isinstance(early, FewRows):
         problem, known = early.whole, {"l1": early.l1}
         kind = SparseOrthantWise if reducible(problem) else OrthantWise
     else:

@@ -138,24 +138,18 @@ class _Steps(_StepSchedule):
     top, hold, fall = 2.0, 60, 60
 
 
-class ProximalSAG(SAG):
-    """Weights, memory and clock of one run; ``lam`` is lam2.
+class FewRows:
+    """What methods under an L1 penalty share: most rows of the weights are 0 and stay so.
 
-    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
-
-    Schmidt et al. 2015, as for SAG. Schmidt, Le Roux and Bach 2017, Minimizing finite sums with the
-    stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
-
-    Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
-    without them; at a refresh the memory tells the gradients of all rows again, which is what lower
-    bounds on the optimum need, and who comes in.
+    Between refreshes the run is that of the problem without them; at a refresh the memory tells the
+    gradients of all rows again, which is what lower bounds on the optimum need, and who comes in.
     """
 
-    in_blocks, steps, kernel = False, _Steps, staticmethod(proximal_epoch)
+    #: What of ``d`` one sample has: its sum over all is the mean gradient.
+    share = 1.0
 
-    def __init__(self, *task, l1, **options):
-        super().__init__(*task, **options)
-        self.l1 = l1
+    def _begin_with_all(self, l1, share):
+        self.l1, self.share = l1, share
         self.clock = start_clock(self.w, l1, self.lam)
         self._sums = np.zeros(9)
         #: The problem with all rows.
@@ -163,28 +157,19 @@ class ProximalSAG(SAG):
         #: The rows of the node table that there are, None for all.
         self._rows, self._refresh = None, _FIRST_REFRESH
 
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        soft_sums(self.w, self.l1, (1.0 / self.n, 1.0))
-        if reducible(self.whole):
-            self._add_memory(0)
-
-    def epoch(self, k, rng, progress):
-        """One pass, over the rows that are not known to stay 0."""
-        self._put_back()
+    def _choose_rows(self, k, warm=False):
+        """Before epoch k: leave rows out, or look at all of them now and then."""
         if k >= self._refresh:
             self._refresh = k + max(3, k // 3)
             self._expand()
-        if self._rows is None and (self._warm or k >= _FIRST_REFRESH):
+        if self._rows is None and (warm or k >= _FIRST_REFRESH):
             self._shrink()
-        super().epoch(k, rng, progress)
 
     def _shrink(self):
         """Leave out rows of weight 0 whose gradients are well inside the threshold."""
         if reducible(self.whole) is None:
             return
-        table, stays = self.w.node, _STAYS * self.l1 * self.n
+        table, stays = self.w.node, _STAYS * self.l1 / self.share
         half = table.shape[1] // 2
         kept = rows_to_keep(self.whole, table[:, :half], table[:, half:], stays)
         rows = np.flatnonzero(kept)
@@ -208,20 +193,12 @@ class ProximalSAG(SAG):
         self.problem = self.whole
         self._take(table, None)
         self.w.pair[:, self.w.pair.shape[1] // 2 :] = 0.0
-        self._add_memory(self.n)
+        self._sum_memory()
         self._offer_memory()
-
-    def certify(self):
-        """Certify the present weights, on all rows, by a pass of its own."""
-        self._expand()
-        super().certify()
-
-    def _weights_of(self, own, share):
-        return self.problem, self.w, self.clock
 
     def _norms(self):
         """Bring all weights up to date; the sums of :func:`catch_up_and_sum`."""
-        catch_up_and_sum(self.w, self.clock, 1.0 / self.n, self._sums)
+        catch_up_and_sum(self.w, self.clock, self.share, self._sums)
         if not np.isfinite(self._sums).all():
             raise FloatingPointError(OVERFLOW)
         return self._sums
@@ -247,33 +224,11 @@ class ProximalSAG(SAG):
             # From above, Newton's steps on this convex slope stay above its root.
             t = max(t + rise * self.lam / curve, inside)
             if k + 1 < sweeps:
-                soft = soft_sums(self.w, self.l1, (1.0 / self.n, t))
+                soft = soft_sums(self.w, self.l1, (self.share, t))
         return best
 
     def _penalty(self):
         return 0.5 * self.lam * self._sums[L2] + self.l1 * self._sums[L1]
-
-    def _estimate(self):
-        """Estimate the relative gaps after an epoch from its visits."""
-        totals = self.state.totals
-        sums = self._norms()
-        if totals[N_STORED] < self.n:
-            return np.inf, np.inf
-        self.schedule.epoch_done(sums[SUBGRADIENT])
-        terms = self._mean_term()
-        # Of fewer rows it is no bound for all of them, but what there is to estimate by.
-        dual = self._best_multiple(terms, 1 if self._rows is None else _SWEEPS)
-        if self._rows is None:
-            self.dual = max(dual, self.dual)
-        # P(w) = penalty + <w, g> + terms + divergences
-        objective = self._penalty() + sums[ALONG] + terms + totals[STALENESS] / self.n
-        objective = max(objective, TINY)
-        gap = float(max(objective - dual, 0.0) / objective)
-        return max(objective - max(dual, self.dual), 0.0) / objective, gap
-
-    def _offer_memory(self):
-        self._norms()
-        self.dual = max(self._best_multiple(self._mean_term()), self.dual)
 
     def _certificate(self, loss, magnitude):
         """Return the certificate by the mixtures just measured at the weights and by the memory."""
@@ -297,3 +252,65 @@ class ProximalSAG(SAG):
         found.node[rows] += self.w.node[:, : self.shapes[0][1]]
         found.pair[:] += self.w.pair[:, : self.shapes[1][1]]
         return found
+
+
+class ProximalSAG(FewRows, SAG):
+    """Weights, memory and clock of one run; ``lam`` is lam2.
+
+    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
+
+    Schmidt et al. 2015, as for SAG. Schmidt, Le Roux and Bach 2017, Minimizing finite sums with the
+    stochastic average gradient, section 3.5 on lazy updates, section 6 on proximal steps.
+    """
+
+    in_blocks, steps, kernel = False, _Steps, staticmethod(proximal_epoch)
+
+    def __init__(self, *task, l1, **options):
+        super().__init__(*task, **options)
+        self._begin_with_all(l1, 1.0 / self.n)
+
+    def compile(self):
+        """Compile outside the clock."""
+        super().compile()
+        soft_sums(self.w, self.l1, (self.share, 1.0))
+        if reducible(self.whole):
+            self._add_memory(0)
+
+    def epoch(self, k, rng, progress):
+        """One pass, over the rows that are not known to stay 0."""
+        self._put_back()
+        self._choose_rows(k, self._warm)
+        super().epoch(k, rng, progress)
+
+    def _sum_memory(self):
+        self._add_memory(self.n)
+
+    def certify(self):
+        """Certify the present weights, on all rows, by a pass of its own."""
+        self._expand()
+        super().certify()
+
+    def _weights_of(self, own, share):
+        return self.problem, self.w, self.clock
+
+    def _estimate(self):
+        """Estimate the relative gaps after an epoch from its visits."""
+        totals = self.state.totals
+        sums = self._norms()
+        if totals[N_STORED] < self.n:
+            return np.inf, np.inf
+        self.schedule.epoch_done(sums[SUBGRADIENT])
+        terms = self._mean_term()
+        # Of fewer rows it is no bound for all of them, but what there is to estimate by.
+        dual = self._best_multiple(terms, 1 if self._rows is None else _SWEEPS)
+        if self._rows is None:
+            self.dual = max(dual, self.dual)
+        # P(w) = penalty + <w, g> + terms + divergences
+        objective = self._penalty() + sums[ALONG] + terms + totals[STALENESS] / self.n
+        objective = max(objective, TINY)
+        gap = float(max(objective - dual, 0.0) / objective)
+        return max(objective - max(dual, self.dual), 0.0) / objective, gap
+
+    def _offer_memory(self):
+        self._norms()
+        self.dual = max(self._best_multiple(self._mean_term()), self.dual)

@@ -242,6 +242,64 @@ def test_bad_ratios_and_solvers(words):
     for solver in ("saga", "casimir", "svrg"):
         with pytest.raises(ValueError, match=f"l1_ratio=0.5 .*{solver}"):
             SAGCRF(l1_ratio=0.5, solver=solver).fit(*words)
+    with pytest.raises(ValueError, match=r"l1_ratio=1.0 .*oeg"):
+        SAGCRF(l1_ratio=1.0, solver="oeg").fit(*words)
+
+
+@pytest.mark.parametrize(("C", "ratio"), [(0.3, 0.9), (3.0, 0.3), (30.0, 0.5)])
+def test_proximal_oeg_on_words_is_owlqn(words, C, ratio):
+    options = {"C": C, "l1_ratio": ratio}
+    best = _optimum(*words, **options)
+    crf = _fit(*words, solver="oeg", tol=1e-7, max_iter=2000, track_objective=True, **options)
+    assert crf.suboptimality_ <= 1e-7
+    assert crf.objective_ == pytest.approx(best.objective_, rel=1e-6)
+    _check_history(crf, best.objective_)
+    np.testing.assert_allclose(crf.node_weights_, best.node_weights_, atol=0.05)
+    assert (crf.coef_ == 0.0).mean() > 0.2
+    assert crf.gradient_norm_ < 1e-2
+    two = _fit(*words, solver="oeg", tol=1e-7, max_iter=2000, n_jobs=2, **options)
+    np.testing.assert_array_equal(two.node_weights_, crf.node_weights_)
+
+
+def test_rows_that_oeg_left_out_too_early_come_back(words, monkeypatch):
+    options = {"C": 3.0, "l1_ratio": 0.5, "tol": 1e-6, "max_iter": 2000, "solver": "oeg"}
+    crf = _fit(*words, **options)
+    monkeypatch.setattr(proximal, "_STAYS", np.inf)
+    monkeypatch.setattr(proximal, "_FIRST_REFRESH", 2)
+    hasty = _fit(*words, **options)
+    assert hasty.suboptimality_ <= 1e-6
+    np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
+
+
+def test_auto_begins_with_oeg_where_the_other_penalty_is_strong(words, monkeypatch):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= 4)
+    begun, present = [], hybrid.change
+    monkeypatch.setattr(hybrid, "change", lambda early: begun.append(early) or present(early))
+    for ratio in (0.5, 0.999):
+        options = {"C": 3.0, "l1_ratio": ratio}
+        best = _optimum(*words, **options)
+        crf = _fit(*words, solver="auto", tol=1e-5, max_iter=600, **options)
+        _check_history(crf, best.objective_)
+        assert crf.objective_ <= best.objective_ * (1 + 2e-5)
+    assert [type(early).__name__ for early in begun] == ["ProximalOEG", "ProximalSAG"]
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_proximal_oeg_with_weights_of_samples_and_margins(table):
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0.2, 3.0, size=30)
+    graph, X, y = "multiclass", rng.normal(size=(30, 4)), rng.integers(3, size=30)
+    if not table:
+        graph = Chain(forbidden="iob2", boundary=True)
+        X = [rng.normal(size=(n, 4)) for n in rng.integers(1, 6, size=30)]
+        y = [np.array(["O", "B-x", "I-x"])[np.arange(len(x)) % 3] for x in X]
+    options = {"graph": graph, "C": 2.0, "l1_ratio": 0.3, "margin": "hamming", "random_state": 0}
+    crf = SAGCRF(solver="oeg", tol=1e-6, max_iter=2000, track_objective=True, **options)
+    crf.fit(X, y, weight)
+    best = SAGCRF(solver="lbfgs", tol=1e-9, max_iter=2000, **options).fit(X, y, weight)
+    _check_history(crf, best.objective_)
+    assert crf.suboptimality_ <= 1e-6
 
 
 def test_dense_sequences():

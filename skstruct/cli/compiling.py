@@ -311,7 +311,7 @@ def add_compile(commands):
     parser.add_argument(
         "--model",
         metavar="FILE",
-        help="a stored model, .joblib, .skops, .npz or .crfsuite: compile what its predictions need",
+        help="a model, .joblib, .skops, .npz or .crfsuite: compile what its predictions need",
     )
     parser.add_argument("--fit", action="store_true", help="and what its fit needs")
     parser.add_argument(

@@ -6,7 +6,7 @@ FOLDER holds ``conll2000/``. Needs the ``bench`` extra. CPU seconds of one core 
 objective that anybody found: ours of the whole call of ``fit`` with warm kernels, CRFsuite's by its
 own clock after its features are generated, all states; where its iterations do not reach the level,
 the seconds of these are a lower bound, and how far they ended is printed. Wapiti (all states, its
-default stop, which may be earlier) trains on the second setting. Size of the model files, with
+default stop, which may be earlier) trains where c2 is 0. Size of the model files, with
 names of features, and F1: ours are pipelines without unused features. Last the path from strong to
 weak penalties, warm and cold.
 """
@@ -28,7 +28,8 @@ from sklearn.pipeline import make_pipeline
 from skstruct import SAGCRF
 from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
 
-SETTINGS = ((0.1, 0.1), (0.5, 0.0))  # c1 = c2 = 0.1 of tutorials, and rho1 = 0.5 of Wapiti
+# c1 and c2 of tutorials, parserator, ingredient parsers, word segmentation, and Wapiti.
+SETTINGS = ((0.1, 0.1), (0.1, 0.01), (0.6, 0.5), (1.0, 0.001), (0.5, 0.0))
 LEVEL = 1e-3
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 PATH = (10.0, 5.0, 2.0, 1.0, 0.5)
@@ -156,6 +157,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--limit", type=int, help="sentences of each part, by default all")
+    pair = {"type": lambda text: tuple(map(float, text.split(","))), "metavar": "C1,C2"}
+    parser.add_argument("--settings", nargs="*", **pair)
     parser.add_argument("--passes", type=int, default=300, help="for the best objective")
     parser.add_argument("--iterations", type=int, default=1000, help="of CRFsuite")
     parser.add_argument("--all-solvers", action="store_true")
@@ -167,7 +170,7 @@ def main():
     X = vectorizer.fit_transform(task.train.attributes)
     solvers = ("auto", "sag", "lbfgs") if arguments.all_solvers else ("auto",)
     results = {}
-    for setting in SETTINGS:
+    for setting in arguments.settings or SETTINGS:
         result = compare(task, X, vectorizer, setting, solvers, arguments)
         show(setting, result)
         results[f"{setting[0]:g} {setting[1]:g}"] = result

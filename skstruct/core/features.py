@@ -581,7 +581,9 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     ...     scores(problem.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
-    half = max(table.shape[1] // 2, width)  # a column of observed weights stands for `width`
+    # A column of observed weights stands for `width`. (``max`` would be one more to compile.)
+    half = table.shape[1] // 2
+    half = half if half > width else width
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
     for t in range(first, stop):
         o = offset + (t - first) * width
@@ -643,7 +645,8 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     ...     add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
-    half = max(table.shape[1] // 2, width)
+    half = table.shape[1] // 2
+    half = half if half > width else width
     single = _is_single(table, w)
     n_rows = w.single.shape[0] if single else table.shape[0]
     start, stop, low, high = share_of(w, n_rows, table.shape[1])

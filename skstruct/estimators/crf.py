@@ -394,13 +394,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
                 "not known"
             )
 
-    def _go_on(self, X, y, classes, sample_weight):
-        if self._few_weights:
-            raise ValueError(
-                f"{self._few_weights} is not for partial_fit: what later batches hold is not known"
-            )
-        super()._go_on(X, y, classes, sample_weight)
-
     _loss_weights = staticmethod(likelihood_weights)
     _is_weighted = False
 
@@ -466,10 +459,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _train(self, problem, shapes, sample_weight, lam, *, start, **common):
         solver, ratio = self.solver, float(self.l1_ratio)
-        if (ratio > 0.0 and solver in ("saga", "casimir", "svrg")) or (ratio, solver) == (
-            1.0,
-            "oeg",
-        ):
+        refused = {"saga", "casimir", "svrg"} | ({"oeg"} if ratio == 1.0 else set())
+        if ratio > 0.0 and solver in refused:
             raise ValueError(
                 f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "sag" or '
                 '"lbfgs"'

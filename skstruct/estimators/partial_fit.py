@@ -121,6 +121,8 @@ class Streaming:
     def _go_on(self, X, y, classes, sample_weight):
         if getattr(self, "l1_ratio", 0.0):
             raise ValueError("partial_fit has no L1 penalty: l1_ratio must be 0")
+        if few := getattr(self, "_few_weights", ""):
+            raise ValueError(f"{few} is not for partial_fit: what later batches hold is not known")
         if isinstance(getattr(self, "class_weight", None), str):
             raise ValueError(
                 "class_weight='balanced' depends on all labels: partial_fit takes a dict"

@@ -541,8 +541,9 @@ class Tagger:
     >>> tagger.marginals(X[0]).round(1)
     array([[0.7, 0.3],
            [0.3, 0.7]])
-    >>> [labels for labels, score in tagger.top_k(X[0], 2)]
-    [['B-PER', 'O'], ['B-PER', 'B-PER']]
+    >>> (labels, score), second, third = tagger.top_k(X[0], 3)
+    >>> labels
+    ['B-PER', 'O']
     >>> for start, stop, kind, probability in tagger.chunks(X[0]):
     ...     print(start, stop, kind, round(probability, 2))
     0 1 PER 0.72

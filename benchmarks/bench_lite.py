@@ -219,7 +219,7 @@ def main():
     print("|---|--:|--:|--:|--:|--:|")
     for line in lines:
         print(
-            f"| {line['tagger']} | {line['kB of the file']:.0f} | "
+            f"| {line['tagger']} | {line['kB']:.0f} | "
             f"{line['s to the first answer']:.3f} | {line['CPU s to the first answer']:.3f} | "
             f"{line['us a call']:.0f} | {line['MB']:.0f} |"
         )

@@ -44,7 +44,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     for its dual point, and an L1 penalty is weak beside the other one; else SAG. `bounding` is the
     problem that OEG takes, where it is another one: with upper bounds on squared norms.
     """
-    problem, shapes, *_ = task
+    problem, shapes, _, lam, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.
@@ -52,8 +52,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     is_for_oeg = is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
     if l1 > 0.0:
-        lam, n = task[3], problem.part_ptr.size - 1
-        if is_for_oeg and lam * n >= _LEAST_L2:
+        if is_for_oeg and lam * (problem.part_ptr.size - 1) >= _LEAST_L2:
             with contextlib.suppress(MemoryError):
                 method = ProximalOEG(*task, l1=l1, **{name: options[name] for name in names[:3]})
         method = method or ProximalSAG(*task, l1=l1, **options)

@@ -145,7 +145,7 @@ class FewRows:
     gradients of all rows again, which is what lower bounds on the optimum need, and who comes in.
     """
 
-    #: What of ``d`` one sample has: its sum over all is the mean gradient.
+    #: Factor that makes ``d`` the mean gradient.
     share = 1.0
 
     def _begin_with_all(self, l1, share):

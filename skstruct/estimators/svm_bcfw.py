@@ -13,8 +13,7 @@ from ..core.oracles import gram, relaxed_oracle
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..graphs.base import Graph
-from ..solvers.bcfw.batch import BatchFrankWolfe
-from ..solvers.bcfw.solver import BCFW, BCFWChoices, dual_set, with_truth
+from ..solvers.bcfw.solver import BCFW, BatchFrankWolfe, BCFWChoices, dual_set, with_truth
 from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
 from ..solvers.run import run
 from .base import fit_path

@@ -19,7 +19,15 @@ from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from .messages import Tables
-from .workers import EngineGone, Failure, Threads, WorkerLost, Workers
+from .workers import (
+    DaskWorkers,
+    EngineGone,
+    Failure,
+    RayWorkers,
+    Threads,
+    WorkerLost,
+    Workers,
+)
 
 # A task is lost so often before its fit ends.
 MAX_WORKER_FAILURES = 3
@@ -91,12 +99,8 @@ def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
     is_open = not is_named and n == 1
     client = _active_client() if is_open else getattr(backend, "client", None)
     if "DaskDistributedBackend" in names or (is_open and client is not None):
-        from .clusters import DaskWorkers
-
         return DaskWorkers(client)
     if "RayBackend" in names or (is_open and _has_ray()):
-        from .clusters import RayWorkers
-
         return RayWorkers()
     if n == 1:
         return None

@@ -7,8 +7,8 @@ import pytest
 
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.datasets import pack_shards
-from skstruct.solvers.engines.clusters import DaskWorkers
 from skstruct.solvers.engines.engine import choose_workers
+from skstruct.solvers.engines.workers import DaskWorkers
 from skstruct.testing import random_sequences
 from tests.helpers.mortal import mortal
 

@@ -74,7 +74,8 @@ def _allowed_by_scheme(scheme, before, after):
 
 def transition_mask(forbidden, classes: np.ndarray) -> TransitionMask:
     """The mask of a `forbidden` argument."""
-    labels, rules = tuple(classes.tolist()), tuple(_rules(forbidden))
+    rules = tuple(_rules(forbidden))
+    labels = tuple(classes.tolist() if rules else range(len(classes)))
     try:
         return _mask(rules, labels)
     except TypeError:  # a label, or what stands for a pair, cannot be hashed

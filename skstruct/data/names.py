@@ -228,8 +228,9 @@ def with_names(samples: np.ndarray, names: Any, edge_names: Any = None) -> np.nd
 
 def names_of(X: Any) -> tuple[FeatureNames | None, FeatureNames | None]:
     """Names of the features of nodes and of edges that samples carry."""
-    found = (getattr(X, name, None) for name in ("feature_names", "edge_feature_names"))
-    own, of_edges = (names if isinstance(names, FeatureNames) else None for names in found)
+    own, of_edges = getattr(X, "feature_names", None), getattr(X, "edge_feature_names", None)
+    own = own if own is not None and isinstance(own, FeatureNames) else None
+    of_edges = of_edges if of_edges is not None and isinstance(of_edges, FeatureNames) else None
     if not own and isinstance(X, (list, tuple, np.ndarray)) and len(X):
         columns = list(getattr(X[0], "columns", ()))  # of a data frame
         if columns and all(isinstance(column, str) for column in columns):

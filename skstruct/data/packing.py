@@ -103,6 +103,11 @@ def check_finite(features, offsets, name: str, row_name: str | None = "node") ->
 
 def pack_nodes(items, name: str, rows: str = "node"):
     """Stack the rows of samples: the features of their nodes, or of their edges."""
+    first = items[0] if len(items) == 1 else None
+    if type(first) is np.ndarray and first.ndim == 2 and first.dtype.kind in "buif":
+        features, offsets = readable(first), np.array([0, len(first)], dtype=np.int64)
+        check_finite(features, offsets, name, rows)
+        return features, offsets
     frames = [(i, list(item.columns)) for i, item in enumerate(items) if hasattr(item, "columns")]
     for i, columns in frames[1:]:  # they are read by position
         first, known = frames[0]

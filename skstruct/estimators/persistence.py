@@ -130,14 +130,16 @@ def check_shapes(model, shapes: dict) -> None:
             )
 
 
+_KINDS = (
+    ("graph_", Graph, "a structure"),
+    ("classes_", (np.ndarray, list, tuple), "an array or list"),
+    ("n_features_in_", Integral, "an integer"),
+)
+
+
 def check_parts(model) -> None:
     """Refuse a model whose structure, classes or number of features are of a wrong type."""
-    kinds = {
-        "graph_": (Graph, "a structure"),
-        "classes_": ((np.ndarray, list, tuple), "an array or list"),
-        "n_features_in_": (Integral, "an integer"),
-    }
-    for name, (kind, expected) in kinds.items():
+    for name, kind, expected in _KINDS:
         value = vars(model).get(name, model)
         if value is not model and not isinstance(value, kind):
             raise ValueError(f"the model is damaged: {name} must be {expected}, got {value!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.jit.dispatch import require
+from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, shown
 from ..core.oracles import max_oracle, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
@@ -259,6 +261,10 @@ def on_one_state(method):
     return call
 
 
+# Problems of one sample that are not in use; they hold scratch, so not all are worth keeping.
+_spare = defaultdict(list)
+_MOST_SPARE_KINDS, _MOST_SPARE_PARTS = 16, 1 << 16
+
 _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbidden steps"
 
 
@@ -332,6 +338,10 @@ class Predictor(NamedFeatures):
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):
         """Read samples; return them, a mask of those with nodes, and the problem of these."""
+        return self._problem_of(self._read_samples(X), allowed, n_best)
+
+    def _read_samples(self, X):
+        """Read samples of the kind seen in fit."""
         if "graph_" not in vars(self):
             check_is_fitted(self)
         graph = self.graph_
@@ -347,8 +357,12 @@ class Predictor(NamedFeatures):
                 self._compare_names(names_of(X))
             is_empty = not graph.is_table and is_empty_list(X)
             samples = graph.no_samples(self) if is_empty else graph.read_X(self, X, reset=False)
+        return samples
+
+    def _problem_of(self, samples, allowed=None, n_best=1):
+        """Return samples, a mask of those with nodes, and the problem of these."""
         if allowed is not None:
-            allowed = graph.read_allowed(allowed, samples, self.classes_)
+            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
         self._check_tables(samples)
         keep = samples.lengths > 0
         if n_best > 1:
@@ -451,10 +465,14 @@ class Predictor(NamedFeatures):
 
     def _decode(self, X, allowed=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
-        samples, keep, problem = self._read_for_prediction(X, allowed)
+        samples = self._read_samples(X)
+        spare = None if allowed is not None else self._spare(samples)
+        if spare and (codes := self._decode_again(samples, spare)) is not None:
+            return samples, codes
+        samples, keep, problem = self._problem_of(samples, allowed)
         self._require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
-        w = self._weights()
+        w, made = self._weights(), problem
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
@@ -471,7 +489,50 @@ class Predictor(NamedFeatures):
                 start = end + 1
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
+        if spare is not None and made is problem and made.part_ptr[1] <= _MOST_SPARE_PARTS:
+            scratch = make_scratch(made)
+            again = compiled_for(decode, made, w, 0, 1, scratch, codes)
+            # The features would keep the user's array alive.
+            made = made._replace(nodes=None)
+            spare.append((self.graph_._constant(self.classes_), made, scratch, again))
         return samples, codes
+
+    def _spare(self, samples):
+        """Return spare problems for one sample, all of the types of its own; None if it has none.
+
+        Nothing of the model is kept in them but what the structure finds again: weights are read as
+        they are at each call.
+        """
+        is_one = samples.offsets.size == 2 and samples.offsets[1] > 0 and self._tables is TABLES
+        constant = self.graph_._constant(self.classes_) if is_one else None
+        if constant is None:
+            return None
+        # No two that are in use have the same id, and those of spare problems are.
+        key = id(constant), len(self.classes_), type(samples.features), samples.features.dtype
+        if key not in _spare and len(_spare) >= _MOST_SPARE_KINDS:
+            _spare.clear()
+        return _spare[key]
+
+    def _decode_again(self, samples, spare):
+        """Return the best labels of one sample by a spare problem, None where that fails.
+
+        Making a problem, and finding out the types of all its arrays, takes longer than decoding.
+        """
+        self._check_tables(samples)
+        try:
+            found = constant, made, scratch, again = spare.pop()  # no other thread has it now
+        except IndexError:
+            return None
+        n_nodes, w = int(samples.offsets[1]), self._weights()
+        if n_nodes > scratch.labels.size:
+            return None
+        problem = self.graph_._refill(made, constant, samples, self._has_intercept, w)
+        if problem is None or self.graph_.decoding(problem, w) is not problem:
+            return None
+        codes = np.empty(n_nodes, dtype=np.int32)
+        end = again(problem, w, 0, 1, scratch, codes)
+        spare.append(found)
+        return codes if end == -1 else None  # the long way raises
 
     def _decode_exactly(self, samples, i, allowed, w, codes):
         """Decode sample i exactly where a relaxation found nothing; False if too expensive."""

@@ -37,7 +37,7 @@ from ..inference.viterbi import (
     viterbi_scratch,
     viterbi_top_k,
 )
-from .layout import TableScratch
+from .layout import TableScratch, feature_rows
 from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks, shape_of
 from .problem import NodeProblem
 
@@ -265,6 +265,15 @@ class Sequences(NamedTuple):
         return np.maximum(self.lengths - 1, 0)
 
 
+def _bounded(mask, ends, allowed=None):
+    """Each node's labels with the forbidden ends worked in."""
+    size = ends[-1], mask.start.size
+    allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
+    allowed[ends[:-1]] &= mask.start > -math.inf
+    allowed[ends[1:] - 1] &= mask.stop > -math.inf
+    return allowed
+
+
 class Chain(PairwiseGraph):
     """A sequence of nodes; each label interacts with the next.
 
@@ -337,11 +346,8 @@ class Chain(PairwiseGraph):
             check_steps(mask, *steps)
             check_ends(mask, *steps)
         n_classes = len(classes)
-        if mask.bounds_ends:  # each node's labels with the forbidden ends worked in
-            ends, size = samples.offsets, (samples.offsets[-1], n_classes)
-            allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
-            allowed[ends[:-1]] &= mask.start > -math.inf
-            allowed[ends[1:] - 1] &= mask.stop > -math.inf
+        if mask.bounds_ends:
+            allowed = _bounded(mask, samples.offsets, allowed)
         longest = max(longest_item(samples.offsets), 1)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
         work = ChainScratch(
@@ -350,6 +356,25 @@ class Chain(PairwiseGraph):
             sums=aligned(workspace_size(longest, n_classes), np.empty),
         )
         return ChainProblem(**fields, own=(), work=work)
+
+    def _constant(self, classes):
+        """The mask, one object for equal rules and classes; subclasses may pack more than that."""
+        if type(self) is not Chain or self.edge_features:
+            return None
+        return transition_mask(self.forbidden, classes)
+
+    def _refill(self, problem, mask, samples, fit_intercept, weights):
+        """Return a problem of one sample as that of another; None if it has another mask."""
+        if problem.transition_mask is not mask.pairs:
+            return None
+        n_labels = mask.start.size
+        problem.part_ptr[1] = (int(samples.offsets[1]) + n_labels) * n_labels
+        intercept = weights.node.shape[0] - 1 if fit_intercept else -1
+        return problem._replace(
+            nodes=feature_rows(self._node_rows(samples), intercept),
+            label_ptr=samples.offsets,
+            allowed=_bounded(mask, samples.offsets) if problem.allowed.size else problem.allowed,
+        )
 
     def _node_rows(self, samples):
         """With `boundary` two more columns, 1 at the first and at the last node of each sample."""

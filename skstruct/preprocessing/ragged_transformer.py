@@ -126,6 +126,8 @@ def sequences_of(X, fitting: bool) -> list:
 
 def check_sequence(sample, i: int) -> None:
     """Refuse what cannot be a sequence: most likely X is one sequence, not a list."""
+    if type(sample) is list:  # before an abstract class is asked
+        return
     sized = hasattr(sample, "__len__") or sparse.issparse(sample)
     if isinstance(sample, (str, bytes, Mapping)) or not sized:
         raise TypeError(

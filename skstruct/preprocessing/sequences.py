@@ -140,7 +140,8 @@ class TokenReader:
                 ends.append(len(found))
         walk = None  # it refers to itself, and would keep all this until garbage is collected
         values = np.ones(len(found))
-        values[places] = numbers
+        if places:
+            values[places] = numbers
         found, ends = np.array(found, dtype=np.int32), np.array(ends)
         known = found >= 0
         if np.count_nonzero(known) < known.size:
@@ -560,7 +561,7 @@ def _matrix(indices, values, ends, n_features):
     parts = values, indices.astype(kind, copy=False), ends.astype(kind)
     flat = csr_from_parts((n_tokens, n_features), *parts)
     flat.sum_duplicates()
-    if not flat.data.all():
+    if np.count_nonzero(flat.data) < flat.data.size:
         flat.eliminate_zeros()
     return flat
 

@@ -1,12 +1,15 @@
 """A prediction leaves a fitted model as it was, in every bit, however samples are decoded."""
 
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
 
 from skstruct import (
     BCFWSSVM,
@@ -19,8 +22,10 @@ from skstruct import (
     MultiLabel,
     Pairwise,
     ProxLinearSSVM,
+    RaggedArray,
     SubgradientSSVM,
 )
+from skstruct.estimators import prediction
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -126,3 +131,163 @@ def test_a_prediction_that_is_relaxed_where_fit_was_exact_says_so():
         model.predict(_graphs(rng, _TRIANGLE))
     assert (model.graph_.method_, model.graph_.inference_) == ("tree", "exact")
     model.predict(X)  # no warning
+
+
+# Single samples: their problems are used again.
+
+
+def _one_by_one(model, X):
+    """What `predict` says of each sample alone, which must be what it says of all."""
+    alone = [model.predict([x])[0] for x in X]
+    for labels, expected in zip(alone, model.predict(X), strict=True):
+        assert labels.dtype == expected.dtype
+        assert_array_equal(labels, expected)
+    return alone
+
+
+def _sequences(rng, lengths=(3, 1, 5, 2, 4, 7, 6)):
+    X = [rng.normal(size=(n, 4)) for n in lengths]
+    return X, [np.array(["a", "b", "c"])[np.arange(n) % 3] for n in lengths]
+
+
+_CHAINS = {
+    "plain": Chain(),
+    "boundary": Chain(boundary=True),
+    "forbidden": Chain(forbidden=[(None, "c"), ("c", None), ("b", "a")]),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", _CHAINS)
+def test_single_samples_of_any_form(name, fit_intercept):
+    """Odd lengths, float32, CSR, Fortran order, read-only, and no nodes at all."""
+    X, y = _sequences(np.random.default_rng(0), lengths=(4, 1, 5, 2, 7, 8))
+    model = SAGCRF(_CHAINS[name], fit_intercept=fit_intercept, max_iter=3, random_state=0)
+    model.fit(X, y)
+    X = [*X, np.empty((0, 4))]
+    expected = _one_by_one(model, X)
+    forms = [
+        [np.asfortranarray(x) for x in X],
+        [x.tolist() if len(x) else x for x in X],
+        [sparse.csr_matrix(x) for x in X],
+        [np.frombuffer(x.tobytes()).reshape(x.shape) for x in X],
+    ]
+    for form in forms:
+        assert list(map(list, _one_by_one(model, form))) == list(map(list, expected))
+    for kind in (np.asarray, sparse.csr_matrix):
+        _one_by_one(model, [kind(x.astype(np.float32)) for x in X])
+        _one_by_one(model, [kind(x.astype(np.int64)) for x in X])
+    packed = RaggedArray.from_list(X)
+    assert_array_equal(np.concatenate(model.predict(packed)), np.concatenate(expected))
+    for bad in (np.full((2, 4), np.nan), np.ones((2, 3)), np.ones(4), np.full((2, 4), 1e308)):
+        messages = []
+        for samples in ([bad], [bad, bad]):
+            with pytest.raises((ValueError, FloatingPointError)) as error:
+                model.predict(samples)
+            messages.append((type(error.value), str(error.value)))
+        assert messages[0] == messages[1]
+
+
+def test_single_samples_see_edited_models():
+    """Weights, classes, structure: whatever somebody edits, in place or not."""
+    rng = np.random.default_rng(0)
+    X, y = _sequences(rng)
+    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
+    _one_by_one(model, X)
+    model.coef_[:] = rng.normal(size=model.coef_.shape)
+    first = _one_by_one(model, X)
+    model.pairwise_coef_[0, 0] += 100.0
+    assert {*np.concatenate(_one_by_one(model, X))} == {"a"}
+    model.pairwise_coef_[0, 0] -= 100.0
+    assert [*map(list, _one_by_one(model, X))] == [*map(list, first)]
+    model.node_weights_ = np.asfortranarray(-model.node_weights_)  # rebound, in another order
+    assert [*map(list, _one_by_one(model, X))] != [*map(list, first)]
+    model.node_weights_ = -model.node_weights_
+    model.graph_.forbidden = [("a", "a"), ("b", "b"), ("c", "c")]
+    assert all((labels[1:] != labels[:-1]).all() for labels in _one_by_one(model, X))
+    model.graph_.forbidden += [(None, "a"), (None, "b")]
+    assert {labels[0] for labels in _one_by_one(model, X)} == {"c"}
+    model.classes_[:] = ["c", "b", "a"]
+    assert {labels[0] for labels in _one_by_one(model, X)} == {"c"}
+    model.graph_.forbidden = None
+    _one_by_one(model, X)
+    model.pair_weights_ = np.zeros((1, 16))
+    with pytest.raises(ValueError, match="pair_weights_ must be a float64 array"):
+        model.predict(X[:1])
+
+
+def test_single_samples_after_other_fits():
+    """Another structure, other labels and features; and nothing of it is in copies and files."""
+    rng = np.random.default_rng(0)
+    X, y = _sequences(rng)
+    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
+    size = len(pickle.dumps(model))
+    _one_by_one(model, X)
+    assert len(pickle.dumps(model)) == size
+    copies = pickle.loads(pickle.dumps(model)), deepcopy(model)
+    copies[0].coef_[:] *= -1.0
+    for one in (model, *copies, clone(model).set_params(fit_intercept=False).fit(X, y)):
+        _one_by_one(one, X)
+    model.set_params(graph=Chain(boundary=True)).fit(X, y)
+    _one_by_one(model, X)
+    model.fit([x[:, :2] for x in X], [np.char.add("tag-", labels) for labels in y])
+    _one_by_one(model, [x[:, :2] for x in X])
+    model.set_params(graph=Chain(edge_features=True))
+    pairs = [(x, np.ones((len(x) - 1, 1))) for x in X]
+    _one_by_one(model.fit(pairs, y), pairs)
+
+
+def test_no_labelling_of_a_single_sample():
+    """The error is the same at each call, and what comes after it is right."""
+    X, y = _sequences(np.random.default_rng(0), lengths=(3, 1, 5))
+    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
+    _one_by_one(model, X)
+    model.graph_.forbidden = [(a, b) for a in "abc" for b in "abc"]
+    for _ in range(3):
+        assert model.predict([X[1]])[0].size == 1
+        with pytest.raises(ValueError, match="sample 0: no labelling satisfies"):
+            model.predict([X[0]])
+    model.graph_.forbidden = None
+    for weight in (np.nan, 1e200):
+        kept = model.coef_[0, 0].copy()
+        model.coef_[0, 0] = weight
+        with pytest.raises(ValueError, match=r"not finite|too large"):
+            model.predict([X[0] + 1e160])
+        model.coef_[0, 0] = kept
+    _one_by_one(model, X)
+
+
+def test_single_samples_in_threads():
+    """Two models of one size in many threads, all from one problem at first."""
+    rng = np.random.default_rng(0)
+    X, y = _sequences(rng, lengths=range(1, 40))
+    models = [SAGCRF(max_iter=k, random_state=k).fit(X, y) for k in (1, 3)]
+    expected = [[labels.tolist() for labels in model.predict(X)] for model in models]
+
+    def work(k):
+        model, order = models[k % 2], np.random.default_rng(k).permutation(len(X))
+        return all(
+            model.predict([X[i]])[0].tolist() == expected[k % 2][i] for _ in range(5) for i in order
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(16)))
+
+
+def test_spare_problems_are_few_and_hold_no_samples():
+    """Their number is bounded, large ones are not kept, and neither is what users gave."""
+    X, y = _sequences(np.random.default_rng(0), lengths=(3, 1, 5))
+    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
+    x = np.ones((4, 4))
+    before = sys.getrefcount(x)
+    for _ in range(3):
+        model.predict([x])
+    assert sys.getrefcount(x) == before
+    for k in range(40):
+        model.graph_.forbidden = [("a", "b")] * k
+        model.predict([x])
+    model.predict([np.ones((30_000, 4))])
+    assert len(prediction._spare) <= prediction._MOST_SPARE_KINDS
+    spares = [spare for spares in prediction._spare.values() for spare in spares]
+    assert spares
+    assert max(spare[2].theta.size for spare in spares) <= prediction._MOST_SPARE_PARTS

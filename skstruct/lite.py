@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _WEIGHTS, _PER_BYTE = 2**24, 64
 _LARGEST = 1e100  # a weight, so that no score overflows
 _LARGEST_PRODUCT = 1e300
 _DEEPEST = 50  # dicts in dicts
+_TRIALS = 10**8  # of a pattern at a string
 
 
 def most_weights(n_bytes: int) -> int:
@@ -289,6 +290,17 @@ def _is_number(value):
 _PLAIN = r"(?s)\\.|\[[^\]]*\]|[^\\\[(){}|+]"
 
 
+@lru_cache
+def _longest(n_repeats):
+    """The length of strings up to which patterns of so many repetitions take at most a second.
+
+    A search that fails has tried all places of its beginning and of the ends of repetitions.
+    """
+    if not n_repeats:
+        return math.inf
+    return next(n for n in count() if math.comb(n + n_repeats + 1, n) > _TRIALS) - 1
+
+
 class _Templates:
     """Columns of tokens, as TemplateVectorizer reads them."""
 
@@ -322,7 +334,9 @@ class _Templates:
             raise ValueError("a macro of no template")
         if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
             raise ValueError(f"a pattern of no template: {pattern!r}")
-        return command, lower, offset, column, re.compile(pattern, re.DOTALL), absolute
+        longest = _longest(sum(part in "*?" for part in re.findall(_PLAIN, pattern)))
+        compiled = re.compile(pattern, re.DOTALL)
+        return command, lower, offset, column, compiled, absolute, longest
 
     def rows(self, tokens, intercept):
         """Rows of all tokens, where each token begins, and no values other than 1."""
@@ -359,7 +373,7 @@ class _Templates:
 
     def _results(self, macro, columns, n):
         """What a macro gives at each token, None where the feature is dropped."""
-        _, _, offset, column, _, absolute = macro
+        _, _, offset, column, _, absolute, _ = macro
         own = [_result(macro, string) for string in columns[column]]
         if not absolute:
             places = range(offset, offset + n)
@@ -380,8 +394,13 @@ _MISSING = {"nan", "None", "<NA>", "NaT"}
 
 
 def _result(macro, string):
-    command, lower, _, _, pattern, _ = macro
+    command, lower, _, _, pattern, _, longest = macro
     if command != "x":
+        if len(string) > longest:
+            raise ValueError(
+                f"a string of {len(string)} characters could keep the pattern "
+                f"{pattern.pattern!r} busy for very long"
+            )
         found = pattern.search(string)
         if command == "t":
             string = "false" if found is None else "true"
@@ -481,6 +500,12 @@ _DAMAGE = (
 def read_fields(path: Any, readers: dict, what: str) -> tuple:
     """The fields of a tagger, from a file of a kind that its first bytes show."""
     data = Path(path).read_bytes()
+    suffix = Path(path).suffix
+    if suffix in (".skops", ".joblib", ".pickle", ".pkl"):
+        raise ValueError(
+            f"{path} is not {what}: {suffix} files hold estimators, of which skstruct.export makes "
+            "such a file"
+        )
     if data[:4] not in readers:
         raise ValueError(f"{path} is not {what}")
     try:
@@ -592,6 +617,12 @@ class Tagger:
                 raise TypeError(f"a sequence of tokens was expected, got a {type(x).__name__}")
             if not len(x):
                 return weights[:0]
+            first = next(iter(x))
+            if isinstance(first, (list, tuple)) and isinstance(next(iter(first), 0), _NESTED):
+                raise TypeError(
+                    "token 0 is a sequence of tokens: a list of sequences is for tag_batch; of "
+                    "one sequence [x] pass x"
+                )
             rows, starts, values = self._reader.rows(x, n)
             table = weights.take(rows, axis=0)
             if values:
@@ -844,6 +875,7 @@ class Tagger:
         return first
 
 
+_NESTED = list, tuple, Mapping
 _INFEASIBLE = "no labelling satisfies the forbidden steps"
 
 

@@ -743,3 +743,37 @@ def test_structural_svms_have_no_probabilities(tmp_path_factory):
     for call in (tagger.marginals, tagger.chunks):
         with pytest.raises(ValueError, match="structural SVM"):
             call(X[0])
+
+
+@pytest.mark.parametrize("suffix", [".skops", ".joblib", ".pickle"])
+def test_files_of_estimators_are_named(tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(b"PK\3\4")
+    with pytest.raises(ValueError, match=f"{suffix} files hold estimators"):
+        Tagger.load(path)
+
+
+def test_a_list_of_sequences_is_for_tag_batch(tmp_path):
+    for model, x in (
+        (_small_model(), [{"w": "a"}]),
+        (_small_model(), [["w=a"]]),
+        (_with_weights(TemplateVectorizer("U1:%x[0,1]").fit([[("a", "b")]]), 1), [("a", "b")]),
+    ):
+        export(model, tmp_path / "model.npz")
+        tagger = Tagger.load(tmp_path / "model.npz")
+        assert len(tagger.tag(x)) == 1
+        with pytest.raises(TypeError, match="tag_batch"):
+            tagger.tag([x])
+
+
+def test_a_slow_pattern_is_refused_before_it_runs(tmp_path):
+    path = tmp_path / ("long name" * 27 + ".npz")  # 247 bytes
+    export(_with_weights(TemplateVectorizer("U1:%x[0,0]").fit([["a", "b"]]), 1), path)
+    with np.load(path) as file:
+        reader = json.loads(file["header"].tobytes())["reader"]
+    slow = "a*?" * 20 + "b"
+    _changed(path, reader=reader | {"templates": [[0, [["m", False, 0, 0, slow, False]]]]})
+    tagger = Tagger.load(path)
+    assert len(tagger.tag(["ab", "b"])) == 2
+    with pytest.raises(ValueError, match="busy"):
+        tagger.tag(["a" * 100])

@@ -88,6 +88,9 @@ def _compile_one(estimator, graph, is_sparse):
     X, y = graph.example(np.random.default_rng(0), is_sparse)
     estimator.set_params(graph=graph)
     _fit(estimator, X, y)
+    if is_sparse and estimator.get_params().get("solver") == "auto":  # of many features
+        with suppress(TypeError, ValueError):  # it is not for every structure
+            clone(estimator).set_params(solver="oeg").fit(X, y)
     _predict(estimator, X, y)
 
 

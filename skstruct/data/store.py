@@ -76,7 +76,8 @@ def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
     """
     if path.exists() and not path.is_file():  # a device or a pipe would be gone
         raise FileExistsError(f"{path} is not a regular file")
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+    name = path.name if len(os.fsencode(path.name)) < 200 else path.name[:50]  # 255 are possible
+    beside = path.with_name(f"{name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
     try:
         with open(beside, "wb") as file:
             if lasting:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Set
+from contextlib import suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +110,7 @@ _ONE = "X is a list of sequences: for one sequence pass [x]"
 class TokenColumns(NamedTuple):
     """The columns of all tokens."""
 
-    # One list a column, of all tokens.
+    # By column each of its strings once, and which of them each token has.
     values: list
     # (n_sequences + 1,): Where sequences begin.
     offsets: np.ndarray
@@ -117,7 +120,7 @@ class TokenColumns(NamedTuple):
     def none(self, n_sequences: int = 0) -> TokenColumns:
         """The same columns without a token, in so many sequences."""
         offsets = np.zeros(n_sequences + 1, dtype=np.int64)
-        return self._replace(values=[[] for _ in self.values], offsets=offsets)
+        return self._replace(values=[_coded([]) for _ in self.values], offsets=offsets)
 
 
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
@@ -168,7 +171,7 @@ def _rows(samples):
 def _transposed(rows, ends, fitted):
     if not all(map(_holds_columns, set(map(type, rows)))) or len(set(map(len, rows))) > 1:
         _refuse_tokens(rows, ends, fitted)
-    return [[row[j] for row in rows] for j in range(len(rows[0]))] if rows else []
+    return [[*map(itemgetter(j), rows)] for j in range(len(rows[0]))] if rows else []
 
 
 def _holds_columns(kind):
@@ -195,10 +198,20 @@ def _refuse_tokens(rows, ends, fitted):
     raise ValueError(f"X: sequence {i}, token {q - ends[i]} {got}; {wanted}")
 
 
+def _coded(column):
+    """Each value of a column once, and which of them each token has: by look-ups in C."""
+    seen = defaultdict()
+    seen.default_factory = seen.__len__
+    places = np.fromiter(map(seen.__getitem__, column), np.int64, len(column))
+    return [*seen], places
+
+
 def _texts(column, j, offsets):
-    """A column as strings."""
-    if set(map(type, column)) == {str}:
-        return column
+    """A column as strings, coded."""
+    with suppress(TypeError):  # what has no hash is no string
+        coded = _coded(column)
+        if {*map(type, coded[0])} == {str}:
+            return coded
     for row, value in enumerate(column):
         if isinstance(value, str):
             continue
@@ -208,4 +221,4 @@ def _texts(column, j, offsets):
             what = "is missing" if missing else f"is of type {type(value).__name__}, not str"
             raise ValueError(f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}")
     # Members of an Enum have another str().
-    return [str.__str__(v) if isinstance(v, str) else str(v) for v in column]
+    return _coded([str.__str__(v) if isinstance(v, str) else str(v) for v in column])

@@ -23,6 +23,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.jit.dispatch import kernel
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
 from ..data.matrices import csr_from_parts
@@ -142,11 +143,7 @@ class TokenReader:
         values = np.ones(len(found))
         if places:
             values[places] = numbers
-        found, ends = np.array(found, dtype=np.int32), np.array(ends)
-        known = found >= 0
-        if np.count_nonzero(known) < known.size:
-            found, values, ends = found[known], values[known], ends_of(known)[ends]
-        return found, values, ends
+        return _known(np.array(found, dtype=np.int32), values, np.array(ends))
 
     def _token(self, token):
         if isinstance(token, Mapping):
@@ -239,6 +236,96 @@ class TokenReader:
             f"{self._where()}: {what}the value of {name!r} is of type {type(value).__name__}; str, "
             "number, bool, a dict of these, a list of str or a list of numbers was expected"
         )
+
+
+# Codes of the strings of many lists. They are joined to a text, in which a kernel finds them; a
+# dict waits for memory, one string after another.
+
+_MANY = 2**14  # tokens
+_END = "\n"
+
+
+@kernel
+def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
+    """Code the strings of a text by a table of hashes; return how many are known in the end.
+
+    Of the first `n_learned` each that is new gets the next code, of the others -1. `firsts` gets
+    where each known one is, `stops` where they end, each with its end.
+    """
+    n, h = 0, seed
+    for t in range(text.size):
+        byte = np.int64(text[t])
+        if byte == 10:
+            codes[n], stops[n + 1] = h ^ (h >> 15), t + 1
+            n, h = n + 1, seed
+        else:
+            h = ((h ^ byte) * 0x01000193) & 0x7FFFFFFF  # FNV-1a
+    n_known = 0
+    for i in range(n):  # alone, so that a processor waits for the memory of several strings at once
+        h, start, size = np.int64(codes[i]), stops[i], stops[i + 1] - stops[i]
+        slot, codes[i] = h & (slots.size - 1), -1
+        while codes[i] < 0 and slots[slot]:
+            if slots[slot] >> 32 == h:
+                code = (slots[slot] & 0xFFFFFFFF) - 1
+                first, q = stops[firsts[code]], 0
+                while q < size and text[first + q] == text[start + q]:
+                    q += 1
+                if q == size:
+                    codes[i] = code
+            slot = (slot + 1) & (slots.size - 1)
+        if codes[i] < 0 and i < n_learned:
+            slots[slot] = (h << 32) + n_known + 1
+            firsts[n_known] = i
+            codes[i], n_known = n_known, n_known + 1
+    return n_known
+
+
+def _code_lists(sequences, lengths, names):
+    """What `read_codes` returns, and all strings, where there are many tokens, all lists of str.
+
+    `names` are those that are known; None has them learned. Returns None if another way is needed.
+    """
+    if not isinstance(sequences, list) or {*map(type, sequences)} != {list}:
+        return None
+    own_lengths, known = [*map(len, sequences)], [*(names or ())]
+    if sum(own_lengths) < max(_MANY, len(known) // 8):
+        return None
+    found, sizes, first = [], array("q"), 0
+    seed = hash(_END) & 0x7FFFFFFF  # nobody can make strings that collide
+    while first < len(sequences):
+        n_tokens, stop = max(2 * _MANY, len(known) // 4), first
+        while stop < len(sequences) and n_tokens > 0:
+            n_tokens, stop = n_tokens - own_lengths[stop], stop + 1
+        tokens = [*chain.from_iterable(sequences[first:stop])]
+        if {*map(type, tokens)} - {list}:
+            return None
+        sizes.extend(map(len, tokens))
+        strings, n = [*known, *chain.from_iterable(tokens)], len(known)
+        try:
+            text = _END.join([*strings, ""])
+        except TypeError:  # of what is no str
+            return None
+        if text.count(_END) != len(strings):
+            return None
+        text = np.frombuffer(bytearray(text, "utf-8", "surrogatepass"), dtype=np.uint8)
+        slots = np.zeros(2 ** (2 * len(strings)).bit_length(), dtype=np.int64)
+        firsts, stops = np.zeros((2, len(strings) + 1), dtype=np.int64)
+        codes, n_learned = np.empty(len(strings), np.int32), len(strings) if names is None else n
+        n_known = code_strings(text, n_learned, seed, slots, firsts, stops, codes)
+        known += [str.__str__(strings[i]) for i in firsts[n:n_known].tolist()]
+        found.append(codes[n:])
+        first = stop
+    lengths += own_lengths
+    found = np.concatenate(found)
+    return *_known(found, np.ones(found.size), ends_of(sizes)), known
+
+
+def _known(found, values, ends):
+    """Features without those that have no code."""
+    known = found >= 0
+    if np.count_nonzero(known) < known.size:
+        found, values, ends = found[known], values[known], ends_of(known)[ends]
+    return found, values, ends
 
 
 class SequenceVectorizer(RaggedTransformer, BaseEstimator):
@@ -364,7 +451,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
         self._fit_counts(NameCounts(counts, reader.vector_lengths))
-        if not self.hashing:
+        if not self.hashing and [*column] != [*self.vocabulary_]:
             columns = map(column.__getitem__, self.vocabulary_)
             order = np.fromiter(columns, np.int64, len(self.vocabulary_))
             flat = sparse.csr_matrix(flat[:, order])
@@ -458,7 +545,10 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             flat = _hash(reader.read(sequences, lengths), self.n_features_out_)
         else:
             get = self.vocabulary_.get
-            found = reader.read_codes(sequences, lengths, get, lambda names: map(get, names, _NONE))
+            if coded := _code_lists(sequences, lengths, self.vocabulary_):
+                *found, _ = coded
+            else:
+                found = reader.read_codes(sequences, lengths, get, lambda own: map(get, own, _NONE))
             flat = _matrix(*found, self.n_features_out_)
         return self._packed(flat, lengths)
 
@@ -568,10 +658,18 @@ def _matrix(indices, values, ends, n_features):
 
 def _count(reader, sequences, lengths):
     """A matrix of tokens, and how many tokens have each name, in the order of its columns."""
-    seen = defaultdict()
-    seen.default_factory = seen.__len__
-    code = seen.__getitem__
-    found = reader.read_codes(sequences, lengths, code, partial(map, code))
+    if coded := _code_lists(sequences, lengths, None):
+        *found, names = coded
+        order = sorted(range(len(names)), key=names.__getitem__)
+        ranks = np.empty(len(names), dtype=np.int32)
+        ranks[order] = np.arange(len(names))
+        found[0] = ranks[found[0]]
+        seen = dict(zip(map(names.__getitem__, order), range(len(names)), strict=True))
+    else:
+        seen = defaultdict()
+        seen.default_factory = seen.__len__
+        code = seen.__getitem__
+        found = reader.read_codes(sequences, lengths, code, partial(map, code))
     flat = _matrix(*found, len(seen))
     counts = np.bincount(flat.indices, minlength=len(seen)).tolist()
     return flat, dict(zip(seen, counts, strict=True)), seen

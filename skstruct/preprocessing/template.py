@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +27,7 @@ from .ragged_transformer import RaggedTransformer, check_integers
 # Codes of strings by column, and their combinations by template.
 
 _LARGEST_KEY = 2**62
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads keys over the slots of a table
 
 
 def by_text(templates: list) -> dict:
@@ -50,33 +50,25 @@ class Coder:
         self.start = np.repeat(offsets[:-1], lengths)
         self.position = np.arange(self.n_tokens) - self.start
         self.length = np.repeat(lengths, lengths)
-        self.distinct, self.sources, self.shifted, self.ranks = {}, {}, {}, {}
+        self.sources, self.shifted, self.ranks = {}, {}, {}
         #: Results of macros, in order, and how far beyond which end they looked: see `order_codes`.
         self.results, self.steps = {}, {}
 
-    def _code(self, string):
+    def _codes(self, strings):
         if self.grow:
-            return self.vocabulary.setdefault(string, len(self.vocabulary))
-        return self.vocabulary.get(string, -1)
+            return [self.vocabulary.setdefault(s, len(self.vocabulary)) for s in strings]
+        return [self.vocabulary.get(string, -1) for string in strings]
 
     def _source(self, macro):
         """Codes of what a macro gives at its own token, one a token."""
         key = own_token(macro)
         if key not in self.sources:
-            strings, places = self._distinct(macro.column)
-            results = [_result(macro, string) for string in strings]
-            codes = np.array([*map(self._code, results)], dtype=np.int64)
+            results, places = self.columns[macro.column]
+            if macro.command != "x" or macro.lower:
+                results = [_result(macro, string) for string in results]
+            codes = np.array(self._codes(results), dtype=np.int64)
             self.results[key], self.sources[key] = dict.fromkeys(results), codes[places]
         return self.sources[key]
-
-    def _distinct(self, column):
-        """Each string of a column once, and which of them each token has: by look-ups in C."""
-        if column not in self.distinct:
-            values, seen = self.columns[column], defaultdict()
-            seen.default_factory = seen.__len__
-            places = np.fromiter(map(seen.__getitem__, values), np.int64, len(values))
-            self.distinct[column] = [*seen], places
-        return self.distinct[column]
 
     def _shifted(self, macro):
         """Codes at the macro's offset, marks beyond the ends, -1 for what is unknown."""
@@ -89,10 +81,8 @@ class Coder:
             target = self.length + macro.offset
         else:
             target = np.full(self.n_tokens, macro.offset - 1)
-        inside = (target >= 0) & (target < self.length)
-        self.shifted[macro] = codes = np.full(own.size, -1, dtype=np.int64)
-        rows = np.flatnonzero(inside)
-        codes[rows] = own[(self.start + target)[rows]]
+        self.shifted[macro] = codes = own.take(self.start + target, mode="clip")
+        codes[(target < 0) | (target >= self.length)] = -1
         if self.outside == "drop":
             return codes
         before = np.flatnonzero(target < 0)
@@ -105,7 +95,8 @@ class Coder:
             steps = np.unique(distance)
             self.steps[macro][sign] = set(steps.tolist())
             for step in steps:
-                codes[rows[distance == step]] = self._code(mark(macro, sign, step, self.outside))
+                string = mark(macro, sign, step, self.outside)
+                codes[rows[distance == step]] = self._codes([string])[0]
         return codes
 
     def base(self, templates):
@@ -121,30 +112,45 @@ class Coder:
         return combine(codes, self.n_tokens, base, tables, learn)
 
     def _ranks(self, macro, base):
-        """The rank of each code among those that a macro has here, -1 for others; of each token."""
+        """The codes that a macro has here, the rank of each, -1 for others; of each token."""
         if macro not in self.ranks:
-            codes, occurs = self._shifted(macro), np.zeros(base + 1, dtype=bool)
-            occurs[codes] = True  # the last one is that of the unknown
-            occurs[base] = False
-            ranks = np.where(occurs, np.cumsum(occurs) - 1, -1)
-            self.ranks[macro] = ranks, ranks[codes], np.count_nonzero(occurs)
+            codes, ranks = self._shifted(macro), np.full(base + 1, -1, dtype=np.int64)
+            ranks[codes] = 0  # the last one is that of the unknown
+            here = np.flatnonzero(ranks[:base] == 0)
+            ranks[here], ranks[base] = np.arange(here.size), -1
+            self.ranks[macro] = here, ranks, ranks[codes]
         return self.ranks[macro]
+
+    def _few(self, template, base):
+        """The ranks of all macros, and their numbers, if a table can have all combinations."""
+        if template.macros and base < self.n_tokens:
+            here, ranks, own = zip(*(self._ranks(m, base) for m in template.macros), strict=True)
+            sizes = [codes.size for codes in here]
+            if np.prod(sizes, dtype=float) < 8 * self.n_tokens:
+                return here, ranks, _cells(own, sizes), sizes
+        return None
 
     def find(self, template, base, features):
         """Which of the learned features of a template each token has, -1 for none."""
-        if len(template.macros) > 1 and base < self.n_tokens:
-            ranks, own, sizes = zip(*(self._ranks(m, base) for m in template.macros), strict=True)
-            if np.prod(sizes, dtype=float) < 8 * self.n_tokens:  # by a table of all combinations
-                codes = decode_keys(features.keys, features.tables, base)
-                codes = [rank[code] for rank, code in zip(ranks, codes, strict=True)]
-                places = np.full(int(np.prod(sizes)) + 1, -1, dtype=np.int32)
-                places[_cells(codes, sizes)] = np.arange(features.keys.size)
-                places[-1] = -1
-                return places[_cells(own, sizes)]
+        if len(template.macros) > 1 and (few := self._few(template, base)):
+            _, ranks, cells, sizes = few
+            codes = decode_keys(features.keys, features.tables, base)
+            codes = [rank[code] for rank, code in zip(ranks, codes, strict=True)]
+            places = np.full(int(np.prod(sizes)) + 1, -1, dtype=np.int32)
+            places[_cells(codes, sizes)] = np.arange(features.keys.size)
+            places[-1] = -1
+            return places[cells]
         return _position(features.keys, self.keys(template, base, features.tables))
 
     def count(self, template, base) -> tuple[np.ndarray, np.ndarray]:
         """Codes of the macros, one row a combination that occurs, and how many tokens have it."""
+        if few := self._few(template, base):
+            here, _, cells, sizes = few
+            number = np.bincount(cells + 1)[1:]
+            found = np.flatnonzero(number)
+            ranks = np.unravel_index(found, sizes)
+            codes = [own[rank] for own, rank in zip(here, ranks, strict=True)]
+            return np.stack(codes, axis=1), number[found]
         tables = [None] * len(template.macros)
         keys, number = np.unique(self.keys(template, base, tables, True), return_counts=True)
         known = keys >= 0
@@ -213,10 +219,17 @@ def _position(table, keys):
         places = np.full(table[-1] + 2, -1, dtype=np.int32)
         places[table] = np.arange(table.size)
         return places[np.minimum(keys, table[-1] + 1)]
-    order = np.argsort(keys)  # neighbours are then found in the same part of the table
-    keys, found = keys[order], np.empty(keys.size, dtype=np.int32)
-    position = np.minimum(np.searchsorted(table, keys), table.size - 1)
-    found[order] = np.where(table[position] == keys, position, -1)
+    # A table of hashes finds most; the keys whose slots others took are searched for.
+    shift = np.uint64(61 - table.size.bit_length())
+    slots, own = ((k.astype(np.uint64) * _GOLDEN >> shift).astype(np.intp) for k in (table, keys))
+    places = np.zeros(2 ** int(64 - shift), dtype=np.int32)
+    places[slots] = np.arange(table.size)
+    found = places[own]
+    found[table[found] != keys] = -1
+    rest, lost = np.flatnonzero(found < 0), np.flatnonzero(table[places[slots]] != table)
+    if lost.size:
+        near = lost[np.minimum(np.searchsorted(table[lost], keys[rest]), lost.size - 1)]
+        found[rest] = np.where(table[near] == keys[rest], near, -1)
     return found
 
 

@@ -7,6 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction import DictVectorizer
@@ -15,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skstruct import SAGCRF, RaggedArray
-from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
+from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer, sequences
 from skstruct.preprocessing.columns import frame_column
 from tests.helpers.token_cases import TOKENS
 
@@ -439,3 +442,38 @@ def test_per_node_checks_rows_that_were_changed():
     rows.indices[1] = 10**8
     with pytest.raises(ValueError, match=r"X.flat is a damaged CSR matrix"):
         PerNode(StandardScaler(with_mean=False)).fit(X)
+
+
+@given(
+    st.lists(
+        st.lists(st.lists(st.text("ab\u00e9\u4e2d\ud800\n", max_size=3), max_size=4)), min_size=1
+    ),
+    st.integers(1, 3),
+)
+def test_many_lists_are_read_like_few(X, min_count):
+    """A kernel codes the strings of large batches; strings with its line feeds go the other way."""
+    X = [*X, [["a", "b", "a"], []]]
+    fitted = []
+    for many in (1, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sequences, "_MANY", many)
+            vectorizer = SequenceVectorizer(min_count=min_count)
+            flats = [vectorizer.fit_transform(X).flat, vectorizer.transform([*X, [["new"]]]).flat]
+            fitted.append((vectorizer.vocabulary_, list(vectorizer.vocabulary_), flats))
+    (kernel, order, ours), (plain, expected, theirs) = fitted
+    assert kernel == plain
+    assert order == expected
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        for part in ("data", "indices", "indptr"):
+            assert_array_equal(getattr(a, part), getattr(b, part))
+            assert getattr(a, part).dtype == getattr(b, part).dtype
+
+
+def test_blocks_of_lists_share_their_codes(monkeypatch):
+    X = [[[f"{i % 50}" * (i % 7), f"{i}"], [f"{i // 2}"]] for i in range(200)]
+    plain = SequenceVectorizer().fit_transform(X).flat
+    monkeypatch.setattr(sequences, "_MANY", 10)
+    ours = SequenceVectorizer().fit(X[::-1]).transform(X).flat
+    for part in ("data", "indices", "indptr"):
+        assert_array_equal(getattr(ours, part), getattr(plain, part))

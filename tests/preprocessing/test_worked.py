@@ -13,7 +13,8 @@ from skstruct.preprocessing.template import combine
 
 
 def test_columns_read_columns():
-    assert (read_columns([["He", "runs"], ["Yes"]], None, None).values) == [["He", "runs", "Yes"]]
+    (values,) = read_columns([["He", "runs"], ["He"]], None, None).values
+    assert (values[0], values[1].tolist()) == (["He", "runs"], [0, 1, 0])
 
 
 def test_frames_sequence_offsets():

@@ -179,6 +179,14 @@ def load_kernels(path: PathLike) -> int:
     return 0 if JIT_IS_DISABLED else _BUNDLES.load(path)
 
 
+def bundles_read():
+    """Return what the bundles in use hold, or why one cannot be used."""
+    try:
+        return [f"{len(own.entries)} kernels for {own.target[1]}" for own in _BUNDLES.active()]
+    except (OSError, ValueError) as error:
+        return [str(error)]
+
+
 def begin_bundle(cpu):
     """Compile for a processor of this name from now on, and look into no bundle."""
     os.environ[NAMED] = ""

@@ -215,6 +215,20 @@ def constant_rows(features, n_rows):
     return SparseFeatures(np.ones(n_rows, dtype=features.data.dtype), columns, ends, -1)
 
 
+def square_features(problem):
+    """The problem with squares of all features, as diagonals of ``A_i' D A_i`` need them.
+
+    None where none have these types.
+    """
+    kinds, changed = (DenseFeatures, SparseFeatures, ObservedFeatures), {}
+    for name, features in problem._asdict().items():
+        if isinstance(features, kinds):
+            fields = features._asdict().items()
+            squares = {k: v * v for k, v in fields if k in ("values", "data", "few_data")}
+            changed[name] = features._replace(**squares)
+    return problem._replace(**changed) if changed else None
+
+
 @generic
 def gather(features, t, table, acc):
     """``acc <- sum of x_j * table[j]`` over the features j of row t."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.features import square_features
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
@@ -512,6 +513,25 @@ class OEG(StoredMixtures):
         weights = self.weights()
         directions = [-self.lam * table.ravel() for table in weights.tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
+
+    def scales(self):
+        """Scales for L-BFGS, see :class:`Pairs`; that ends the run. None of unknown features.
+
+        The Hessian's diagonal adds up ``p (1 - p)``, which the size of a residual bounds: here of
+        the dual point, as weights far from their optimum tell little of those at it. The root of
+        the diagonal does better than the diagonal, since features go together.
+        """
+        squared = square_features(self.problem)
+        if squared is None:
+            return None
+        residuals, total = self.state.residuals, _padded_weights(self.shapes)
+        np.abs(residuals, out=residuals)
+        self.problem, self._options = squared, self._options._replace(on_weights=1.0 / self.n)
+        # Those of a compact state are of the first samples.
+        self._sum(total, int(np.searchsorted(self.problem.part_ptr, residuals.size, "right")) - 1)
+        tables = zip(total.tables, self.shapes, strict=True)
+        diagonal = np.concatenate([table[:, :width].ravel() for table, (_, width) in tables])
+        return 1.0 / np.sqrt(np.sqrt((diagonal + self.lam).astype(np.float32)))
 
     def certify(self):
         """Certify the present weights, by a pass of its own."""

@@ -4,17 +4,21 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from skstruct import SAGCRF
+from skstruct import SAGCRF, Chain
 from skstruct.core.parallel import Pieces
+from skstruct.core.weights import zero_weights
 from skstruct.datasets import load_conll
+from skstruct.losses.log import LogLoss
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers import hybrid
-from skstruct.solvers.hybrid import is_slow
+from skstruct.solvers.hybrid import is_slow, merge_copies
 from skstruct.solvers.oeg import OEG
+from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
-from skstruct.testing import random_sequences
+from skstruct.testing import random_sequences, training_problem
 
 
 @pytest.fixture
@@ -154,9 +158,12 @@ def test_the_settings_of_tutorials_end_without_a_warning(shared_data, c2):
     assert crf.suboptimality_ <= 1e-3
 
 
-@pytest.mark.parametrize("last", [10**9, 3])
-def test_many_sparse_weights_begin_in_the_dual(monkeypatch, sparse_sequences, changes, last):
-    methods = []
+@pytest.mark.parametrize(("last", "n_copies"), [(10**9, 0), (3, 0), (3, 4)])
+def test_many_sparse_weights_begin_in_the_dual(
+    monkeypatch, sparse_sequences, changes, last, n_copies
+):
+    methods, (X, y) = [], sparse_sequences
+    data = [sparse.hstack([x, x[:, :n_copies]]).tocsr() for x in X], y
 
     class Seen(OEG):
         def __init__(self, *task, **options):
@@ -173,15 +180,17 @@ def test_many_sparse_weights_begin_in_the_dual(monkeypatch, sparse_sequences, ch
     monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= last)
     monkeypatch.setattr(hybrid, "_MANY", 1)
     options = {"C": 5.0, "tol": 1e-8, "max_iter": 2000, "random_state": 0}
-    crf = SAGCRF(**options, n_jobs=2).fit(*sparse_sequences)
-    best = SAGCRF(**options | {"tol": 1e-11}, solver="lbfgs").fit(*sparse_sequences)
+    crf = SAGCRF(**options, n_jobs=2).fit(*data)
+    best = SAGCRF(**options | {"tol": 1e-11}, solver="lbfgs").fit(*data)
     assert list(map(type, methods)) == ([Seen, Late] if last == 3 else [Seen])
     assert changes == ([3] if last == 3 else [])
     assert crf.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= crf.objective_
     assert crf.suboptimality_ <= 1e-8
     assert (crf.history_["dual_objective"] <= best.objective_).all()
-    again = SAGCRF(**options).fit(*sparse_sequences)
+    copies = crf.node_weights_[:n_copies], crf.node_weights_[X[0].shape[1] :][:n_copies]
+    np.testing.assert_array_equal(*copies)
+    again = SAGCRF(**options).fit(*data)
     np.testing.assert_array_equal(again.node_weights_, crf.node_weights_)
 
 
@@ -195,3 +204,31 @@ def test_sag_begins_where_the_dual_point_has_no_room(monkeypatch, sparse_sequenc
     monkeypatch.setattr(hybrid, "_MANY", 1 << 60)
     sag = SAGCRF(random_state=0).fit(*sparse_sequences)
     np.testing.assert_array_equal(small.node_weights_, sag.node_weights_)
+
+
+def test_copies_of_features_are_merged_without_a_change_of_the_objective():
+    rng = np.random.default_rng(0)
+    words = sparse.random(60, 12, 0.2, random_state=1, format="csr")
+    # Three copies of some, other values elsewhere, and features that never occur.
+    X = sparse.hstack([words, words[:, :5], words[:, :5], 2.0 * words[:, 5:], 0.0 * words]).tocsr()
+    X.eliminate_zeros()
+    y = rng.integers(3, size=60)
+    parts = [slice(first, first + 6) for first in range(0, 60, 6)]
+    data = [X[part] for part in parts], [y[part].tolist() for part in parts]
+    problem, _, shapes, _ = training_problem(Chain(), *data)
+    merged, take, spread = merge_copies(problem, shapes)
+    n_distinct = sum(bool(words[:, j].nnz) for j in range(12)) + 7 + 1 + 1
+    weights = zero_weights(shapes)
+    weights.node[:] = rng.normal(size=shapes[0])
+    weights.pair[:] = rng.normal(size=shapes[1])
+    even = spread(weights._replace(node=take(weights.node)))
+    few = even._replace(node=take(even.node))
+    assert few.node.shape == (n_distinct, 3)
+    np.testing.assert_allclose(spread(few).node, even.node)
+    values = [
+        objective_value(LogLoss(), task, w, np.ones(10), 0.3, 1).objective
+        for task, w in ((problem, even), (merged, few))
+    ]
+    np.testing.assert_allclose(*values, rtol=1e-12)
+    problem, _, shapes, _ = training_problem(Chain(), [words], [y.tolist()])
+    assert merge_copies(problem, shapes) is None

@@ -35,13 +35,15 @@ def _two_loops(pairs, gradient):
     return -q
 
 
+@pytest.mark.parametrize("is_scaled", [False, True])
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @pytest.mark.parametrize("n_steps", [1, 3, 7])
-def test_the_direction_is_that_of_two_loops(lam, n_steps):
+def test_the_direction_is_that_of_two_loops(lam, n_steps, is_scaled):
     rng = np.random.default_rng(n_steps)
     size, memory = 3000, 4  # several blocks, and pairs that are dropped
     curvature = rng.uniform(0.1, 3.0, size)
-    run_sweeps, kept = Sweeps(size, 1), Pairs(size, memory)
+    scales = rng.uniform(0.5, 2.0, size).astype(np.float32) if is_scaled else np.ones(size)
+    run_sweeps, kept = Sweeps(size, 1), Pairs(size, memory, scales.astype(np.float32))
     here, known = _Point(rng.normal(size=size)), []
     here.d = curvature * here.w
     for _ in range(n_steps):
@@ -49,13 +51,13 @@ def test_the_direction_is_that_of_two_loops(lam, n_steps):
         here.d = curvature * here.w
         kept.add(run_sweeps, here, before, lam, 0.0, 1.0)
         s = here.w - before.w
-        known.append((s, lam * s + here.d - before.d))
+        known.append((s / scales, scales * (lam * s + here.d - before.d)))
     p, trial = np.empty(size), np.empty(size)
     coefficients, own = kept.direction()
     vectors = here.w, here.d, p, 0.5, lam, 0.0, trial
-    sums = run_sweeps(combine, N_COMBINED, kept.rows, coefficients, own, *vectors)
+    sums = run_sweeps(combine, N_COMBINED, kept.rows, kept.scales, coefficients, own, *vectors)
     gradient = lam * here.w + here.d
-    expected = _two_loops(known[-memory:], gradient)
+    expected = scales * _two_loops(known[-memory:], scales * gradient)
     np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(trial, here.w + 0.5 * p)
     step = trial - here.w

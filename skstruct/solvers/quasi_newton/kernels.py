@@ -4,6 +4,8 @@ A point is a pair of vectors: the weights ``w`` and the gradient ``d`` of the me
 0 the gradient ``lam w + d`` of the smooth part is replaced by the pseudo-gradient, the element of
 smallest norm among the subgradients of the whole. Pairs of differences are kept in single
 precision: that halves the traffic, and the inverse Hessian is exactly that of the rounded pairs.
+
+Pairs are those of ``u = w / scales``, where the first inverse Hessian is a multiple of one.
 """
 
 from ...core.jit.dispatch import inner_kernel, kernel
@@ -118,16 +120,17 @@ def step(w, d, p, t, lam, lam1, trial, first, last, out):
 
 
 @kernel
-def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last, out):
+def combine(pairs, scales, coefficients, own, w, d, p, t, lam, lam1, trial, first, last, out):
     """The direction from its coefficients, and a step along it."""
     slope, squared = 0.0, 0.0
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         here, gradient, way = w[begin:end], d[begin:end], p[begin:end]
+        scale = scales[begin:end]
         for j in range(end - begin):
             g = lam * here[j] + gradient[j]
             g = _pseudo(g, here[j], lam1) if lam1 > 0.0 else g
-            way[j] = own * g
+            way[j] = own * scale[j] * g
         for row in range(pairs.shape[0]):
             c = coefficients[row]
             if c != 0.0:
@@ -136,6 +139,7 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
                     way[j] += c * pair[j]
         for j in range(end - begin):
             g = lam * here[j] + gradient[j]
+            way[j] *= scale[j]
             if lam1 > 0.0:
                 g = _pseudo(g, here[j], lam1)
                 way[j] = way[j] if here[j] != 0.0 or way[j] * g < 0.0 else 0.0
@@ -147,15 +151,15 @@ def combine(pairs, coefficients, own, w, d, p, t, lam, lam1, trial, first, last,
 
 
 @inner_kernel
-def _differences(steps, changes, factor, w, d, before, d_before, lam, lam1, scratch):
+def _differences(steps, changes, scales, factor, w, d, before, d_before, lam, lam1, scratch):
     """A block of the new pair; scratch takes the gradient and both differences as they are kept."""
     for j in range(w.shape[0]):
         g = lam * w[j] + d[j]
         s = w[j] - before[j]
         y = lam * s + (d[j] - d_before[j])
-        steps[j] = factor * s
-        changes[j] = factor * y
-        scratch[0, j] = _pseudo(g, w[j], lam1) if lam1 > 0.0 else g
+        steps[j] = factor * s / scales[j]
+        changes[j] = factor * y * scales[j]
+        scratch[0, j] = scales[j] * (_pseudo(g, w[j], lam1) if lam1 > 0.0 else g)
     for j in range(w.shape[0]):
         scratch[1, j] = steps[j]
         scratch[2, j] = changes[j]
@@ -163,7 +167,7 @@ def _differences(steps, changes, factor, w, d, before, d_before, lam, lam1, scra
 
 @kernel
 def remember(
-    pairs, live, slot, factor, w, d, before, d_before, lam, lam1, scratch, first, last, out
+    pairs, scales, live, slot, factor, w, d, before, d_before, lam, lam1, scratch, first, last, out
 ):
     """Store the differences of two points, and multiply all pairs by them and by the gradient."""
     memory = live.shape[0]
@@ -173,6 +177,7 @@ def remember(
         _differences(
             pairs[slot, begin:end],
             pairs[memory + slot, begin:end],
+            scales[begin:end],
             factor,
             w[begin:end],
             d[begin:end],

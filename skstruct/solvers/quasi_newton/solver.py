@@ -39,7 +39,7 @@ def _is_gram(rows, gram, live):
 
 
 class Pairs:
-    """Differences of the last iterates and of their gradients.
+    """Differences of the last iterates and of their gradients, in the variables ``w / scales``.
 
     The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
     which one sweep gives. A second makes the direction.
@@ -48,8 +48,10 @@ class Pairs:
     2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
     """
 
-    def __init__(self, size: int, memory: int):
+    def __init__(self, size: int, memory: int, scales=None):
         self.memory = memory
+        #: Roots of a diagonal that is near the inverse Hessian, up to a factor.
+        self.scales = np.ones(size, dtype=np.float32) if scales is None else scales
         self.rows = np.zeros((2 * memory, size), dtype=np.float32)
         self._gram = np.zeros((2 * memory, 2 * memory))
         self._products = np.zeros(2 * memory)
@@ -83,9 +85,8 @@ class Pairs:
         live[[*self._slots, slot]] = 1
         factor = 1.0 / np.sqrt(lengths) if 0.0 < lengths < np.inf else 1.0
         vectors = here.w, here.d, before.w, before.d, lam, lam1
-        sums = sweeps(
-            remember, 6 * memory, self.rows, live, slot, factor, *vectors, scratch=(3, BLOCK)
-        ).reshape(-1, 3)
+        pairs = self.rows, self.scales, live, slot, factor
+        sums = sweeps(remember, 6 * memory, *pairs, *vectors, scratch=(3, BLOCK)).reshape(-1, 3)
         self._products = sums[:, 0]
         for row, column in ((slot, 1), (memory + slot, 2)):
             self._gram[row] = self._gram[:, row] = sums[:, column]
@@ -282,7 +283,8 @@ class QuasiNewton(Method):
     """Points, pairs and the best dual point of one run of L-BFGS.
 
     Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, from where another method may have led:
-    to a dual point, its term and its direction, a lower bound, and a first step along -g.
+    to a dual point, its term and its direction, a lower bound, a first step along -g, and to the
+    scales of :class:`Pairs`.
     """
 
     name = "L-BFGS"
@@ -292,16 +294,27 @@ class QuasiNewton(Method):
     _gradients = _out = None
 
     def __init__(
-        self, *task, loss, start=None, memory=_MEMORY, point=None, dual=0.0, first_step=None
+        self,
+        *task,
+        loss,
+        start=None,
+        memory=_MEMORY,
+        point=None,
+        dual=0.0,
+        first_step=None,
+        scales=None,
+        spread=None,
     ):
         super().__init__(*task)
         require_smooth(loss, self.name)
         self.loss, self.n_calls, self._is_convex = loss, 0, is_convex(loss)
+        #: Takes the weights of merged features to those of all.
+        self._spread = spread
         self._here = _Point(flatten(zero_weights(self.shapes) if start is None else start))
         size = self._here.w.size
         self._trial, self._p = _Point(np.zeros(size)), np.zeros(size)
         self._sweeps = Sweeps(size, self.n_jobs)
-        self._pairs = Pairs(size, memory if size <= _LARGE else _MEMORY // 2)
+        self._pairs = Pairs(size, memory if size <= _LARGE else _MEMORY // 2, scales)
         #: Length of the first step along -g, where something is known of it.
         self.first_step: float | None = first_step
         # The best lower bound among mixtures of the dual points met: its term, its direction.
@@ -320,12 +333,13 @@ class QuasiNewton(Method):
         """Compile outside the clock."""
         none, out = np.empty(0), np.zeros(6)
         pairs, live = np.empty((2, 0), dtype=np.float32), np.zeros(1, dtype=np.int64)
+        scales = np.empty(0, dtype=np.float32)
         measure(none, none, none, none, 1.0, 0.0, 0.0, 0, 0, np.zeros(N_MEASURED))
         mix(none, none, 0.0, 0, 0, out)
         step(none, none, none, 0.0, 0.0, 0.0, none, 0, 0, out)
-        combine(pairs, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
+        combine(pairs, scales, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
         vectors, scratch = 4 * [none], np.empty((3, BLOCK))
-        remember(pairs, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
+        remember(pairs, scales, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
         self._compile_gradient()
 
     def _compile_gradient(self):
@@ -405,9 +419,9 @@ class QuasiNewton(Method):
             first = self.first_step or 1.0 / max(np.sqrt(here.squared), self.lam)
             self.first_step = None
         start, end = (here.w, here.d, self._p), (self.lam, self.l1, trial.w)
-        rows = self._pairs.rows
+        pairs = self._pairs.rows, self._pairs.scales
         slope, squared, self._promised, self._moved = self._sweeps(
-            combine, N_COMBINED, rows, coefficients, own, *start, first, *end
+            combine, N_COMBINED, *pairs, coefficients, own, *start, first, *end
         )
         if not (slope < 0.0 and np.isfinite(squared)):
             return False
@@ -450,7 +464,8 @@ class QuasiNewton(Method):
 
     def weights(self):
         """Copies of the tables."""
-        return view_flat(self._here.w, self.shapes).copy()
+        found = view_flat(self._here.w, self.shapes).copy()
+        return found if self._spread is None else self._spread(found)
 
     def remedy(self):
         """Return the advice for a run that has not reached the tolerance."""

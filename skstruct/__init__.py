@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .core.jit.dispatch import load_kernels
     from .core.versions import show_versions
     from .data.ragged import RaggedArray
+    from .data.rules import AtLeastOnce, AtMostOnce, Before, Exactly, Pattern
     from .estimators import (
         BCFWSSVM,
         GDMMSSVM,
@@ -41,16 +42,21 @@ __all__ = [
     "BCFWSSVM",
     "GDMMSSVM",
     "SAGCRF",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Before",
     "Boxes",
     "Candidates",
     "CasimirSSVM",
     "Chain",
+    "Exactly",
     "ExtragradientSSVM",
     "Grid",
     "Matching",
     "MultiClass",
     "MultiLabel",
     "Pairwise",
+    "Pattern",
     "ProxLinearSSVM",
     "RaggedArray",
     "SubgradientSSVM",
@@ -64,9 +70,11 @@ _GRAPHS = {
     *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
     *("MultiClass", "MultiLabel", "Pairwise", "Tree"),
 }
+_RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}
 _HOME = {
     **dict.fromkeys(__all__, "estimators"),
     **dict.fromkeys(_GRAPHS, "graphs"),
+    **dict.fromkeys(_RULES, "data.rules"),
     "RaggedArray": "data.ragged",
     "export": "estimators.exporting",
     "load_kernels": "core.jit.dispatch",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.offsets import ends_of
+from ..core.offsets import ends_of, places_of
 from ..core.sklearn_private import check_sample_weight
 from .matrices import (
     VECTORISE,
@@ -400,7 +400,7 @@ class Layout(NamedTuple):
     def pack(self, array: np.ndarray) -> np.ndarray:
         """Packed rows of an array that has this layout; a view where possible."""
         flat = array.reshape(-1, *array.shape[len(self.shape) :])
-        return flat if self.rows is None else flat[self.rows]
+        return flat if self.rows is None else flat.take(self.rows, axis=0)
 
     def unpack(self, packed: np.ndarray, fill: float = 0) -> np.ndarray:
         """The inverse of :meth:`pack`, with `fill` in the padding."""
@@ -444,8 +444,7 @@ def padded_layout(counts: np.ndarray, shape: tuple, batch_first: bool) -> Layout
     n_samples, longest = shape if batch_first else shape[::-1]
     if batch_first and (counts == longest).all():
         return Layout(ends_of(counts), shape, None, True)
-    valid = np.arange(longest) < counts[:, None]
-    sample, t = np.nonzero(valid)
+    sample, t = places_of(np.zeros_like(counts), counts)
     rows = sample * longest + t if batch_first else t * n_samples + sample
     return Layout(ends_of(counts), shape, rows, batch_first)
 

@@ -229,8 +229,8 @@ class _Chains:
         edges = None
         if n_edges is not None:
             edges = rows_as_scores(Sequences(table, ends)).features
-        samples = rows_as_scores(Sequences(rows, ends, edges))
-        self.problem = self.graph.make_problem(samples, self.classes, False, n_best=n_best)
+        self.samples = rows_as_scores(Sequences(rows, ends, edges))
+        self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
         self.w = Weights(rows, table)
 
     def _steps(self, transitions, n_labels):
@@ -300,6 +300,7 @@ def decode(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
+    rules: list | None = None,
     n_jobs: int | None = None,
 ) -> Any:
     """Best labelling of each sequence of scores (Viterbi decoding).
@@ -327,6 +328,9 @@ def decode(
         scores of shape (n_nodes, K) the samples lie one after another.
     start, stop : array-like of shape (K,), default=None
         Scores of labels at the first and at the last node.
+    rules : list of rules, default=None
+        Rules that each labelling must obey as a whole, such as ``[AtMostOnce("ZIP")]``. See
+        :ref:`rules`.
     n_jobs : int, default=None
         Threads.
 
@@ -376,7 +380,25 @@ def decode(
         return decode_samples(part, chains.w, first, last, make_scratch(part), codes)
 
     chains.run(run, chains.graph.decoding(chains.problem, chains.w))
+    if rules is not None:
+        _obey(chains, rules, codes)
     return chains.batch.wrap(*chains.names(codes))
+
+
+def _obey(chains, rules, codes):
+    """Decode what breaks rules again, as a model would whose weights are the scores."""
+    from .estimators.prediction import Predictor  # few need it, and it takes a while
+
+    class Scores(Predictor):
+        _has_intercept = False
+        graph_, classes_, n_jobs = chains.graph, chains.classes, chains.n_jobs
+        node_weights_, pair_weights_ = chains.w.node, chains.w.pair
+
+        def _refuse_bad_weights(self):
+            """They have been checked, and -inf is allowed."""
+
+    graph = chains.graph.with_rules(rules)
+    Scores()._obey(graph, chains.problem, chains.samples, chains.batch.keep, codes[None])
 
 
 def top_k(

@@ -14,7 +14,17 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 import skstruct
-from skstruct import SAGCRF, Chain, RaggedArray, decode, fit_transitions, top_k
+from skstruct import (
+    SAGCRF,
+    AtLeastOnce,
+    AtMostOnce,
+    Before,
+    Chain,
+    RaggedArray,
+    decode,
+    fit_transitions,
+    top_k,
+)
 from skstruct.decoding import Transitions, log_partition, marginals, sample
 from skstruct.solvers import passes
 
@@ -255,6 +265,41 @@ def test_empty_samples_do_not_shift_the_numbers():
         given = [*y[:2], ["O"] * 4, *y[3:]] if last > 3 else y
         with pytest.raises(ValueError, match=message):
             fit_transitions(scores, given, labels=BIO[:3], scheme="bio")
+
+
+RULES = [AtMostOnce(), AtLeastOnce("X"), Before("X", "Y")]
+
+
+@pytest.mark.parametrize("per_step", [True, False])
+def test_rules(per_step):
+    """Against enumeration, in batches with empty samples; those that clash are named."""
+    rng = np.random.default_rng(0)
+    lengths = [0, 3, 4, 1, 0, 4, 3]
+    scores = [rng.normal(size=(n, 3)) for n in lengths]
+    table = rng.normal(size=(3, 3))
+    tables = [rng.normal(size=(max(n - 1, 0), 3, 3)) for n in lengths] if per_step else table
+    names = np.array(["O", "X", "Y"])
+    found = decode(scores, tables, labels=names, rules=RULES, n_jobs=2)
+    for i, (part, labelling) in enumerate(zip(scores, found, strict=True)):
+        if not len(part):
+            continue
+        steps = tables[i] if per_step else np.broadcast_to(table, (len(part) - 1, 3, 3))
+        paths, values = _all_scores(part, steps, np.zeros(3), np.zeros(3))
+        runs = [[k for k, _ in itertools.groupby(path)] for path in paths.tolist()]
+        obeys = [
+            row.count(1) == 1
+            and row.count(2) <= 1
+            and (2 not in row or row.index(1) < row.index(2))
+            for row in runs
+        ]
+        assert (
+            labelling.tolist() == names[paths[np.argmax(np.where(obeys, values, -np.inf))]].tolist()
+        )
+    clashing = [AtLeastOnce("X"), AtLeastOnce("Y")]
+    with pytest.raises(ValueError, match=r"sample 3: .*AtLeastOnce.*AtLeastOnce"):
+        decode(scores, tables, labels=names, rules=clashing)
+    one = decode([[0.0, -np.inf, 0.0]] * 2, labels=names, rules=[AtLeastOnce("Y")])
+    assert sorted(one) == ["O", "Y"]
 
 
 def test_ties_go_to_the_first_label():

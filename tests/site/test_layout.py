@@ -30,7 +30,9 @@ MAY_IMPORT = {
         "core", "data", "graphs", "lite", "losses", "map_inference", "preprocessing", "scores",
         "shards", "solvers", "torch",
     },
-    "decoding": {"core", "data", "graphs", "inference", "lite", "losses", "solvers"},
+    "decoding": {
+        "core", "data", "estimators", "graphs", "inference", "lite", "losses", "solvers",
+    },
     "lite": set(),
     "callbacks": {"core", "data", "estimators"},
     "model_selection": {"core", "data"},

@@ -22,17 +22,9 @@ from .core.jit.dispatch import kernel
 from .core.memory import check_memory, shown
 from .core.offsets import ends_of
 from .core.oracles import edge_marginals, potentials
-from .core.parallel import (
-    ALONE,
-    count_threads,
-    make_scratch,
-    over_blocks,
-    over_samples,
-    private_copy,
-    split_samples,
-)
+from .core.parallel import Pieces, make_scratch, over_samples
 from .core.typing import RandomStateLike, SamplesLike
-from .core.weights import Weights
+from .core.weights import Weights, zero_weights
 from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
 from .data.labels import encode, read_sequence_labels
 from .data.matrices import numeric, readable
@@ -43,9 +35,10 @@ from .graphs.chain import Chain, Sequences
 from .inference.numerics import check_integer
 from .lite import chunk_step, tag_and_kind
 from .losses.log import LogLoss, LogPartition
+from .solvers.batch import BatchGradient
 from .solvers.passes import decode as decode_samples
 from .solvers.passes import decode_top_k, node_marginals
-from .solvers.primal import loss_gradient, loss_values, make_block
+from .solvers.primal import loss_values
 
 __all__ = [
     "Transitions",
@@ -112,52 +105,58 @@ def _array(values):
     return values if isinstance(values, (list, tuple, RaggedArray)) else np.asarray(values)
 
 
+def _is_list(values):
+    return isinstance(values, (list, tuple)) or getattr(values, "dtype", "") == "O"
+
+
 def _as_ragged(items, name):
     """A list of arrays, packed."""
-    arrays = [numeric(_array(item), f"{name}: sample {i}") for i, item in enumerate(items)]
-    try:
-        return RaggedArray.from_list(arrays)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    items = enumerate(items)
+    return RaggedArray.from_list([numeric(_array(x), f"{name}: sample {i}") for i, x in items])
+
+
+def _table(values, name, shape):
+    """Scores of a shape, for kernels."""
+    table = numeric(values, name)
+    if table.shape != shape:
+        raise ValueError(f"{name} must be of shape {shape}, got {table.shape}")
+    check_scores(table, None, name)
+    return readable(table, np.float64)
 
 
 class _Batch:
     """Samples in packed rows, and the container that they came in."""
 
     def __init__(self, scores, lengths):
-        scores = _array(scores)
-        self.kind = "ragged"
-        if isinstance(scores, (list, tuple)) or getattr(scores, "dtype", "") == "O":
+        scores, self.kind = _array(scores), "ragged"
+        if _is_list(scores):
             self.kind, scores = "list", _as_ragged(scores, "scores")
             if scores.flat.ndim == 1:  # the rows of one sequence
                 scores = numeric([*scores], "scores")
         if isinstance(scores, RaggedArray):
             if lengths is not None:
                 raise ValueError("lengths is for arrays: samples in a list have their own")
-            rows, self.offsets = numeric(rows_of(scores), "scores"), scores.offsets
-            if rows.ndim != 2 or rows.shape[1] == 0:
-                raise ValueError("scores: each sample must be of shape (n_nodes, n_labels)")
-            self.layout = Layout(self.offsets, (len(rows),), None, True)
+            rows = numeric(rows_of(scores), "scores")
+            self.layout = Layout(scores.offsets, (len(rows),), None, True)
         else:
             rows = numeric(scores, "scores")
-            if rows.ndim not in (2, 3):
-                raise ValueError(
-                    "scores must be of shape (n_samples, length, n_labels), or (length, n_labels) "
-                    f"for one sequence, got {rows.shape}"
-                )
-            if rows.shape[-1] == 0:
-                raise ValueError("scores has no columns: one a label is needed")
             self.kind = "padded" if rows.ndim == 3 else "one" if lengths is None else "packed"
-            lengths = None if lengths is None else np.asarray(_array(lengths))
-            mask = lengths if lengths is not None and lengths.dtype == bool else None
-            if self.kind == "one":
-                lengths = [len(rows)]
-            counts = lengths if mask is None else None
-            self.layout = read_layout(rows.shape, counts, mask)
-            rows, self.offsets = self.layout.pack(rows), self.layout.offsets
-        self.rows = readable(rows, np.float64)
+            if rows.ndim in (2, 3) and rows.shape[-1]:
+                lengths = [len(rows)] if self.kind == "one" else lengths
+                given = None if lengths is None else np.asarray(_array(lengths))
+                is_mask = given is not None and given.dtype == bool
+                given = (None, given) if is_mask else (given, None)
+                self.layout = read_layout(rows.shape, *given)
+                rows = self.layout.pack(rows)
+        if rows.ndim != 2 or not rows.shape[1]:
+            raise ValueError(
+                "scores must be of shape (n_samples, length, n_labels), (length, n_labels) for one "
+                f"sequence, or a list of such, got {rows.shape}"
+            )
+        self.offsets, self.rows = self.layout.offsets, readable(rows, np.float64)
         check_scores(self.rows, self.offsets, "scores")
-        self.keep = np.diff(self.offsets) > 0
+        self.lengths = np.diff(self.offsets)
+        self.keep = self.lengths > 0
 
     def wrap(self, rows, fill=0):
         """Packed rows in the container of the scores."""
@@ -172,7 +171,7 @@ class _Batch:
         if self.kind == "one":
             return table[: counts[0]]
         if self.kind == "padded":
-            table[np.arange(len(table))[:, None] >= np.repeat(counts, np.diff(self.offsets))] = fill
+            table[np.arange(len(table))[:, None] >= np.repeat(counts, self.lengths)] = fill
             return np.moveaxis(self.layout.unpack(table.T, fill), -1, 1)
         ends = zip(counts.tolist(), pairwise(self.offsets.tolist()), strict=True)
         return object_array([table[:count, a:b] for count, (a, b) in ends])
@@ -184,19 +183,13 @@ class _Batch:
         return out
 
 
-def _vector(values, name, n_labels):
-    """Scores of labels at an end."""
-    values = numeric(_array(values), name).astype(np.float64)
-    if values.shape != (n_labels,):
-        raise ValueError(f"{name} must have {n_labels} scores, one a label, got {values.shape}")
-    check_scores(values, None, name)
-    return values
-
-
 class _Chains:
     """Samples with their scores, packed for kernels."""
 
-    def __init__(self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs, n_best=1):
+    def __init__(
+        self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs,
+        n_best=1, boundary=False,
+    ):  # fmt: skip
         batch = self.batch = _Batch(scores, lengths)
         self.n_jobs, n_labels = n_jobs, batch.rows.shape[1]
         if isinstance(transitions, Transitions):
@@ -206,74 +199,58 @@ class _Chains:
         self.labels, self.classes = labels, np.arange(n_labels)
         if labels is not None:
             self.classes = as_labels(labels, "labels", "label {}".format)
-            if len({*self.classes.tolist()}) != n_labels or self.classes.size != n_labels:
-                raise ValueError(
-                    f"labels must be {n_labels} different names, one a column of scores, got "
-                    f"{self.classes.tolist()}"
-                )
-        schemes = [scheme] if isinstance(scheme, str) else scheme or []
-        if labels is None and any(isinstance(rule, str) for rule in schemes):
-            raise ValueError(f"scheme={scheme!r} needs labels, the names of the columns of scores")
+            names = self.classes.tolist()
+            if not len({*names}) == len(names) == n_labels:
+                raise ValueError(f"labels must be {n_labels} different names, got {names}")
         try:
             self.mask = transition_mask(scheme, self.classes)
         except ValueError as error:
-            raise ValueError(str(error).replace("forbidden", "scheme", 1)) from None
-        table, n_edges = self._steps(transitions, n_labels)
-        self.ends = ends = ends_of(np.diff(batch.offsets)[batch.keep])
-        rows = batch.rows
-        for name, end, at in (("start", start, ends[:-1]), ("stop", stop, ends[1:] - 1)):
-            if end is not None:
-                rows = rows.copy() if rows is batch.rows else rows
-                rows[at] += _vector(end, name, n_labels)
-        self.graph = Chain(edge_features=n_edges is not None, forbidden=scheme)
-        edges = None
-        if n_edges is not None:
-            edges = rows_as_scores(Sequences(table, ends)).features
-        self.samples = rows_as_scores(Sequences(rows, ends, edges))
+            why = str(error).replace("forbidden", "scheme", 1)
+            raise ValueError(f"{why}; labels= has the names of the columns of scores") from None
+        self.ends, rows, edges = ends_of(batch.lengths[batch.keep]), batch.rows, None
+        table, per_step = self._steps(transitions, n_labels)
+        boundary |= start is not None or stop is not None
+        if boundary:
+            for name, end in (("start", start), ("stop", stop)):
+                end = np.zeros(n_labels) if end is None else _array(end)
+                rows = np.vstack([rows, _table(end, name, (n_labels,))])
+        if per_step:
+            edges = rows_as_scores(Sequences(table, self.ends)).features
+        self.samples = rows_as_scores(Sequences(batch.rows, self.ends, edges))
+        self.graph = Chain(boundary, edge_features=per_step, forbidden=scheme)
         self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
         self.w = Weights(rows, table)
 
     def _steps(self, transitions, n_labels):
-        """The tables of steps, and how many each sample has; None if all share one."""
-        width, batch = n_labels * n_labels, self.batch
-        if transitions is None:
-            return np.zeros((1, width)), None
-        counts = np.maximum(np.diff(batch.offsets) - 1, 0)
-        given = _array(transitions)
-        if batch.kind in ("list", "ragged") and getattr(given, "ndim", 1) != 2:
+        """The tables of steps, and whether there is one for each."""
+        batch, square = self.batch, (n_labels, n_labels)
+        given = np.zeros(square) if transitions is None else _array(transitions)
+        counts = np.maximum(batch.lengths - 1, 0)
+        n_axes = 1 + np.ndim(given[0]) if isinstance(given, (list, tuple)) and given else given.ndim
+        if n_axes == 2:
+            return _table(given, "transitions", square).reshape(1, -1), False
+        if batch.kind in ("list", "ragged"):
             given = given if isinstance(given, RaggedArray) else _as_ragged(given, "transitions")
-            wrong = np.flatnonzero(given.lengths != counts) if len(given) == counts.size else [0]
+            wrong = [0] if len(given) != counts.size else np.flatnonzero(given.lengths != counts)
             if len(wrong):
                 raise ValueError(
-                    f"transitions: sample {wrong[0]} must have {counts[wrong[0]]} tables, one a "
-                    "step; one table for all steps is of shape (n_labels, n_labels)"
+                    f"transitions: sample {wrong[0]} must have a table for each of "
+                    f"{counts[wrong[0]]} steps"
                 )
-            table = numeric(rows_of(given), "transitions")
-        else:
-            table = numeric(given, "transitions")
-            one = table.ndim == 2
-            if not one and batch.kind == "padded":
-                n, longest = batch.layout.shape
-                steps = (n, max(longest - 1, 0), n_labels, n_labels)
-                if table.shape in (steps, steps[1:]):
-                    table = np.broadcast_to(table, steps)[np.arange(steps[1]) < counts[:, None]]
-            if one and table.shape == (n_labels, n_labels):
-                counts = None
-        square = (n_labels, n_labels)
-        n_tables = 1 if counts is None else int(counts.sum())
-        if table.shape != (square if counts is None else (n_tables, *square)):
-            raise ValueError(
-                f"transitions must be of shape ({n_labels}, {n_labels}), or have such a table for "
-                f"each step of each sample, got {table.shape}"
-            )
-        table = readable(table.reshape(n_tables, width), np.float64)
-        check_scores(table, None, "transitions")
-        return table, counts
+            given = rows_of(given)
+        elif batch.kind == "padded":
+            n, longest = batch.layout.shape
+            shape = (n, max(longest - 1, 0), *square)
+            given = numeric(given, "transitions")
+            given = np.broadcast_to(given, shape) if given.shape == shape[1:] else given
+            given = _table(given, "transitions", shape)[np.arange(shape[1]) < counts[:, None]]
+        table = _table(given, "transitions", (int(counts.sum()), *square))
+        return table.reshape(len(table), n_labels * n_labels), True
 
     def run(self, function, problem=None):
         """Call ``function(problem, start, stop)`` on runs of samples; raise for what fails."""
-        results = over_samples(function, self.problem if problem is None else problem, self.n_jobs)
-        for end in results:
+        problem = self.problem if problem is None else problem
+        for end in over_samples(function, problem, self.n_jobs):
             if end is not None and end != -1:
                 self.refuse(end if end >= 0 else -2 - end, end < 0)
 
@@ -642,10 +619,12 @@ def sample(
         As for :func:`decode`.
     n_samples : int, default=1
         How many labellings of each sequence.
-    transitions, scheme, labels, lengths, start, stop, n_jobs : object
+    transitions, scheme, labels, lengths, start, stop : object
         As for :func:`decode`.
     random_state : int, RandomState instance or None, default=None
         Seed. The draws do not depend on the number of threads.
+    n_jobs : int, default=None
+        Threads.
 
     Returns
     -------
@@ -743,7 +722,7 @@ def fit_transitions(
     y : array-like
         True labels (names if there are `labels`): padded like the scores, whatever stands in the
         padding, or a sequence a sample.
-    scheme, labels, lengths, n_jobs : object
+    scheme, labels, lengths : object
         As for :func:`decode`. Labels of y must follow the scheme.
     kind : {"table", "biases"}, default="table"
         "table" learns a score for every (label, next label) and for every label at the first and
@@ -761,6 +740,8 @@ def fit_transitions(
         Largest number of iterations.
     tol : float, default=1e-6
         Stop when ``gap / objective`` of the result is at most this.
+    n_jobs : int, default=None
+        Threads. The result is the same for any number, bit for bit.
 
     Returns
     -------
@@ -770,7 +751,8 @@ def fit_transitions(
     Raises
     ------
     ValueError, TypeError
-        As for :func:`decode`, and if labels of y are unknown, forbidden or as many as the nodes.
+        As for :func:`decode`, and if a label of y is unknown or forbidden, or there are more or
+        fewer labels than nodes.
 
     Warns
     -----
@@ -799,80 +781,62 @@ def fit_transitions(
         raise ValueError('kind="biases" needs a tagging scheme, such as "bio", and labels')
     if not (C > 0.0 and math.isfinite(C)):
         raise ValueError(f"C must be a positive number, got {C!r}")
-    chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs)
-    batch, rows, ends, mask = chains.batch, chains.batch.rows, chains.ends, chains.mask
-    n, n_labels = ends.size - 1, rows.shape[1]
+    chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
+    batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1
+    n_labels = mask.start.size
     if not n:
         raise ValueError("scores has no nodes: there is nothing to learn from")
     codes = _read_y(y, chains)
-    steps = np.delete(np.arange(len(rows)), ends[1:] - 1)
+    steps = np.delete(np.arange(len(codes)), chains.ends[1:] - 1)
     for check in (check_steps, check_ends):
         check(mask, codes, steps, steps + 1, batch.offsets, chains.classes, scheme)
-    n_steps, names = n_labels * (n_labels + 2), None
-    place = np.arange(n_steps)
+    n_pairs, names = n_labels * n_labels, None
+    place = np.arange(n_pairs + 2 * n_labels)  # the parameter of each step
     if kind == "biases":
-        place = np.full(n_steps, 6)
-        place[: n_labels * n_labels], names = _kinds_of_steps(scheme, chains.classes.tolist())
-    n_free = n_steps if names is None else 6
-    problem = chains.problem._replace(labels=codes)
-    bounds, lam = split_samples(problem, min(8, n)), 1.0 / (C * n)
-    at = ends[:-1], ends[1:] - 1
-    w = Weights(rows.copy(), np.empty((1, n_labels * n_labels)))
-    of_nodes, of_pairs = np.empty_like(rows), np.empty((len(bounds) - 1, *w.pair.shape))
-    values, shares = np.empty((2, n)), np.full(n, 1.0 / n)
-
-    def of_block(b):
-        part = private_copy(problem)
-        scratch = make_scratch(part)
-        spare = np.empty_like(scratch.theta)
-        gradient = Weights(of_nodes, of_pairs[b])
-        samples = shares, *bounds[b : b + 2], scratch, spare
-        loss_gradient(LogLoss(), part, w, *samples, gradient, values, make_block(part), ALONE)
-
-    def spread(x):
-        """The table of pairs and the scores of ends."""
-        scores_of_steps = np.append(x, 0.0)[place]
-        return np.split(scores_of_steps, [n_labels**2, n_labels * (n_labels + 1)])
+        of_pairs, names = _kinds_of_steps(scheme, chains.classes.tolist())
+        place = np.concatenate([of_pairs, np.full(2 * n_labels, len(names))])
+    n_free, lam = place.size if names is None else len(names), 1.0 / (C * n)
+    gradient, values, last = zero_weights([w.node.shape, w.pair.shape]), np.empty((2, n)), {}
+    problem, shares = chains.problem._replace(labels=codes), np.full(n, 1.0 / n)
+    batch_gradient = BatchGradient(LogLoss(), problem, shares, n_jobs)
 
     def objective(x):
-        """``lam/2 |x|^2 + mean NLL`` and its gradient: the same bits for any number of threads."""
-        w.pair[0], *of_ends = spread(x)
-        w.node[np.concatenate(at)] = rows[np.concatenate(at)]
-        for rows_at, end in zip(at, of_ends, strict=True):
-            w.node[rows_at] += end
-        of_nodes[:], of_pairs[:] = 0.0, 0.0
-        over_blocks(of_block, len(bounds) - 1, count_threads(problem, n_jobs))
+        """``lam/2 |x|^2 + mean NLL`` and its gradient."""
+        scores_of_steps = np.append(x, 0.0)[place]
+        w.pair[0], w.node[-2:] = scores_of_steps[:n_pairs], scores_of_steps[n_pairs:].reshape(2, -1)
+        for table in gradient.tables:
+            table.fill(0.0)
+        batch_gradient.add(w, gradient, values, Pieces())
         bad = np.flatnonzero(~np.isfinite(values[0]))
         if bad.size:
             i = np.flatnonzero(batch.keep)[bad[0]]
             raise ValueError(f"sample {i}: its labels score -inf, or the sums of scores overflow")
-        found = of_pairs.sum(axis=0)[0], *(of_nodes[rows_at].sum(axis=0) for rows_at in at)
-        gradient = np.bincount(place, np.concatenate(found), n_free + 1)[:n_free] + lam * x
+        found = np.concatenate([gradient.pair[0], gradient.node[-2:].ravel()])
+        slope = np.bincount(place, found, n_free + 1)[:n_free] + lam * x
         last["x"], last["value"] = x.copy(), 0.5 * lam * x @ x + values[0].mean()
-        last["gap"] = gradient @ gradient / (2.0 * lam)
-        return last["value"], gradient
+        last["gap"] = slope @ slope / (2.0 * lam)
+        return last["value"], slope
 
     def close_enough(x):
         if np.array_equal(x, last["x"]) and last["gap"] <= tol * last["value"]:
             raise StopIteration
 
-    last = {}
     # The certificate ends it, not SciPy's own tests.
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": 0.0}
     how = {"jac": True, "method": "L-BFGS-B", "callback": close_enough, "options": options}
     x = minimize(objective, np.zeros(n_free), **how).x
-    objective(x)
-    if last["gap"] > tol * last["value"]:
+    value, gap = objective(x)[0], last["gap"]
+    if gap > tol * value:
         warnings.warn(
             f"fit_transitions did not converge in max_iter={max_iter} iterations: the relative gap "
-            f"is {last['gap'] / last['value']:.1e}, tol is {tol:.1e}",
+            f"is {gap / value:.1e}, tol is {tol:.1e}",
             ConvergenceWarning,
             stacklevel=2,
         )
-    pairs, first, final = spread(x)
-    tables = pairs.reshape(n_labels, n_labels) + mask.pairs, first + mask.start, final + mask.stop
+    pairs, (first, final) = w.pair.reshape(n_labels, n_labels), w.node[-2:]
     biases = None if names is None else dict(zip(names, x.tolist(), strict=True))
-    return Transitions(*tables, biases, float(last["value"]), float(last["gap"]))
+    tables = pairs + mask.pairs, first + mask.start, final + mask.stop
+    return Transitions(*tables, biases, float(value), float(gap))
 
 
 def _read_y(y, chains):

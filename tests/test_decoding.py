@@ -227,14 +227,15 @@ def crf(request):
     features = [np.eye(6)[row] for row in words]
     X = [sparse.csr_matrix(x) for x in features] if request.param == "sparse" else features
     y = [["O", "B-X", "I-X", "B-Y", "O", "O", "B-X"][: len(row)] for row in words]
-    graph = Chain(forbidden="bio")
+    graph = Chain(boundary=True, forbidden="bio")
     model = SAGCRF(graph, fit_intercept=False, random_state=0).fit(X, y)
     return model, X, [model.node_weights_[row] for row in words]
 
 
 def test_same_bits_as_estimators(crf):
     model, X, scores = crf
-    given = {"labels": model.classes_, "scheme": "bio"}
+    start, stop = model.boundary_coef_
+    given = {"labels": model.classes_, "scheme": "bio", "start": start, "stop": stop}
     table = model.pairwise_coef_
     for mine, other in zip(decode(scores, table, **given), model.predict(X), strict=True):
         assert mine.tolist() == other.tolist()
@@ -340,10 +341,10 @@ def test_draws_follow_the_distribution():
     [
         ({"scores": np.zeros((2, 3, 4, 1))}, ValueError, "scores must be of shape"),
         ({"scores": np.zeros(3)}, ValueError, "scores must be of shape"),
-        ({"scores": np.zeros((3, 0))}, ValueError, "scores has no columns"),
+        ({"scores": np.zeros((3, 0))}, ValueError, "scores must be of shape"),
         ({"scores": "OBI"}, ValueError, "scores is not numeric"),
-        ({"scores": []}, ValueError, "scores: cannot pack an empty list"),
-        ({"scores": [np.zeros((2, 3)), np.zeros((2, 4))]}, ValueError, "scores: sample 1 has"),
+        ({"scores": []}, ValueError, "cannot pack an empty list"),
+        ({"scores": [np.zeros((2, 3)), np.zeros((2, 4))]}, ValueError, "sample 1 has"),
         ({"scores": PARTS, "lengths": [1]}, ValueError, "lengths is for arrays"),
         ({"lengths": [3, 0, 5, 1]}, ValueError, "sample 2 has length 5, but scores is padded to 4"),
         ({"lengths": [3, 0, -1, 1]}, ValueError, "sample 2 has length -1"),
@@ -351,12 +352,17 @@ def test_draws_follow_the_distribution():
         ({"lengths": MASK[:, ::-1]}, ValueError, "mask: sample 0 has a hole at position 0"),
         ({"transitions": np.zeros((3, 2))}, ValueError, r"transitions must be of shape \(3, 3\)"),
         ({"transitions": np.zeros((2, 3, 3))}, ValueError, "transitions must be of shape"),
+        ({"scores": PARTS, "transitions": [np.zeros((2, 3, 3))] * 4}, ValueError,
+         "transitions: sample 1 must have a table for each of 0 steps"),
+        ({"scores": PARTS, "transitions": [np.zeros((2, 3, 3))]}, ValueError,
+         "transitions: sample 0"),
+        ({"scores": SCORES, "transitions": np.zeros((8, 3, 3))}, ValueError, r"shape \(7, 3, 3\)"),
         ({"transitions": [[0, 0, np.nan]] * 3}, ValueError, r"the value nan at \(0, 2\)"),
-        ({"start": np.zeros(2)}, ValueError, "start must have 3 scores"),
+        ({"start": np.zeros(2)}, ValueError, "start must be of shape"),
         ({"stop": [0, np.inf, 0]}, ValueError, "stop has the value inf"),
         ({"labels": ["a", "b"]}, ValueError, "labels must be 3 different names"),
         ({"labels": ["a", "b", "a"]}, ValueError, "labels must be 3 different names"),
-        ({"scheme": "bio"}, ValueError, "scheme='bio' needs labels"),
+        ({"scheme": "bio"}, ValueError, "scheme='iob2': 0 is not a label of this scheme; labels="),
         ({"scheme": "bio", "labels": ["a", "b", "c"]}, ValueError, "scheme='iob2': 'a' is not"),
         ({"scheme": "bi", "labels": BIO[:3]}, ValueError, "scheme must be a scheme"),
         ({"scheme": [(0, 3)]}, ValueError, "scheme: unknown label 3"),

@@ -117,11 +117,11 @@ def _as_ragged(items, name):
 
 def _table(values, name, shape):
     """Scores of a shape, for kernels."""
-    table = numeric(values, name)
+    table = readable(numeric(values, name), np.float64)
     if table.shape != shape:
         raise ValueError(f"{name} must be of shape {shape}, got {table.shape}")
     check_scores(table, None, name)
-    return readable(table, np.float64)
+    return table
 
 
 class _Batch:

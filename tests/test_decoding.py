@@ -358,6 +358,7 @@ def test_draws_follow_the_distribution():
          "transitions: sample 0"),
         ({"scores": SCORES, "transitions": np.zeros((8, 3, 3))}, ValueError, r"shape \(7, 3, 3\)"),
         ({"transitions": [[0, 0, np.nan]] * 3}, ValueError, r"the value nan at \(0, 2\)"),
+        ({"transitions": np.full((3, 3), np.inf, dtype=np.float32)}, ValueError, "the value inf"),
         ({"start": np.zeros(2)}, ValueError, "start must be of shape"),
         ({"stop": [0, np.inf, 0]}, ValueError, "stop has the value inf"),
         ({"labels": ["a", "b"]}, ValueError, "labels must be 3 different names"),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .core.jit.dispatch import load_kernels
     from .core.versions import show_versions
     from .data.ragged import RaggedArray
+    from .data.rules import AtLeastOnce, AtMostOnce, Before, Exactly, Pattern
+    from .decoding import decode, fit_transitions, log_partition, marginals, sample, top_k
     from .estimators import (
         BCFWSSVM,
         GDMMSSVM,
@@ -41,42 +43,57 @@ __all__ = [
     "BCFWSSVM",
     "GDMMSSVM",
     "SAGCRF",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Before",
     "Boxes",
     "Candidates",
     "CasimirSSVM",
     "Chain",
+    "Exactly",
     "ExtragradientSSVM",
     "Grid",
     "Matching",
     "MultiClass",
     "MultiLabel",
     "Pairwise",
+    "Pattern",
     "ProxLinearSSVM",
     "RaggedArray",
     "SubgradientSSVM",
     "Tree",
+    "decode",
     "export",
+    "fit_transitions",
     "load_kernels",
+    "log_partition",
+    "marginals",
+    "sample",
     "show_versions",
+    "top_k",
 ]
 
 _GRAPHS = {
     *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
     *("MultiClass", "MultiLabel", "Pairwise", "Tree"),
 }
+_RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}
+_OF_ARRAYS = {"decode", "fit_transitions", "log_partition", "marginals", "sample", "top_k"}
 _HOME = {
     **dict.fromkeys(__all__, "estimators"),
     **dict.fromkeys(_GRAPHS, "graphs"),
+    **dict.fromkeys(_RULES, "data.rules"),
     "RaggedArray": "data.ragged",
+    **dict.fromkeys(_OF_ARRAYS, "decoding"),
     "export": "estimators.exporting",
     "load_kernels": "core.jit.dispatch",
     "show_versions": "core.versions",
 }
 # Subpackages that may be used without an import of their own.
 _ROOMS = {
-    *("callbacks", "core", "data", "datasets", "estimators", "graphs", "inference", "inspection"),
-    *("lite", "losses", "map_inference", "metrics", "model_selection", "preprocessing", "scores"),
-    *("shards", "solvers", "testing"),
+    *("callbacks", "core", "data", "datasets", "decoding", "estimators", "graphs", "inference"),
+    *("inspection", "lite", "losses", "map_inference", "metrics", "model_selection"),
+    *("preprocessing", "scores", "shards", "solvers", "testing"),
 }
 
 

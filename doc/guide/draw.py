@@ -223,6 +223,23 @@ def guide():
     return drawing
 
 
+def rules():
+    drawing = Drawing(640, 150)
+    states = [(90, "none yet"), (310, "in the ZIP"), (530, "after it")]
+    for k, (x, name) in enumerate(states):
+        drawing.rect(x - 60, 62, 120, 36, PALE, GREY, 18)
+        drawing.text(x, 85, name, bold=True)
+        loop = [(x - 18, 62), (x - 18, 42), (x + 18, 42), (x + 18, 60)]
+        drawing.path(loop, arrow=True)
+        drawing.text(x, 34, "ZIP" if k == 1 else "other labels")
+    for left, label in ((150, "ZIP"), (370, "other")):
+        drawing.path([(left, 80), (left + 97, 80)], arrow=True)
+        drawing.text(left + 48, 72, label)
+    drawing.path([(530, 98), (530, 128), (440, 128)], RED, dashed=True, arrow=True)
+    drawing.text(360, 133, "ZIP: no labelling", colour=RED)
+    return drawing
+
+
 def layers():
     drawing = Drawing(620, 230)
     rows = [
@@ -328,7 +345,7 @@ def network():
 
 
 DRAWN = [why, compiling, choosing, ragged, certificate, structures]
-DRAWN += [evaluation, reproducible, glossary, guide, layers, templates]
+DRAWN += [evaluation, reproducible, rules, glossary, guide, layers, templates]
 DRAWN += [migration, command_line, network]
 
 if __name__ == "__main__":

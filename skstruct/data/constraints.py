@@ -147,8 +147,9 @@ def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
     labels = classes.tolist()
     pairs = np.unique(np.stack([codes[first], codes[second]], axis=1), axis=0)
     steps = [(labels[a], labels[b]) for a, b in pairs]
-    steps += [(None, labels[k]) for k in np.unique(codes[offsets[:-1]])]
-    steps += [(labels[k], None) for k in np.unique(codes[offsets[1:] - 1])]
+    filled = np.diff(offsets) > 0
+    steps += [(None, labels[k]) for k in np.unique(codes[offsets[:-1][filled]])]
+    steps += [(labels[k], None) for k in np.unique(codes[offsets[1:][filled] - 1])]
     asked = scheme_name(named)
     for scheme in (asked, *_SCHEMES):
         try:
@@ -180,14 +181,15 @@ def check_ends(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
     """Refuse training labels that are forbidden at the first or last node."""
+    filled = np.flatnonzero(np.diff(offsets))
     for ends, rows, where in (
-        (mask.start, offsets[:-1], "first"),
-        (mask.stop, offsets[1:] - 1, "last"),
+        (mask.start, offsets[filled], "first"),
+        (mask.stop, offsets[filled + 1] - 1, "last"),
     ):
         broken = np.flatnonzero(np.isinf(ends[codes[rows]]))
         if broken.size:
-            i = broken[0]
-            label = classes[codes[rows[i]]].item()
+            i = filled[broken[0]]
+            label = classes[codes[rows[broken[0]]]].item()
             hint = other_scheme(forbidden, codes, first, second, offsets, classes)
             raise ValueError(
                 f"y: sample {i} has the label {label!r}, forbidden at its {where} node{hint}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from ..core.offsets import ends_of
+from ..core.offsets import ends_of, places_of
 from ..core.sklearn_private import check_sample_weight
 from .matrices import (
     VECTORISE,
@@ -371,3 +372,127 @@ def read_sequences(X, name: str = "X", edge_features: bool = False):
             )
         features, offsets = pack_nodes(samples, name)
     return features, offsets, edges
+
+
+# Batches of scores, packed or padded.
+
+_LARGEST_SCORE = 1e300  # as in skstruct.solvers.passes
+
+
+class Layout(NamedTuple):
+    """Layout of the samples of a batch."""
+
+    # (n_samples + 1,): Where the rows of each sample begin when they are packed.
+    offsets: np.ndarray
+    # (n_rows,) of a packed batch, the first two axes of a padded one.
+    shape: tuple
+    # (n_rows,): Of a padded batch: position of each packed row, when its first two axes are one;
+    # None where packed and padded rows are the same.
+    rows: np.ndarray | None
+    # Whether the first axis of a padded batch is that of samples.
+    batch_first: bool
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.offsets.size - 1
+
+    def pack(self, array: np.ndarray) -> np.ndarray:
+        """Packed rows of an array that has this layout; a view where possible."""
+        flat = array.reshape(-1, *array.shape[len(self.shape) :])
+        return flat if self.rows is None else flat.take(self.rows, axis=0)
+
+    def unpack(self, packed: np.ndarray, fill: float = 0) -> np.ndarray:
+        """The inverse of :meth:`pack`, with `fill` in the padding."""
+        shape = (*self.shape, *packed.shape[1:])
+        if self.rows is None:
+            return packed.reshape(shape)
+        out = np.full((int(np.prod(self.shape)), *packed.shape[1:]), fill, dtype=packed.dtype)
+        out[self.rows] = packed
+        return out.reshape(shape)
+
+
+def read_layout(shape: tuple, lengths, mask=None, batch_first: bool = True) -> Layout:
+    """The layout of scores of a shape, packed (n_rows, K) or padded (B, T, K)."""
+    if len(shape) == 2:
+        counts = _read_lengths(lengths)
+        if counts.sum() != shape[0]:
+            raise ValueError(f"lengths add up to {counts.sum()}, but scores has {shape[0]} rows")
+        return Layout(ends_of(counts), shape[:1], None, True)
+    n_samples, longest = shape[:2] if batch_first else shape[1::-1]
+    if lengths is not None and mask is not None:
+        raise ValueError("give lengths or mask, not both")
+    if mask is not None:
+        counts = _lengths_of_mask(mask, shape[:2], batch_first)
+    elif lengths is not None:
+        counts = _read_lengths(lengths)
+    else:
+        counts = np.full(n_samples, longest, dtype=np.int64)
+    if counts.size != n_samples:
+        raise ValueError(f"lengths has {counts.size} entries, but scores has {n_samples} samples")
+    long = np.flatnonzero(counts > longest)
+    if long.size:
+        raise ValueError(
+            f"lengths: sample {long[0]} has length {counts[long[0]]}, but scores is padded to "
+            f"{longest}"
+        )
+    return padded_layout(counts, shape[:2], batch_first)
+
+
+def padded_layout(counts: np.ndarray, shape: tuple, batch_first: bool) -> Layout:
+    """The layout of padded rows of samples of so many nodes."""
+    n_samples, longest = shape if batch_first else shape[::-1]
+    if batch_first and (counts == longest).all():
+        return Layout(ends_of(counts), shape, None, True)
+    sample, t = places_of(np.zeros_like(counts), counts)
+    rows = sample * longest + t if batch_first else t * n_samples + sample
+    return Layout(ends_of(counts), shape, rows, batch_first)
+
+
+def _read_lengths(lengths):
+    """Lengths of samples."""
+    counts = np.asarray(lengths)
+    if counts.ndim != 1 or (counts.dtype.kind not in "iu" and counts.size):
+        raise ValueError(
+            f"lengths must be integers, one a sample, got dtype {counts.dtype}, shape "
+            f"{counts.shape}"
+        )
+    negative = np.flatnonzero(counts < 0)
+    if negative.size:
+        raise ValueError(f"lengths: sample {negative[0]} has length {counts[negative[0]]}")
+    return counts.astype(np.int64)
+
+
+def _lengths_of_mask(mask, shape, batch_first):
+    """Lengths of the samples of a mask without holes."""
+    if mask.shape != shape:
+        raise ValueError(f"mask has the shape {mask.shape}, but scores {shape}")
+    table = mask if batch_first else mask.T
+    counts = table.sum(axis=1)
+    wrong = (table != (np.arange(table.shape[1]) < counts[:, None])).any(axis=1)
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"mask: sample {i} has a hole at position {int(np.argmin(table[i]))}: the nodes of a "
+            "sample must come first, its padding after them"
+        )
+    return counts
+
+
+def place(offsets: np.ndarray, row: int) -> tuple[int, int]:
+    """Sample and node of a packed row."""
+    i = sample_of(row, offsets)
+    return i, int(row - offsets[i])
+
+
+def check_scores(scores: np.ndarray, offsets: np.ndarray | None, name: str) -> None:
+    """Refuse NaN and infinite scores; -inf is a label that is not allowed."""
+    # One comparison of a maximum: NaN fails it, too.
+    if scores.size == 0 or scores.max() <= _LARGEST_SCORE:
+        return
+    at = np.argwhere(~(scores <= _LARGEST_SCORE))[0]
+    value = scores[tuple(at)]
+    if offsets is None:
+        raise ValueError(f"{name} has the value {value} at {tuple(map(int, at))}")
+    i, t = place(offsets, at[0])
+    raise ValueError(f"{name}: sample {i} has the value {value} at node {t}, label {at[1]}")

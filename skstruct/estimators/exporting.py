@@ -160,6 +160,8 @@ def _no_ends(estimator):
 def _chain_tables(estimator):
     """The intercept and scores of the ends, and of steps; -inf where they are forbidden."""
     graph, ends = estimator.graph_, _no_ends(estimator)
+    if graph.rules:
+        raise ValueError(f"the file has no place for rules: the model is one of {graph}")
     if graph.boundary:
         ends[1:] = estimator.boundary_coef_
     mask = transition_mask(graph.forbidden, estimator.classes_)

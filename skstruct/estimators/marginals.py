@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..core.oracles import edge_marginals, exp_oracle
@@ -17,7 +18,7 @@ from ..shards.reading import Shard, Shards
 from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals, why_relaxed
 from ..solvers.primal import loss_values
 from .partial_labels import ImputedLabels, allowed_mask
-from .prediction import on_one_state, shard_codes
+from .prediction import clash_of, on_one_state, shard_codes
 
 _NO_MEMORY = np.empty(0)
 
@@ -32,7 +33,7 @@ class ProbabilisticPredictor:
 
     @on_one_state
     def predict_marginals(
-        self, X: SamplesLike | Shards, pairwise: bool = False
+        self, X: SamplesLike | Shards, pairwise: bool = False, rules: list | None = None
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Probability of each label at each node.
 
@@ -42,6 +43,9 @@ class ProbabilisticPredictor:
             Samples of the kind seen in fit.
         pairwise : bool, default=False
             Whether to return the probabilities of (label, next label), too.
+        rules : list of rules, default=None
+            Rules that labellings obey, such as ``[AtMostOnce("ZIP")]``: probabilities given that
+            they do. The product of their automata must be small.
 
         Returns
         -------
@@ -57,7 +61,10 @@ class ProbabilisticPredictor:
         Raises
         ------
         TypeError
-            If `pairwise` is asked of a structure without edges.
+            If `pairwise` is asked of a structure without edges, or there are rules and the
+            structure is not a chain.
+        ValueError
+            If X is not as in fit, rules clash, or their product is too large.
 
         See Also
         --------
@@ -77,6 +84,7 @@ class ProbabilisticPredictor:
         >>> np.allclose(edges[0][0].sum(axis=1), nodes[0][0])  # they are of one distribution
         True
         """
+        self._take_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict")
         self._warn_of_bounds(problem)
@@ -89,9 +97,15 @@ class ProbabilisticPredictor:
         def run(part, start, stop):
             return node_marginals(part, w, start, stop, make_scratch(part), nodes)
 
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
         wrapped = self.graph_.wrap(_clipped(nodes), samples)
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
+
+    def _take_rules(self, rules):
+        """Predict under further rules from now on: `self` is a copy, see :func:`on_one_state`."""
+        if rules is not None:
+            check_is_fitted(self)
+            self.graph_ = self.graph_.with_rules(rules)
 
     def _warn_of_bounds(self, problem):
         """Warn where fit was exact, and marginals of these samples are not."""
@@ -151,7 +165,7 @@ class ProbabilisticPredictor:
 
     @on_one_state
     def predict_log_likelihood(
-        self, X: SamplesLike | Shards, y: SamplesLike | None = None
+        self, X: SamplesLike | Shards, y: SamplesLike | None = None, rules: list | None = None
     ) -> np.ndarray:
         """Log-probability of whole labellings, ``log p(y_i | x_i)``.
 
@@ -164,12 +178,14 @@ class ProbabilisticPredictor:
             Samples of the kind seen in fit.
         y : list, object array, RaggedArray or 1-D array
             A labelling of each. Shards have labels of their own.
+        rules : list of rules, default=None
+            Rules that labellings obey, as of :meth:`predict_marginals`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step or
-            one that the structure does not have.
+            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step, one
+            that breaks a rule or one that the structure does not have.
 
         Raises
         ------
@@ -195,6 +211,7 @@ class ProbabilisticPredictor:
         >>> np.allclose(np.exp(crf.predict_log_likelihood(X[:1] * 4, every)).sum(), 1.0)
         True
         """
+        self._take_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
         self._warn_of_bounds(problem)
@@ -218,7 +235,9 @@ class ProbabilisticPredictor:
 
             over_samples(run, problem, self.n_jobs)
         overflowing = np.flatnonzero(~(values <= 0.0))
-        self._refuse_unsolved([-2 - overflowing[0]] if overflowing.size else [], keep)
+        for i in overflowing[:1]:
+            clash = clash_of(self.graph_, self.classes_, problem, i)
+            self._refuse_unsolved([i if clash else -2 - i], keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
         out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import itertools
 import warnings
 from collections import defaultdict
 from typing import Any
@@ -17,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.jit.dispatch import require
 from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, shown
-from ..core.oracles import max_oracle, top_k_oracle
+from ..core.offsets import ends_of
+from ..core.oracles import max_oracle, potentials, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import SamplesLike
 from ..core.weights import Weights
@@ -32,6 +35,7 @@ from ..data.packing import (
 )
 from ..data.partial import split_partial
 from ..data.ragged import object_array
+from ..data.rules import TooManyStates, broken_rules, clashing_rules, product_of, single_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.engines.engine import Engine
@@ -265,6 +269,80 @@ def on_one_state(method):
 _spare = defaultdict(list)
 _MOST_SPARE_KINDS, _MOST_SPARE_PARTS = 16, 1 << 16
 
+
+def clash_of(graph, classes, problem, i):
+    """The rules of a structure that allow no labelling of sample i together, none of them spare."""
+    rules = getattr(graph, "rules", None)
+    if not rules or problem is None:
+        return []
+    allowed = np.ones((problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)), dtype=bool)
+    if problem.allowed.size:
+        allowed = problem.allowed[slice(*problem.label_ptr[i : i + 2])] > 0
+    steps = problem.transition_mask > -np.inf
+    return clashing_rules(single_rules(rules, classes), classes, steps, allowed)
+
+
+# Samples that break so many rules that the product of these is too large.
+
+# The most pairs of a state and a label in the product of rules that one relaxation has.
+_MOST_TOGETHER = 256
+# Of each part of the search, which is not ended by a clock: results can be repeated.
+_PASSES = 100
+
+
+def _factor_graph(rules, classes, unary, pair):
+    """A chain of labels, and chains of pairs of a state and a label that agree with it."""
+    from ..map_inference import FactorGraph, Table  # few need it, and it takes a while
+
+    n, n_labels = unary.shape
+    nodes, groups = np.arange(n), [[]]
+    for rule in rules:
+        try:
+            product_of([*groups[-1], rule], classes, _MOST_TOGETHER)
+            groups[-1].append(rule)
+        except TooManyStates:
+            groups.append([rule])
+    factors = [Table(np.column_stack([nodes[:-1], nodes[1:]]), pair if len(pair) > 1 else pair[0])]
+    n_states, unaries = [n_labels] * n, [unary.ravel()]
+    for group in groups:
+        product = product_of(group, classes)
+        size, own = product.labels.size, len(n_states) + nodes
+        begins, steps = np.full((n, size), -np.inf), np.full((size, size), -np.inf)
+        begins[0, product.first[product.first >= 0]] = 0.0
+        begins[1:] = 0.0
+        begins[-1, product.ends == 0] = -np.inf
+        q, k = np.nonzero(product.after >= 0)
+        steps[q, product.after[q, k]] = 0.0
+        agree = np.where(product.labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
+        factors.append(Table(np.column_stack([own[:-1], own[1:]]), steps))
+        factors.append(Table(np.column_stack([own, nodes]), agree))
+        n_states += [size] * n
+        unaries.append(begins.ravel())
+    return FactorGraph(n_states, factors, unaries=np.concatenate(unaries))
+
+
+def _decode_by_relaxation(rules, classes, problem, i, w, sample):
+    """The labelling of sample i by MAP inference on a factor graph; warns if it is not proved."""
+    from ..map_inference import solve_map
+
+    theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
+    potentials(problem, i, w, theta)
+    n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)
+    unary, pair = theta[: n * n_labels], theta[n * n_labels :]
+    unary, pair = unary.reshape(n, n_labels), pair.reshape(-1, n_labels, n_labels)
+    result = solve_map(_factor_graph(rules, classes, unary, pair), max_iter=_PASSES, random_state=0)
+    if not result.score > -np.inf:
+        raise ValueError(f"sample {sample}: no labelling was found that obeys the rules {rules}")
+    if not result.optimal:
+        warnings.warn(
+            f"sample {sample} breaks rules whose product is too large: the labelling may not be "
+            f"the best one, its score is within {result.bound - result.score:.3g} of that",
+            UserWarning,
+            stacklevel=6,
+        )
+    return result.labels[:n]
+
+
 _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbidden steps"
 
 
@@ -392,7 +470,7 @@ class Predictor(NamedFeatures):
         # Users may have put in a transposed table; kernels are compiled for one layout.
         return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
 
-    def _refuse_unsolved(self, ends, keep, is_exact=True):
+    def _refuse_unsolved(self, ends, keep, problem=None, is_exact=True):
         """Raise for the first sample that a pass failed on; see :func:`decode`."""
         for end in ends:
             if end == -1:
@@ -401,7 +479,9 @@ class Predictor(NamedFeatures):
             if end >= 0:
                 # Rounding a relaxation may miss the only ones.
                 found = "satisfies" if is_exact else "was found that satisfies"
-                raise ValueError(_INFEASIBLE.format(np.flatnonzero(keep)[end], found))
+                why = _INFEASIBLE.format(np.flatnonzero(keep)[end], found)
+                clash = clash_of(self.graph_, self.classes_, problem, end)
+                raise ValueError(f"{why} together with the rules {clash}" if clash else why)
             raise FloatingPointError(
                 f"sample {np.flatnonzero(keep)[-2 - end]}: the scores overflow: are the features "
                 "scaled?"
@@ -417,7 +497,9 @@ class Predictor(NamedFeatures):
                 raise ValueError(f"the model's {name} are too large: scores overflow")
 
     @on_one_state
-    def predict(self, X: SamplesLike | Shards, allowed: Any = None) -> np.ndarray:
+    def predict(
+        self, X: SamplesLike | Shards, allowed: Any = None, rules: list | None = None
+    ) -> np.ndarray:
         """Best labelling of each sample.
 
         Parameters
@@ -427,6 +509,10 @@ class Predictor(NamedFeatures):
         allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
             Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
             table one array of shape (n_samples, n_classes)).
+        rules : list of rules, default=None
+            Rules that each labelling must obey as a whole, such as ``[AtMostOnce("ZIP")]``, on a
+            :class:`~skstruct.Chain`: the best labellings of all that obey (any one of several with
+            the same score). See :ref:`rules`.
 
         Returns
         -------
@@ -437,12 +523,22 @@ class Predictor(NamedFeatures):
         Raises
         ------
         ValueError
-            If X or `allowed` has the wrong shape, or no labelling is allowed.
+            If X or `allowed` has the wrong shape, no labelling is allowed, or rules clash: the
+            message names the sample and the rules.
+        TypeError
+            If there are rules, and the structure is not a chain.
         FloatingPointError
             If the scores of a sample overflow.
 
+        Warns
+        -----
+        UserWarning
+            If a sample breaks so many rules that its labelling is not proved to be the best one;
+            the message has the largest gap.
+
         See Also
         --------
+        skstruct.AtMostOnce : A rule.
         skstruct.SAGCRF.predict_top_k : The best labellings, with their scores.
         skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
 
@@ -460,19 +556,20 @@ class Predictor(NamedFeatures):
         >>> crf.predict(X[:1], allowed=[[[False, True], [True, True]]])[0].tolist()
         ['N', 'N']
         """
-        samples, codes = self._decode(X, allowed)
+        samples, codes = self._decode(X, allowed, rules)
         return self.graph_.answers(codes, self.classes_, samples)
 
-    def _decode(self, X, allowed=None):
+    def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples = self._read_samples(X)
+        ruled = None if rules is None else self.graph_.with_rules(rules)
         spare = None if allowed is not None else self._spare(samples)
-        if spare and (codes := self._decode_again(samples, spare)) is not None:
+        if spare and (codes := self._decode_again(samples, spare, ruled)) is not None:
             return samples, codes
         samples, keep, problem = self._problem_of(samples, allowed)
         self._require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
-        w, made = self._weights(), problem
+        w, given, made = self._weights(), problem, problem
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
@@ -488,13 +585,16 @@ class Predictor(NamedFeatures):
                     return end
                 start = end + 1
 
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, is_exact)
-        if spare is not None and made is problem and made.part_ptr[1] <= _MOST_SPARE_PARTS:
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem, is_exact)
+        is_new = spare is not None and not spare  # a labelling that breaks rules has left one
+        if is_new and made is problem and made.part_ptr[1] <= _MOST_SPARE_PARTS:
             scratch = make_scratch(made)
             again = compiled_for(decode, made, w, 0, 1, scratch, codes)
             # The features would keep the user's array alive.
             made = made._replace(nodes=None)
             spare.append((self.graph_._constant(self.classes_), made, scratch, again))
+        if ruled is not None:
+            self._obey(ruled, given, samples, keep, codes[None])
         return samples, codes
 
     def _spare(self, samples):
@@ -513,7 +613,7 @@ class Predictor(NamedFeatures):
             _spare.clear()
         return _spare[key]
 
-    def _decode_again(self, samples, spare):
+    def _decode_again(self, samples, spare, ruled=None):
         """Return the best labels of one sample by a spare problem, None where that fails.
 
         Making a problem, and finding out the types of all its arrays, takes longer than decoding.
@@ -532,7 +632,74 @@ class Predictor(NamedFeatures):
         codes = np.empty(n_nodes, dtype=np.int32)
         end = again(problem, w, 0, 1, scratch, codes)
         spare.append(found)
-        return codes if end == -1 else None  # the long way raises
+        if ruled is not None and end == -1:
+            rules = single_rules(ruled.rules, self.classes_)
+            end = -1 - broken_rules(rules, self.classes_, codes, samples.offsets).any()
+        return codes if end == -1 else None  # the long way raises, or decodes under rules
+
+    def _obey(self, graph, problem, samples, keep, codes, values=None):
+        """Decode what breaks rules again under those rules, until nothing breaks one.
+
+        What is best under some of the rules and obeys all of them is best under all. `codes` has a
+        row for each of the n best, which are there where `values` are finite.
+        """
+        rules, samples = single_rules(graph.rules, self.classes_), samples.without_empty()
+        taken = np.zeros((samples.lengths.size, len(rules)), dtype=bool)
+        taken[:, : len(single_rules(self.graph_.rules, self.classes_))] = True
+        again, nodes = np.ones(len(taken), dtype=bool), slice(None)
+        while True:
+            ends = ends_of(samples.lengths[again])
+            broken = np.zeros((ends.size - 1, len(rules)), dtype=bool)
+            for q, row in enumerate(codes):
+                found = broken_rules(rules, self.classes_, row[nodes], ends)
+                broken |= found if values is None else found & np.isfinite(values[again, q, None])
+            taken[again] |= broken
+            again[again] = broken.any(axis=1)
+            if not again.any():
+                return
+            nodes, places = np.repeat(again, samples.lengths), np.flatnonzero(again)
+            few, found = samples.take(again), codes[:, nodes]
+            sets, of_samples = np.unique(taken[again], axis=0, return_inverse=True)
+            for s, chosen in enumerate(sets):
+                part = of_samples.ravel() == s
+                of_part = np.repeat(part, few.lengths)
+                model = copy.copy(self)
+                model.graph_ = graph.with_rules(None)
+                model.graph_.rules = list(itertools.compress(rules, chosen))
+                is_any = problem.allowed.size == 0
+                options = {} if is_any else {"allowed": problem.allowed[nodes][of_part]}
+                task = few.take(part), places[part], keep, problem
+                found[:, of_part] = model._decode_under(*task, values, len(codes), **options)
+            codes[:, nodes] = found
+
+    def _decode_under(self, samples, places, keep, problem, values, n_best, **options):
+        """The best labels of some samples under the rules of the structure."""
+        w, whole = self._weights(), np.zeros_like(keep)
+        whole[np.flatnonzero(keep)[places]] = True
+        found = np.empty((n_best, samples.offsets[-1]), dtype=np.int32)
+        try:
+            ruled = self._decoding_problem(samples, n_best=n_best, **options)
+        except TooManyStates:
+            if values is not None:
+                raise
+            rules = single_rules(self.graph_.rules, self.classes_)
+            for k, i in enumerate(places):
+                sample = np.flatnonzero(keep)[i]
+                labels = _decode_by_relaxation(rules, self.classes_, problem, i, w, sample)
+                found[0, slice(*samples.offsets[k : k + 2])] = labels
+            return found
+        if values is None:
+
+            def run(part, start, stop):
+                return decode(part, w, start, stop, make_scratch(part), found[0])
+
+            ends = over_samples(run, ruled, self.n_jobs)
+        else:
+            best = np.empty((places.size, n_best))
+            ends = self._n_best(ruled, w, best, found)
+            values[places] = best
+        self._refuse_unsolved(ends, whole, ruled)
+        return found
 
     def _decode_exactly(self, samples, i, allowed, w, codes):
         """Decode sample i exactly where a relaxation found nothing; False if too expensive."""
@@ -556,7 +723,9 @@ class Predictor(NamedFeatures):
         return True
 
     @on_one_state
-    def predict_top_k(self, X: SamplesLike | Shards, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def predict_top_k(
+        self, X: SamplesLike | Shards, k: int, rules: list | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
         Parameters
@@ -565,6 +734,8 @@ class Predictor(NamedFeatures):
             Samples of the kind seen in fit.
         k : int
             How many, at least 1.
+        rules : list of rules, default=None
+            Rules that labellings must obey, as of :meth:`predict`.
 
         Returns
         -------
@@ -603,6 +774,7 @@ class Predictor(NamedFeatures):
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
+        ruled = None if rules is None else self.graph_.with_rules(rules)
         self._require(top_k_oracle, problem, "use predict")
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
@@ -615,13 +787,9 @@ class Predictor(NamedFeatures):
                 "or rounded by sparsify?), so that minimum cuts do not find the n best labellings; "
                 f"use predict{problem.remedy}"
             )
-
-        def run(part, start, stop):
-            scratch = make_scratch(part)
-            labels = np.empty((k, scratch.labels.size), dtype=np.int32)
-            return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(self._n_best(problem, w, values, codes), keep, problem)
+        if ruled is not None:
+            self._obey(ruled, problem, samples, keep, codes, values)
         labellings, scores = [], []
         row = iter(values)
         nodes = self.graph_.wrap(np.arange(samples.offsets[-1]), samples)
@@ -632,6 +800,16 @@ class Predictor(NamedFeatures):
             labellings.append(self.graph_.ranked(chosen, self.classes_, samples, i))
             scores.append(found)
         return object_array(labellings), object_array(scores)
+
+    def _n_best(self, problem, w, values, codes):
+        """Write the n best labellings of all samples and their scores."""
+
+        def run(part, start, stop):
+            scratch = make_scratch(part)
+            labels = np.empty((len(codes), scratch.labels.size), dtype=np.int32)
+            return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
+
+        return over_samples(run, problem, self.n_jobs)
 
     @on_one_state
     def decision_function(self, X: SamplesLike | Shards) -> np.ndarray:

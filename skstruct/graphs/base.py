@@ -393,6 +393,36 @@ class Graph(ABC, BaseEstimator):
         """
         return None
 
+    def with_rules(self, rules: Any) -> Graph:
+        """Return a copy of the structure whose labellings obey further rules.
+
+        Parameters
+        ----------
+        rules : list of rules
+            What the user gave, such as ``[AtMostOnce("a")]``.
+
+        Returns
+        -------
+        Graph
+            The copy; all rules are its attribute ``rules``.
+
+        Raises
+        ------
+        TypeError
+            By default: rules are for sequences.
+
+        See Also
+        --------
+        skstruct.AtMostOnce : A rule.
+
+        Examples
+        --------
+        >>> from skstruct import AtMostOnce, Chain
+        >>> Chain().with_rules([AtMostOnce("a")])
+        Chain(rules=[AtMostOnce(label='a')])
+        """
+        raise TypeError(f"rules are for Chain: {type(self).__name__} has no order of nodes")
+
     # What it may define: other forms of the problem
 
     def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:

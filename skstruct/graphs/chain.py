@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ..core.factors import PairwiseFactors
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
@@ -26,6 +28,7 @@ from ..core.weights import aligned
 from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
+from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
 from ..inference.forward_backward import forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,
@@ -244,6 +247,193 @@ def _(problem, i, theta, labels):
     return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, best)
 
 
+# Chains under rules: the chain whose labels are pairs of a state of the rules' automata and the
+# label that led to it. Weights and marginals are those of labels; only the oracles see the pairs.
+
+# The most numbers in all transition tables of a sample.
+_MOST_NUMBERS = 2**27
+
+
+class RuledChainScratch(NamedTuple):
+    """Scratch of chains under rules; all but that for weight tables is of pairs."""
+
+    # For weight tables.
+    tables: TableScratch
+    # For best labellings.
+    best: ViterbiScratch
+    # For :func:`~skstruct.inference.forward_backward.forward_backward`.
+    sums: np.ndarray
+    # Potentials and marginals of nodes.
+    unary: np.ndarray
+    node: np.ndarray
+    # Potentials and marginals of transitions.
+    pair: np.ndarray
+    edge: np.ndarray
+
+
+class WideChainProblem(SequenceProblem):
+    """Chains packed for kernels: labellings that obey rules count, `own` is their product.
+
+    There is no room for the marginals of single edges.
+    """
+
+    structure = "Chain under rules so large"
+
+
+class RuledChainProblem(WideChainProblem):
+    """The same, with room for the marginals of single edges."""
+
+    structure = "Chain"
+
+
+def _ruled(fields, tables, rules, classes, n_best) -> WideChainProblem:
+    """The problem of chains under rules."""
+    own = product_of(rules, classes)
+    longest, size = max(longest_item(fields["label_ptr"]), 1), own.labels.size
+    n_tables = max(int(fields["n_tables"].max(initial=1)), 1)
+    if n_tables * size * size > _MOST_NUMBERS:
+        raise TooManyStates(
+            f"rules: {n_tables:,} transition tables of {size:,} labels in the product of the rules "
+            f"are more than {_MOST_NUMBERS:,} numbers: give fewer rules"
+        )
+    # Of the room for marginals of single edges no memory is touched before they are found.
+    has_room = longest * size * size <= _MOST_NUMBERS
+    kind = RuledChainProblem if has_room else WideChainProblem
+    work = RuledChainScratch(
+        tables=tables,
+        best=viterbi_scratch(longest, size, n_best),
+        sums=aligned(workspace_size(longest, size), np.empty),
+        unary=np.empty((longest, size)),
+        node=np.empty((longest, size)),
+        pair=np.empty((n_tables, size, size)),
+        edge=np.empty((longest if has_room else n_tables, size, size)),
+    )
+    return kind(**fields, own=own, work=work)
+
+
+@inner_kernel
+def _expand(problem, i, theta):
+    """Write the potentials of pairs: those of their labels, -inf where the rules are broken."""
+    unary, pair = blocks(problem, i, theta)
+    own, wide, tables = problem.own, problem.work.unary, problem.work.pair
+    n, n_labels = unary.shape
+    for t in range(n):
+        for q in range(own.labels.shape[0]):
+            wide[t, q] = unary[t, own.labels[q]] if t > 0 else -math.inf
+    for k in range(n_labels):
+        if own.first[k] >= 0:
+            wide[0, own.first[k]] = unary[0, k]
+    for q in range(own.labels.shape[0]):
+        if own.ends[q] == 0:
+            wide[n - 1, q] = -math.inf
+    for e in range(pair.shape[0]):
+        for q in range(own.labels.shape[0]):
+            for r in range(own.labels.shape[0]):
+                tables[e, q, r] = -math.inf
+            for k in range(n_labels):
+                if own.after[q, k] >= 0:
+                    tables[e, q, own.after[q, k]] = pair[e, own.labels[q], k]
+    return wide[:n], tables[: pair.shape[0]]
+
+
+@inner_kernel
+def _fold_nodes(own, wide, out):
+    """Add up the marginals of each label's pairs."""
+    for t in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[t, k] = 0.0
+        for q in range(own.labels.shape[0]):
+            out[t, own.labels[q]] += wide[t, q]
+
+
+@inner_kernel
+def _fold_edges(own, wide, out):
+    """Add up the marginals of each transition's pairs."""
+    for e in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            for k in range(out.shape[2]):
+                out[e, j, k] = 0.0
+        for q in range(own.labels.shape[0]):
+            for k in range(out.shape[2]):
+                if own.after[q, k] >= 0:
+                    out[e, own.labels[q], k] += wide[e, q, own.after[q, k]]
+
+
+_plain_score = score.registry[SequenceProblem]
+
+
+@score.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    own = problem.own
+    q = own.first[labels[0]]
+    for t in range(1, problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        q = own.after[q, labels[t]] if q >= 0 else q
+    return _plain_score(problem, i, theta, labels) if q >= 0 and own.ends[q] else -math.inf
+
+
+@max_oracle.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, labels):
+    unary, pair = _expand(problem, i, theta)
+    value = viterbi(unary, pair, labels, problem.work.best)
+    for t in range(unary.shape[0]):
+        labels[t] = problem.own.labels[labels[t]]
+    return value
+
+
+@top_k_oracle.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, values, labels):
+    unary, pair = _expand(problem, i, theta)
+    viterbi_top_k(unary, pair, values, labels, problem.work.best)
+    for q in range(values.shape[0]):
+        for t in range(unary.shape[0]):
+            labels[q, t] = problem.own.labels[labels[q, t]]
+
+
+@exp_oracle.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, temperature, mu):
+    unary, pair = _expand(problem, i, theta)
+    work, n = problem.work, unary.shape[0]
+    if mu.shape[0] == 0:
+        return forward_backward(unary, pair, temperature, work.node[:0], work.edge[:0], work.sums)
+    node, edge = work.node[:n], work.edge[: pair.shape[0]]
+    value = forward_backward(unary, pair, temperature, node, edge, work.sums)
+    node_mu, pair_mu = blocks(problem, i, mu)
+    _fold_nodes(problem.own, node, node_mu)
+    _fold_edges(problem.own, edge, pair_mu)
+    return value
+
+
+@edge_marginals.register(RuledChainProblem)
+@kernel
+def _(problem, i, theta, mu, out):
+    unary, pair = _expand(problem, i, theta)
+    work, (n, n_labels) = problem.work, blocks(problem, i, theta)[0].shape
+    node, edge = work.node[:n], work.edge[: n - 1]
+    value = forward_backward(unary, pair, 1.0, node, edge, work.sums)
+    _fold_nodes(problem.own, node, blocks(problem, i, mu)[0])
+    tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
+    _fold_edges(problem.own, edge, tables)
+    return value
+
+
+@max_marginals.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, out):
+    unary, pair = _expand(problem, i, theta)
+    node, n_labels = problem.work.node[: unary.shape[0]], problem.own.first.shape[0]
+    chain_max_marginals(unary, pair, node, problem.work.best)
+    for t in range(unary.shape[0]):
+        for k in range(n_labels):
+            out[t * n_labels + k] = -math.inf
+        for q in range(node.shape[1]):
+            place = t * n_labels + problem.own.labels[q]
+            out[place] = max(out[place], node[t, q])
+
+
 __all__ = ["Chain", "ChainProblem", "Sequences"]
 
 
@@ -289,9 +479,14 @@ class Chain(PairwiseGraph):
         Steps that may not occur, in training and in prediction: a tagging scheme ("iob1", "iob2",
         "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
         (label, next label) with None for an end of the sequence, or a list of both.
+    rules : list of rules, default=None
+        Rules that all labellings obey in training and in prediction, such as
+        ``AtMostOnce("ZIP")``. The product of their automata must be small: a few rules on few
+        labels. The method ``predict`` of estimators takes more of them, for prediction only.
 
     See Also
     --------
+    skstruct.AtMostOnce : One of the rules.
     skstruct.Tree : The structure of forests.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
     skstruct.metrics.chunk_f1_score : F1 of chunks.
@@ -303,15 +498,20 @@ class Chain(PairwiseGraph):
     SAGCRF(graph=Chain(forbidden='iob2'))
     """
 
+    # Chains in files of older versions do not have the parameter.
+    rules = None
+
     def __init__(
         self,
         boundary: bool = False,
         edge_features: bool = False,
         forbidden: str | Iterable | None = None,
+        rules: list | None = None,
     ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
+        self.rules = rules
 
     @property
     def n_end_rows(self) -> int:
@@ -339,17 +539,22 @@ class Chain(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; true labels are checked against `forbidden`."""
+        """Build the problem; true labels are checked against `forbidden` and `rules`."""
+        rules = single_rules(self.rules, classes)
         mask = transition_mask(self.forbidden, classes)
         if codes is not None and self.forbidden is not None:
             steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)
             check_steps(mask, *steps)
             check_ends(mask, *steps)
+        if codes is not None and rules:
+            check_rules(rules, classes, codes, samples.offsets)
         n_classes = len(classes)
         if mask.bounds_ends:
             allowed = _bounded(mask, samples.offsets, allowed)
         longest = max(longest_item(samples.offsets), 1)
         fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
+        if rules:
+            return _ruled(fields, tables, rules, classes, n_best)
         work = ChainScratch(
             tables=tables,
             best=viterbi_scratch(longest, n_classes, n_best),
@@ -359,7 +564,7 @@ class Chain(PairwiseGraph):
 
     def _constant(self, classes):
         """The mask, one object for equal rules and classes; subclasses may pack more than that."""
-        if type(self) is not Chain or self.edge_features:
+        if type(self) is not Chain or self.edge_features or self.rules:
             return None
         return transition_mask(self.forbidden, classes)
 
@@ -375,6 +580,21 @@ class Chain(PairwiseGraph):
             label_ptr=samples.offsets,
             allowed=_bounded(mask, samples.offsets) if problem.allowed.size else problem.allowed,
         )
+
+    def factors(self, problem: NamedTuple, samples: Sequences) -> PairwiseFactors:
+        """Nodes and edges, which do not know of rules."""
+        if self.rules:
+            raise TypeError(
+                "Chain(rules=...): rules are of whole labellings, and GDMMSSVM trains on single "
+                "nodes and edges; use BCFWSSVM, or rules in predict alone"
+            )
+        return super().factors(problem, samples)
+
+    def with_rules(self, rules: Any) -> Chain:
+        """The chain with further rules."""
+        other = copy.copy(self)
+        other.rules = [*read_rules(self.rules), *read_rules(rules)]
+        return other
 
     def _node_rows(self, samples):
         """With `boundary` two more columns, 1 at the first and at the last node of each sample."""

@@ -17,6 +17,7 @@ from ..core.tree import tree_items, tree_like
 from ..core.typing import PathLike
 from ..data.matrices import csr_from_parts, is_sound_csr, readable
 from ..data.names import FeatureNames, ListedNames
+from ..data.rules import RULES
 from ..data.store import Damage, check_file, open_array, write_bytes
 from ..graphs import Graph
 from . import manifest
@@ -183,7 +184,7 @@ def _beyond(numbers, ends):
 # Structures in manifests: by name, with parameters in JSON; no class names are imported.
 
 # Parameters that matter when a problem is built, not when its samples are packed.
-_AFTER_PACKING = {"boundary", "forbidden", "interactions", "inference", "max_table"}
+_AFTER_PACKING = {"boundary", "forbidden", "rules", "interactions", "inference", "max_table"}
 _PLAIN = ("find_classes", "encode", "read_training", "score")
 
 
@@ -211,6 +212,9 @@ def _encode(value, name):
         return {"tuple": [_encode(item, name) for item in value]}
     if isinstance(value, (set, frozenset)):
         return {"set": [_encode(item, name) for item in sorted(value, key=repr)]}
+    if type(value) in RULES.values():
+        own = [_encode(item, name) for item in vars(value).values()]
+        return {"rule": [type(value).__name__, *own]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
         return {"array": value.tolist(), "dtype": value.dtype.str}
     raise TypeError(
@@ -228,6 +232,8 @@ def _decode(value):
     if "array" in value:
         return np.array(value["array"], dtype=np.dtype(value["dtype"]))
     (kind, items), *_ = value.items()
+    if kind == "rule":
+        return RULES[items[0]](*map(_decode, items[1:]))
     return {"tuple": tuple, "set": set}[kind](map(_decode, items))
 
 

@@ -10,10 +10,11 @@ import torch
 
 from ..core.parallel import ALONE, run_team, split_samples
 from ..core.weights import Weights
+from ..data.packing import Layout, check_scores
 from ..losses.verbs import private_loss
 from ..solvers.passes import decode
 from ..solvers.primal import loss_gradient, loss_values, make_block
-from .batches import Layout, as_array, check_finite
+from .batches import as_array
 from .problems import ROOMS, Task
 
 # One pass over a batch: losses, and their gradients for scores and tables, in threads.
@@ -119,13 +120,13 @@ class Batch(NamedTuple):
         for name, (end, rows) in ends.items():
             if end is not None:
                 values = as_array(end)
-                check_finite(values, None, name)
+                check_scores(values, None, name)
                 node[rows] += values
-        check_finite(node, layout.offsets, "scores")
+        check_scores(node, layout.offsets, "scores")
         table = np.zeros(self.pair_shape)
         if pair is not None:
             table = as_array(pair).reshape(self.pair_shape)
-            check_finite(table, None, "pair")
+            check_scores(table, None, "pair")
         return Weights(node, table)
 
     def shares(self) -> np.ndarray:

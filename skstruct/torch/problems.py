@@ -110,7 +110,7 @@ def resolve(graph: Any) -> Graph:
 
 def is_plain_chain(graph: Graph) -> bool:
     """Return whether the problem of a structure needs no more than lengths."""
-    return type(graph) is Chain and not graph.edge_features
+    return type(graph) is Chain and not graph.edge_features and not graph.rules
 
 
 _masks = []  # the last few: (forbidden, number of labels, mask)

@@ -47,6 +47,7 @@ def _public(module):
 # The modules that users import from.
 PUBLIC_MODULES = [
     "skstruct",
+    "skstruct.decoding",
     "skstruct.graphs",
     "skstruct.estimators",
     "skstruct.scores",

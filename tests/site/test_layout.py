@@ -12,7 +12,7 @@ PACKAGE = Path(skstruct.__file__).parent
 # What each room may import beside itself. `core.versions` names the package's version.
 MAY_IMPORT = {
     "core": {"__version__"},
-    "data": {"core"},
+    "data": {"core", "lite"},
     "inference": {"core"},
     "scores": {"core"},
     "losses": {"core", "data", "inference"},
@@ -27,8 +27,11 @@ MAY_IMPORT = {
     "map_inference": {"core", "inference"},
     "torch": {"core", "data", "graphs", "inference", "losses", "scores", "solvers"},
     "estimators": {
-        "core", "data", "graphs", "lite", "losses", "preprocessing", "scores", "shards", "solvers",
-        "torch",
+        "core", "data", "graphs", "lite", "losses", "map_inference", "preprocessing", "scores",
+        "shards", "solvers", "torch",
+    },
+    "decoding": {
+        "core", "data", "estimators", "graphs", "inference", "lite", "losses", "solvers",
     },
     "lite": set(),
     "callbacks": {"core", "data", "estimators"},

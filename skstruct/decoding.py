@@ -1,0 +1,860 @@
+"""Decoding of plain arrays: scores of a network or a classifier, without a model of this package.
+
+A feature of its own for each node makes the scores the weights of a chain: the kernels are those of
+estimators, compiled once for both, and equal scores have the same answers, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .core.jit.dispatch import kernel
+from .core.memory import check_memory, shown
+from .core.offsets import ends_of
+from .core.oracles import edge_marginals, potentials
+from .core.parallel import Pieces, make_scratch, over_samples
+from .core.typing import RandomStateLike, SamplesLike
+from .core.weights import Weights, zero_weights
+from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
+from .data.labels import encode, read_sequence_labels
+from .data.matrices import numeric, readable
+from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
+from .data.ragged import RaggedArray, object_array, rows_of
+from .data.values import as_labels
+from .graphs.chain import Chain, Sequences
+from .inference.numerics import check_integer
+from .lite import chunk_step, tag_and_kind
+from .losses.log import LogLoss, LogPartition
+from .solvers.batch import BatchGradient
+from .solvers.passes import decode as decode_samples
+from .solvers.passes import decode_top_k, node_marginals
+from .solvers.primal import loss_values
+
+__all__ = [
+    "Transitions",
+    "decode",
+    "fit_transitions",
+    "log_partition",
+    "marginals",
+    "sample",
+    "top_k",
+]
+
+_NO_MEMORY = np.empty(0)
+
+
+class Transitions(NamedTuple):
+    """Scores of steps: what :func:`fit_transitions` returns and other functions accept.
+
+    Parameters
+    ----------
+    transitions : ndarray of shape (K, K)
+        Scores of (label, next label), -inf for forbidden ones.
+    start, stop : ndarray of shape (K,)
+        Scores of labels at the first and at the last node, -inf for forbidden ones.
+    biases : dict from str to float, or None
+        The score of each kind of step, with ``kind="biases"``.
+    objective : float
+        ``lam/2 |x|^2 + mean negative log-likelihood``, with x the scores that were learnt.
+    gap : float
+        Upper bound on how much larger that is than its minimum: ``|gradient|^2 / (2 lam)``.
+
+    See Also
+    --------
+    skstruct.fit_transitions : Learns them.
+    skstruct.decode : Decodes with them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import decode, fit_transitions
+    >>> scores, y = np.zeros((1, 4, 2)), [[0, 1, 0, 1]]
+    >>> found = fit_transitions(scores, y, C=10)
+    >>> found.transitions.round(1)
+    array([[-1. ,  1.6],
+           [ 0.3, -1. ]])
+    >>> decode(np.zeros((6, 2)), found)
+    array([0, 1, 0, 1, 0, 1])
+    """
+
+    transitions: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    biases: dict[str, float] | None = None
+    objective: float = math.nan
+    gap: float = math.nan
+
+
+def _array(values):
+    """An array of what NumPy, torch, JAX and other libraries hold, on whatever device."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # bfloat16, too
+    elif hasattr(values, "__dlpack__") and not hasattr(values, "__array__"):
+        values = np.from_dlpack(values)
+    return values if isinstance(values, (list, tuple, RaggedArray)) else np.asarray(values)
+
+
+def _is_list(values):
+    return isinstance(values, (list, tuple)) or getattr(values, "dtype", "") == "O"
+
+
+def _as_ragged(items, name):
+    """A list of arrays, packed."""
+    items = enumerate(items)
+    return RaggedArray.from_list([numeric(_array(x), f"{name}: sample {i}") for i, x in items])
+
+
+def _table(values, name, shape):
+    """Scores of a shape, for kernels."""
+    table = readable(numeric(values, name), np.float64)
+    if table.shape != shape:
+        raise ValueError(f"{name} must be of shape {shape}, got {table.shape}")
+    check_scores(table, None, name)
+    return table
+
+
+class _Batch:
+    """Samples in packed rows, and the container that they came in."""
+
+    def __init__(self, scores, lengths):
+        scores, self.kind = _array(scores), "ragged"
+        if _is_list(scores):
+            self.kind, scores = "list", _as_ragged(scores, "scores")
+            if scores.flat.ndim == 1:  # the rows of one sequence
+                scores = numeric([*scores], "scores")
+        if isinstance(scores, RaggedArray):
+            if lengths is not None:
+                raise ValueError("lengths is for arrays: samples in a list have their own")
+            rows = numeric(rows_of(scores), "scores")
+            self.layout = Layout(scores.offsets, (len(rows),), None, True)
+        else:
+            rows = numeric(scores, "scores")
+            self.kind = "padded" if rows.ndim == 3 else "one" if lengths is None else "packed"
+            if rows.ndim in (2, 3) and rows.shape[-1]:
+                lengths = [len(rows)] if self.kind == "one" else lengths
+                given = None if lengths is None else np.asarray(_array(lengths))
+                is_mask = given is not None and given.dtype == bool
+                given = (None, given) if is_mask else (given, None)
+                self.layout = read_layout(rows.shape, *given)
+                rows = self.layout.pack(rows)
+        if rows.ndim != 2 or not rows.shape[1]:
+            raise ValueError(
+                "scores must be of shape (n_samples, length, n_labels), (length, n_labels) for one "
+                f"sequence, or a list of such, got {rows.shape}"
+            )
+        self.offsets, self.rows = self.layout.offsets, readable(rows, np.float64)
+        check_scores(self.rows, self.offsets, "scores")
+        self.lengths = np.diff(self.offsets)
+        self.keep = self.lengths > 0
+
+    def wrap(self, rows, fill=0):
+        """Packed rows in the container of the scores."""
+        if self.kind == "ragged":
+            return RaggedArray(rows, self.offsets)
+        if self.kind == "list":
+            return object_array([rows[a:b] for a, b in pairwise(self.offsets.tolist())])
+        return self.layout.unpack(rows, fill)
+
+    def wrap_several(self, table, counts, fill):
+        """The first `counts` labellings of each sample, packed in the rows of a table."""
+        if self.kind == "one":
+            return table[: counts[0]]
+        if self.kind == "padded":
+            table[np.arange(len(table))[:, None] >= np.repeat(counts, self.lengths)] = fill
+            return np.moveaxis(self.layout.unpack(table.T, fill), -1, 1)
+        ends = zip(counts.tolist(), pairwise(self.offsets.tolist()), strict=True)
+        return object_array([table[:count, a:b] for count, (a, b) in ends])
+
+    def per_sample(self, values, fill):
+        """Results of the samples that have nodes, `fill` for others."""
+        out = np.full((self.keep.size, *values.shape[1:]), fill, dtype=values.dtype)
+        out[self.keep] = values
+        return out
+
+
+class _Chains:
+    """Samples with their scores, packed for kernels."""
+
+    def __init__(
+        self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs,
+        n_best=1, boundary=False,
+    ):  # fmt: skip
+        batch = self.batch = _Batch(scores, lengths)
+        self.n_jobs, n_labels = n_jobs, batch.rows.shape[1]
+        if isinstance(transitions, Transitions):
+            if start is not None or stop is not None:
+                raise ValueError("start and stop are among the transitions: leave them out")
+            transitions, start, stop = transitions[:3]
+        self.labels, self.classes = labels, np.arange(n_labels)
+        if labels is not None:
+            self.classes = as_labels(labels, "labels", "label {}".format)
+            names = self.classes.tolist()
+            if not len({*names}) == len(names) == n_labels:
+                raise ValueError(f"labels must be {n_labels} different names, got {names}")
+        try:
+            self.mask = transition_mask(scheme, self.classes)
+        except ValueError as error:
+            why = str(error).replace("forbidden", "scheme", 1)
+            raise ValueError(f"{why}; labels= has the names of the columns of scores") from None
+        self.ends, rows, edges = ends_of(batch.lengths[batch.keep]), batch.rows, None
+        table, per_step = self._steps(transitions, n_labels)
+        boundary |= start is not None or stop is not None
+        if boundary:
+            for name, end in (("start", start), ("stop", stop)):
+                end = np.zeros(n_labels) if end is None else _array(end)
+                rows = np.vstack([rows, _table(end, name, (n_labels,))])
+        if per_step:
+            edges = rows_as_scores(Sequences(table, self.ends)).features
+        self.samples = rows_as_scores(Sequences(batch.rows, self.ends, edges))
+        self.graph = Chain(boundary, edge_features=per_step, forbidden=scheme)
+        self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
+        self.w = Weights(rows, table)
+
+    def _steps(self, transitions, n_labels):
+        """The tables of steps, and whether there is one for each."""
+        batch, square = self.batch, (n_labels, n_labels)
+        given = np.zeros(square) if transitions is None else _array(transitions)
+        counts = np.maximum(batch.lengths - 1, 0)
+        n_axes = 1 + np.ndim(given[0]) if isinstance(given, (list, tuple)) and given else given.ndim
+        if n_axes == 2:
+            return _table(given, "transitions", square).reshape(1, -1), False
+        if batch.kind in ("list", "ragged"):
+            given = given if isinstance(given, RaggedArray) else _as_ragged(given, "transitions")
+            wrong = [0] if len(given) != counts.size else np.flatnonzero(given.lengths != counts)
+            if len(wrong):
+                raise ValueError(
+                    f"transitions: sample {wrong[0]} must have a table for each of "
+                    f"{counts[wrong[0]]} steps"
+                )
+            given = rows_of(given)
+        elif batch.kind == "padded":
+            n, longest = batch.layout.shape
+            shape = (n, max(longest - 1, 0), *square)
+            given = numeric(given, "transitions")
+            given = np.broadcast_to(given, shape) if given.shape == shape[1:] else given
+            given = _table(given, "transitions", shape)[np.arange(shape[1]) < counts[:, None]]
+        table = _table(given, "transitions", (int(counts.sum()), *square))
+        return table.reshape(len(table), n_labels * n_labels), True
+
+    def run(self, function, problem=None):
+        """Call ``function(problem, start, stop)`` on runs of samples; raise for what fails."""
+        problem = self.problem if problem is None else problem
+        for end in over_samples(function, problem, self.n_jobs):
+            if end is not None and end != -1:
+                self.refuse(end if end >= 0 else -2 - end, end < 0)
+
+    def refuse(self, i, overflows=False):
+        """Raise for a sample without a labelling."""
+        why = "no labelling is allowed by the scores, the transitions and the scheme"
+        why = "the sums of scores overflow" if overflows else why
+        raise ValueError(f"sample {np.flatnonzero(self.batch.keep)[i]}: {why}")
+
+    def names(self, codes):
+        """Labels of codes, and what stands in the padding."""
+        if self.labels is None:
+            return codes.astype(np.int64), -1
+        names = self.classes[codes]
+        return (names.astype(object), None) if self.batch.kind == "padded" else (names, None)
+
+
+def decode(
+    scores: Any,
+    transitions: ArrayLike | Transitions | None = None,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    rules: list | None = None,
+    n_jobs: int | None = None,
+) -> Any:
+    """Best labelling of each sequence of scores (Viterbi decoding).
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, length, K) or (length, K), list of arrays, or RaggedArray
+        Scores of the K labels at each node: logits or log-probabilities, of any float type; sums
+        are made in float64. Padded samples, one sequence, or samples of shape (length_i, K) in a
+        list. NumPy arrays, torch tensors on any device (with a gradient, too), JAX arrays, and
+        whatever has ``__array__`` or ``__dlpack__``. -inf forbids a label at a node.
+    transitions : array-like of shape (K, K), or Transitions, default=None
+        Scores of (label, next label), -inf for a forbidden step; zeros by default. Or what
+        :func:`fit_transitions` returned. Or a table for each step: of shape (length - 1, K, K) for
+        one sequence, (n_samples, length - 1, K, K) or the same (length - 1, K, K) for all samples
+        that are padded, or a list of such arrays beside a list of scores.
+    scheme : str, or list of pairs and str, default=None
+        Steps that may not occur, as the parameter `forbidden` of :class:`Chain`: a tagging scheme
+        such as "bio" or "bioes", which needs `labels`; or pairs (label, next label), None for an
+        end of the sequence; or a list of both.
+    labels : array-like of shape (K,), default=None
+        Names of the labels, in the order of the columns. Without them labels are 0 to K - 1.
+    lengths : array-like of shape (n_samples,) of int, or (n_samples, length) of bool, default=None
+        Nodes of each padded sample, or a mask of the nodes; by default there is no padding. With
+        scores of shape (n_nodes, K) the samples lie one after another.
+    start, stop : array-like of shape (K,), default=None
+        Scores of labels at the first and at the last node.
+    rules : list of rules, default=None
+        Rules that each labelling must obey as a whole, such as ``[AtMostOnce("ZIP")]``. See
+        :ref:`rules`.
+    n_jobs : int, default=None
+        Threads.
+
+    Returns
+    -------
+    ndarray or RaggedArray
+        Labels in the container of the scores: of shape (n_samples, length) for padded ones, with -1
+        in the padding, or None if there are `labels`; (length,) for one sequence; an object array
+        of arrays for a list; a RaggedArray for one. Ties go to the label that comes first, as in
+        the predictions of estimators.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or inf, no labelling of a sample is allowed, or arguments do not fit
+        together; the message names the sample.
+
+    See Also
+    --------
+    skstruct.fit_transitions : Learns the scores of steps from labelled scores.
+    skstruct.top_k : The best labellings, with their scores.
+    skstruct.marginals : Probabilities of labels.
+    skstruct.torch.decode : The same for other structures, as tensors.
+
+    Examples
+    --------
+    A classifier's best labels, one by one, are O and I-PER, which no tagging scheme allows:
+
+    >>> import numpy as np
+    >>> from skstruct import decode
+    >>> scores = np.log([[0.5, 0.4, 0.1], [0.3, 0.1, 0.6]])
+    >>> decode(scores, labels=["O", "B-PER", "I-PER"]).tolist()
+    ['O', 'I-PER']
+    >>> decode(scores, labels=["O", "B-PER", "I-PER"], scheme="bio").tolist()
+    ['B-PER', 'I-PER']
+
+    Two sequences, padded:
+
+    >>> decode(np.stack([scores, scores]), lengths=[2, 1])
+    array([[ 0,  2],
+           [ 0, -1]])
+    """
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    codes = np.empty(len(chains.batch.rows), dtype=np.int32)
+
+    def run(part, first, last):
+        return decode_samples(part, chains.w, first, last, make_scratch(part), codes)
+
+    chains.run(run, chains.graph.decoding(chains.problem, chains.w))
+    if rules is not None:
+        _obey(chains, rules, codes)
+    return chains.batch.wrap(*chains.names(codes))
+
+
+def _obey(chains, rules, codes):
+    """Decode what breaks rules again, as a model would whose weights are the scores."""
+    from .estimators.prediction import Predictor  # few need it, and it takes a while
+
+    class Scores(Predictor):
+        _has_intercept = False
+        graph_, classes_, n_jobs = chains.graph, chains.classes, chains.n_jobs
+        node_weights_, pair_weights_ = chains.w.node, chains.w.pair
+
+        def _refuse_bad_weights(self):
+            """They have been checked, and -inf is allowed."""
+
+    graph = chains.graph.with_rules(rules)
+    Scores()._obey(graph, chains.problem, chains.samples, chains.batch.keep, codes[None])
+
+
+def top_k(
+    scores: Any,
+    k: int,
+    transitions: ArrayLike | Transitions | None = None,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `k` best labellings of each sequence of scores, and what they score (n-best decoding).
+
+    Parameters
+    ----------
+    scores : array, list of arrays, or RaggedArray
+        As for :func:`decode`.
+    k : int
+        How many, at least 1.
+    transitions, scheme, labels, lengths, start, stop, n_jobs : object
+        As for :func:`decode`.
+
+    Returns
+    -------
+    labellings : ndarray
+        Best first. For one sequence of shape (k', length), where k' < k if it has fewer labellings.
+        For padded scores (n_samples, k, length), with -1 (None if there are `labels`) in the
+        padding and where there are fewer. Otherwise an object array of arrays (k', length_i).
+    values : ndarray
+        Their scores: of shape (k',), (n_samples, k) with -inf where there are fewer, or an object
+        array of arrays (k',).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
+    MemoryError
+        If `k` labellings of all samples would not fit.
+
+    See Also
+    --------
+    skstruct.decode : The best one.
+    skstruct.sample : Labellings by chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import top_k
+    >>> top_k(np.array([[1.0, 0.0], [0.0, 3.0]]), 2)
+    (array([[0, 1],
+           [1, 1]]), array([4., 3.]))
+    """
+    k = check_integer("k", k, 1)
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, k)
+    batch, n_nodes = chains.batch, len(chains.batch.rows)
+    each = 12 * n_nodes + 8 * batch.keep.size
+    check_memory(k * each, f"{shown(k)} best labellings of {batch.keep.size:,} samples", "lower k")
+    values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
+
+    def run(part, first, last):
+        scratch = make_scratch(part)
+        room = np.empty((k, scratch.labels.size), dtype=np.int32)
+        return decode_top_k(part, chains.w, first, last, scratch, values, room, codes)
+
+    chains.run(run)
+    values = batch.per_sample(values, -np.inf)
+    values[~batch.keep, 0] = 0.0  # the empty labelling
+    counts = np.count_nonzero(values > -np.inf, axis=1)
+    names, fill = chains.names(codes)
+    labellings = batch.wrap_several(names, counts, fill)
+    if batch.kind == "padded":
+        return labellings, values
+    found = [row[:count] for row, count in zip(values, counts, strict=True)]
+    return labellings, found[0] if batch.kind == "one" else object_array(found)
+
+
+def marginals(
+    scores: Any,
+    transitions: ArrayLike | Transitions | None = None,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Any:
+    """Probability of each label at each node, over all labellings (forward-backward).
+
+    Parameters
+    ----------
+    scores : array, list of arrays, or RaggedArray
+        As for :func:`decode`.
+    transitions, scheme, labels, lengths, start, stop, n_jobs : object
+        As for :func:`decode`.
+
+    Returns
+    -------
+    ndarray or RaggedArray
+        Probabilities in the container and of the shape of the scores, zeros in the padding.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
+
+    See Also
+    --------
+    skstruct.log_partition : What they are the gradient of.
+    skstruct.sample : Whole labellings by chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import marginals
+    >>> marginals(np.zeros((2, 2)), [[0.0, 0.0], [-np.inf, 0.0]]).round(3)
+    array([[0.667, 0.333],
+           [0.333, 0.667]])
+    """
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    out = np.empty_like(chains.batch.rows)
+
+    def run(part, first, last):
+        return node_marginals(part, chains.w, first, last, make_scratch(part), out)
+
+    chains.run(run)
+    return chains.batch.wrap(np.clip(out, 0.0, 1.0, out=out))
+
+
+def log_partition(
+    scores: Any,
+    transitions: ArrayLike | Transitions | None = None,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> float | np.ndarray:
+    """The log-partition function: logarithm of the sum of exp(score) over all labellings.
+
+    A labelling's score less this is its log-probability.
+
+    Parameters
+    ----------
+    scores : array, list of arrays, or RaggedArray
+        As for :func:`decode`.
+    transitions, scheme, labels, lengths, start, stop, n_jobs : object
+        As for :func:`decode`.
+
+    Returns
+    -------
+    float or ndarray of shape (n_samples,)
+        One number for one sequence; 0 for a sample without nodes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
+
+    See Also
+    --------
+    skstruct.marginals : Its gradient.
+    skstruct.top_k : Labellings and their scores.
+
+    Examples
+    --------
+    Two nodes of two labels have four labellings:
+
+    >>> import numpy as np
+    >>> from skstruct import log_partition
+    >>> bool(np.isclose(log_partition(np.zeros((2, 2))), np.log(4)))
+    True
+    """
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    out = np.empty((3, chains.ends.size - 1))
+
+    def run(part, first, last):
+        scratch = make_scratch(part)
+        loss_values(LogPartition(), part, chains.w, _NO_MEMORY, first, last, scratch, out)
+
+    chains.run(run)
+    bad = np.flatnonzero(~np.isfinite(out[0]))
+    if bad.size:
+        chains.refuse(bad[0], out[0, bad[0]] != -math.inf)
+    values = chains.batch.per_sample(out[0], 0.0)
+    return float(values[0]) if chains.batch.kind == "one" else values
+
+
+@kernel
+def draw_labellings(problem, w, start, stop, scratch, tables, uniforms, out):
+    """Write draws of samples `start` to `stop`: each label given the one before it."""
+    n_labels = problem.cost.shape[0]
+    for i in range(start, stop):
+        first, n = problem.label_ptr[i], problem.label_ptr[i + 1] - problem.label_ptr[i]
+        potentials(problem, i, w, scratch.theta)
+        edge_marginals(problem, i, scratch.theta, scratch.mu, tables)
+        if not scratch.mu[0] >= 0.0:  # NaN where there is no labelling
+            return i
+        for s in range(out.shape[0]):
+            chances, at = scratch.mu, 0
+            for t in range(n):
+                total = 0.0
+                for k in range(n_labels):
+                    total += chances[at + k]
+                left, chosen = uniforms[s, first + t] * total, -1
+                for k in range(n_labels):
+                    # The last that is possible, where rounding leaves something.
+                    if chances[at + k] > 0.0 and left >= 0.0:
+                        chosen = k
+                        left -= chances[at + k]
+                        if left < 0.0:
+                            break
+                out[s, first + t] = chosen
+                chances, at = tables, (t * n_labels + chosen) * n_labels
+    return -1
+
+
+def sample(
+    scores: Any,
+    n_samples: int = 1,
+    transitions: ArrayLike | Transitions | None = None,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    random_state: RandomStateLike = None,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Labellings drawn from the distribution of the scores, independent and exact.
+
+    Parameters
+    ----------
+    scores : array, list of arrays, or RaggedArray
+        As for :func:`decode`.
+    n_samples : int, default=1
+        How many labellings of each sequence.
+    transitions, scheme, labels, lengths, start, stop : object
+        As for :func:`decode`.
+    random_state : int, RandomState instance or None, default=None
+        Seed. The draws do not depend on the number of threads.
+    n_jobs : int, default=None
+        Threads.
+
+    Returns
+    -------
+    ndarray
+        For one sequence of shape (n_samples, length), for padded scores (number of sequences,
+        n_samples, length) with -1 or None in the padding, otherwise an object array of arrays
+        (n_samples, length_i).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
+
+    See Also
+    --------
+    skstruct.marginals : Probabilities of single labels.
+    skstruct.top_k : The best labellings.
+
+    Examples
+    --------
+    Labels that never change:
+
+    >>> import numpy as np
+    >>> from skstruct import sample
+    >>> sample(np.zeros((4, 2)), 3, [[0, -np.inf], [-np.inf, 0]], random_state=0)
+    array([[1, 1, 1, 1],
+           [0, 0, 0, 0],
+           [1, 1, 1, 1]])
+    """
+    n_draws = check_integer("n_samples", n_samples, 1)
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    batch, n_nodes = chains.batch, len(chains.batch.rows)
+    what = f"{shown(n_draws)} labellings of {batch.keep.size:,} samples"
+    check_memory(20 * n_draws * n_nodes, what, "ask for fewer (n_samples)")
+    uniforms = check_random_state(random_state).random_sample((n_draws, n_nodes))
+    codes = np.empty((n_draws, n_nodes), dtype=np.int32)
+    most = int(np.diff(chains.ends).max(initial=1)) - 1
+
+    def run(part, first, last):
+        tables = np.empty(most * batch.rows.shape[1] ** 2)
+        scratch = make_scratch(part)
+        return draw_labellings(part, chains.w, first, last, scratch, tables, uniforms, codes)
+
+    chains.run(run)
+    names, fill = chains.names(codes)
+    return batch.wrap_several(names, np.full(batch.keep.size, n_draws), fill)
+
+
+_SIX = (
+    ("O->O", "O->B", "B->I", "I->I", "I->O", "I->B"),
+    ("O->O", "O->B", "I->I", "I->E", "E->O", "E->B"),
+)
+
+
+def _kinds_of_steps(scheme, labels):
+    """The kind of each step (label, next label), of six, and their names."""
+    name = scheme_name(scheme)
+    marks_ends = name not in ("iob1", "iob2")
+
+    def kind(before, after):
+        if "O" in (before[0], after[0]):
+            return (0 if after[0] == "O" else 1) if before[0] == "O" else 4
+        if not chunk_step(before, after, name)[1]:
+            return 5
+        return 3 if (after[0] == "E" if marks_ends else before[0] == "I") else 2
+
+    tags = [tag_and_kind(label, name) for label in labels]
+    return np.array([kind(before, after) for before in tags for after in tags]), _SIX[marks_ends]
+
+
+def fit_transitions(
+    scores: Any,
+    y: SamplesLike,
+    *,
+    scheme: str | Iterable | None = None,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    kind: Literal["table", "biases"] = "table",
+    C: float = 1.0,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+) -> Transitions:
+    """Scores of steps that make the labels of given scores most likely.
+
+    Minimises ``1/2 |x|^2 + C sum_i NLL_i(x)`` over the scores x of steps, with L-BFGS and exact
+    gradients: a conditional random field whose scores of nodes are fixed. The problem is strongly
+    convex, so the gradient bounds what is left to gain. Scores of data that the classifier was
+    trained on are too sure of themselves: take held-out ones.
+
+    Parameters
+    ----------
+    scores : array, list of arrays, or RaggedArray
+        As for :func:`decode`.
+    y : array-like
+        True labels (names if there are `labels`): padded like the scores, whatever stands in the
+        padding, or a sequence a sample.
+    scheme, labels, lengths : object
+        As for :func:`decode`. Labels of y must follow the scheme.
+    kind : {"table", "biases"}, default="table"
+        "table" learns a score for every (label, next label) and for every label at the first and
+        at the last node. "biases" learns six numbers, one a kind of step between neighbours, and
+        none for the ends; it needs a scheme with tags and `labels`. Where the scheme does not mark
+        ends of chunks ("iob1", "bio") they are ``"O->O"``, ``"O->B"`` (a chunk begins after no
+        chunk), ``"B->I"`` and ``"I->I"`` (a chunk goes on from its first node, from a later one),
+        ``"I->O"`` (a chunk ends, no other begins) and ``"I->B"`` (another one begins). Where it
+        does ("ioe1", "ioe2", "bioes", "bilou") they are ``"O->O"``, ``"O->B"``, ``"I->I"`` and
+        ``"I->E"`` (a chunk goes on to a node that is not its last, to its last), ``"E->O"`` and
+        ``"E->B"``: the six transition biases of OpenAI's privacy filter.
+    C : float, default=1.0
+        Inverse of the regularisation, as in LogisticRegression.
+    max_iter : int, default=500
+        Largest number of iterations.
+    tol : float, default=1e-6
+        Stop when ``gap / objective`` of the result is at most this.
+    n_jobs : int, default=None
+        Threads. The result is the same for any number, bit for bit.
+
+    Returns
+    -------
+    Transitions
+        The scores, -inf for forbidden steps: `transitions` of :func:`decode`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`, and if a label of y is unknown or forbidden, or there are more or
+        fewer labels than nodes.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` iterations do not reach `tol`.
+
+    See Also
+    --------
+    skstruct.decode : Decodes with the result.
+    skstruct.SAGCRF : Learns scores of nodes, too, from features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import fit_transitions
+    >>> labels = ["O", "B-X", "I-X"]
+    >>> y = [["O", "B-X", "I-X", "I-X", "O"], ["O", "O", "O"]]
+    >>> scores = [np.zeros((5, 3)), np.zeros((3, 3))]
+    >>> found = fit_transitions(scores, y, scheme="bio", labels=labels, kind="biases", C=10)
+    >>> {step: round(value, 1) for step, value in found.biases.items()}
+    {'O->O': 0.6, 'O->B': 0.0, 'B->I': 0.1, 'I->I': 0.9, 'I->O': 0.0, 'I->B': -1.7}
+    """
+    if kind not in ("table", "biases"):
+        raise ValueError(f'kind must be "table" or "biases", got {kind!r}')
+    if kind == "biases" and (labels is None or not isinstance(scheme, str)):
+        raise ValueError('kind="biases" needs a tagging scheme, such as "bio", and labels')
+    if not (C > 0.0 and math.isfinite(C)):
+        raise ValueError(f"C must be a positive number, got {C!r}")
+    chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
+    batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1
+    n_labels = mask.start.size
+    if not n:
+        raise ValueError("scores has no nodes: there is nothing to learn from")
+    codes = _read_y(y, chains)
+    steps = np.delete(np.arange(len(codes)), chains.ends[1:] - 1)
+    for check in (check_steps, check_ends):
+        check(mask, codes, steps, steps + 1, batch.offsets, chains.classes, scheme)
+    n_pairs, names = n_labels * n_labels, None
+    place = np.arange(n_pairs + 2 * n_labels)  # the parameter of each step
+    if kind == "biases":
+        of_pairs, names = _kinds_of_steps(scheme, chains.classes.tolist())
+        place = np.concatenate([of_pairs, np.full(2 * n_labels, len(names))])
+    n_free, lam = place.size if names is None else len(names), 1.0 / (C * n)
+    gradient, values, last = zero_weights([w.node.shape, w.pair.shape]), np.empty((2, n)), {}
+    problem, shares = chains.problem._replace(labels=codes), np.full(n, 1.0 / n)
+    batch_gradient = BatchGradient(LogLoss(), problem, shares, n_jobs)
+
+    def objective(x):
+        """``lam/2 |x|^2 + mean NLL`` and its gradient."""
+        scores_of_steps = np.append(x, 0.0)[place]
+        w.pair[0], w.node[-2:] = scores_of_steps[:n_pairs], scores_of_steps[n_pairs:].reshape(2, -1)
+        for table in gradient.tables:
+            table.fill(0.0)
+        batch_gradient.add(w, gradient, values, Pieces())
+        bad = np.flatnonzero(~np.isfinite(values[0]))
+        if bad.size:
+            i = np.flatnonzero(batch.keep)[bad[0]]
+            raise ValueError(f"sample {i}: its labels score -inf, or the sums of scores overflow")
+        found = np.concatenate([gradient.pair[0], gradient.node[-2:].ravel()])
+        slope = np.bincount(place, found, n_free + 1)[:n_free] + lam * x
+        last["x"], last["value"] = x.copy(), 0.5 * lam * x @ x + values[0].mean()
+        last["gap"] = slope @ slope / (2.0 * lam)
+        return last["value"], slope
+
+    def close_enough(x):
+        if np.array_equal(x, last["x"]) and last["gap"] <= tol * last["value"]:
+            raise StopIteration
+
+    # The certificate ends it, not SciPy's own tests.
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": 0.0}
+    how = {"jac": True, "method": "L-BFGS-B", "callback": close_enough, "options": options}
+    x = minimize(objective, np.zeros(n_free), **how).x
+    value, gap = objective(x)[0], last["gap"]
+    if gap > tol * value:
+        warnings.warn(
+            f"fit_transitions did not converge in max_iter={max_iter} iterations: the relative gap "
+            f"is {gap / value:.1e}, tol is {tol:.1e}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    pairs, (first, final) = w.pair.reshape(n_labels, n_labels), w.node[-2:]
+    biases = None if names is None else dict(zip(names, x.tolist(), strict=True))
+    tables = pairs + mask.pairs, first + mask.start, final + mask.stop
+    return Transitions(*tables, biases, float(value), float(gap))
+
+
+def _read_y(y, chains):
+    """Codes of true labels, packed."""
+    batch, y = chains.batch, _array(y)
+
+    def of_sample(row):
+        return f"sample {sample_of(row, batch.offsets)}"
+
+    is_flat = isinstance(y, (list, tuple)) and not any(map(np.ndim, y))
+    if is_flat and batch.kind in ("one", "packed"):
+        y = as_labels(y, "y", of_sample)
+    if isinstance(y, np.ndarray) and y.shape == batch.layout.shape and y.dtype != "O":
+        flat = as_labels(batch.layout.pack(y), "y", of_sample)
+    else:
+        try:
+            flat = read_sequence_labels([y] if batch.kind == "one" else y, batch.offsets)
+        except ValueError as error:
+            raise ValueError(str(error).replace("X has", "scores has")) from None
+    order = np.argsort(chains.classes)
+    return order[encode(flat, chains.classes[order], batch.offsets)].astype(np.int32)

@@ -100,9 +100,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
         variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
         [2]_ [10]_ or without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in
-        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, and SAG is proximal;
-        "auto" begins with "oeg" where ``lam (1 - l1_ratio)`` is at least 0.05 / n, and goes on
-        with OWL-QN. "oeg" then needs `l1_ratio` < 1, and the others are refused.
+        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "oeg"
+        takes steps to proximal points, "auto" goes on with OWL-QN, and the others are refused.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit the cache. They are
@@ -459,11 +458,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _train(self, problem, shapes, sample_weight, lam, *, start, **common):
         solver, ratio = self.solver, float(self.l1_ratio)
-        refused = {"saga", "casimir", "svrg"} | ({"oeg"} if ratio == 1.0 else set())
-        if ratio > 0.0 and solver in refused:
+        if ratio > 0.0 and solver in ("saga", "casimir", "svrg"):
             raise ValueError(
-                f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "sag" or '
-                '"lbfgs"'
+                f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "oeg", '
+                '"sag" or "lbfgs"'
             )
         if ratio > 0.0 and solver in ("sag", "oeg") and self._observed is not None:
             raise ValueError(f'{self._few_weights} with l1_ratio is for solver="auto" or "lbfgs"')

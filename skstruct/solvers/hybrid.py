@@ -32,17 +32,14 @@ _LEAST_TOL = 1e-12
 # than half of SAG's passes with C up to 50, and not more at 500; of few dense features with weak
 # regularisation it needs more.
 _MANY = 1 << 15
-# lam2 n from which on OEG begins under an L1 penalty: with 0.06 (c1 = 0.1, c2 = 0.03) it needs
-# half of SAG's passes, with 0.02 (0.1, 0.01) a third more.
-_LEAST_L2 = 0.05
 
 
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
     """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
-    OEG, if sparse features have many weights, there are no weights to start from, memory has room
-    for its dual point, and an L1 penalty is weak beside the other one; else SAG. `bounding` is the
-    problem that OEG takes, where it is another one: with upper bounds on squared norms.
+    OEG, if sparse features have many weights, there are no weights to start from, and memory has
+    room for its dual point; else SAG. `bounding` is the problem that OEG takes, where it is another
+    one: with upper bounds on squared norms.
     """
     problem, shapes, _, lam, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
@@ -52,7 +49,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     is_for_oeg = is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
     if l1 > 0.0:
-        if is_for_oeg and lam * (problem.part_ptr.size - 1) >= _LEAST_L2:
+        if is_for_oeg:
             with contextlib.suppress(MemoryError):
                 method = ProximalOEG(*task, l1=l1, **{name: options[name] for name in names[:3]})
         method = method or ProximalSAG(*task, l1=l1, **options)

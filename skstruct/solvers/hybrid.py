@@ -41,7 +41,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     room for its dual point; else SAG. `bounding` is the problem that OEG takes, where it is another
     one: with upper bounds on squared norms.
     """
-    problem, shapes, _, lam, *_ = task
+    problem, shapes, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.

@@ -12,7 +12,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
 from ..core.parallel import Pieces
-from ..core.proximal import YOUNG, catch_up, soft_sums
+from ..core.proximal import catch_up, soft_sums
 from ..core.weights import (
     Weights,
     aligned,
@@ -277,10 +277,12 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 # A span of the flow after which nothing of the start is left.
 _REST = 2.0**200
-# What rho is raised by where the gap does not fall. It begins at ``sqrt((lam1 + lam2) / n)``, which
-# of half and twice as much is best or nearly so on the chunks, entities and tags of
-# :mod:`benchmarks.bench_l1`.
-_RAISE = 1.5
+# rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample, which of half and twice
+# as much is best or nearly so on the chunks and entities of :mod:`benchmarks.bench_l1`. It is raised
+# where the gap does not fall and is most of it of the epoch's own problem, and lowered, to a share
+# of the first, where epochs solve theirs.
+_RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
+_MOST_INNER, _LEAST_INNER = 0.5, 0.02
 
 
 @kernel
@@ -581,7 +583,8 @@ class ProximalOEG(FewRows, OEG):
         self.w = lazy_weights(zero_weights(self.shapes))
         self._options = self._options._replace(on_weights=0.0, on_direction=1.0 / self.n)
         self._begin_with_all(l1, 1.0)
-        self.rho = math.sqrt((l1 + self.lam) / self.n)
+        self.rho = math.sqrt((l1 + self.lam) * self.sample_weight.mean() / self.n)
+        self._least_rho = _LEAST_RHO * self.rho
 
     def compile(self):
         """Compile outside the clock."""
@@ -604,11 +607,15 @@ class ProximalOEG(FewRows, OEG):
         self.clock = whole
         for (_, d), pull in zip(halves(self.w, self.shapes), pulls, strict=True):
             d += pull
-        young = self._norms()[YOUNG]
-        self.estimate, gap = self._estimate_gaps(self._mean_term(), divergence)
-        # Steps in the dual are too short for so weak a regulariser.
-        if self.gaps and gap >= self.gaps[-1] and divergence >= young:
-            self.rho *= _RAISE
+        self._norms()
+        self.estimate, gap, objective = self._estimate_gaps(self._mean_term(), divergence)
+        if gap < np.inf:
+            # What is left of the epoch's problem, as a share of what is left of the whole.
+            inner = divergence / max(gap * objective, TINY)
+            if self.gaps[-1] <= gap and inner > _MOST_INNER:
+                self.rho *= _RAISE
+            elif inner < _LEAST_INNER:
+                self.rho = max(_LOWER * self.rho, self._least_rho)
         self.gaps.append(gap)
 
     def _steps(self, order):

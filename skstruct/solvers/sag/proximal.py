@@ -228,7 +228,7 @@ class FewRows:
         return best
 
     def _estimate_gaps(self, terms, divergence):
-        """The relative gaps by the last sums: with all bounds, and of the memory alone."""
+        """The relative gaps with all bounds and of the memory alone, and the objective."""
         sums = self._sums
         # Of fewer rows it is no bound for all of them, but what there is to estimate by.
         dual = self._best_multiple(terms, 1 if self._rows is None else _SWEEPS)
@@ -237,10 +237,10 @@ class FewRows:
         # P(w) = penalty + <w, g> + terms + divergences
         objective = self._penalty() + sums[ALONG] + terms + divergence
         if not objective < np.inf:
-            return np.inf, np.inf
+            return np.inf, np.inf, np.inf
         objective = max(objective, TINY)
         gap = float(max(objective - dual, 0.0) / objective)
-        return max(objective - max(dual, self.dual), 0.0) / objective, gap
+        return max(objective - max(dual, self.dual), 0.0) / objective, gap, objective
 
     def _penalty(self):
         return 0.5 * self.lam * self._sums[L2] + self.l1 * self._sums[L1]
@@ -315,7 +315,7 @@ class ProximalSAG(FewRows, SAG):
         if totals[N_STORED] < self.n:
             return np.inf, np.inf
         self.schedule.epoch_done(sums[SUBGRADIENT])
-        return self._estimate_gaps(self._mean_term(), totals[STALENESS] / self.n)
+        return self._estimate_gaps(self._mean_term(), totals[STALENESS] / self.n)[:2]
 
     def _offer_memory(self):
         self._norms()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -258,6 +259,30 @@ def test_proximal_oeg_on_words_is_owlqn(words, C, ratio):
     assert crf.gradient_norm_ < 1e-2
     two = _fit(*words, solver="oeg", tol=1e-7, max_iter=2000, n_jobs=2, **options)
     np.testing.assert_array_equal(two.node_weights_, crf.node_weights_)
+
+
+@pytest.mark.parametrize(
+    ("C", "ratio", "scale", "weighted"),
+    [
+        (3.0, 1.0, 1.0, True),
+        (500.0, 0.9, 1.0, False),
+        (3.0, 0.5, 30.0, False),
+        (3.0, 0.5, 1e-3, True),
+        (3.0, 0.5, 1e3, False),
+        (1e-3, 0.5, 1.0, True),
+    ],
+)
+def test_bounds_of_proximal_oeg_hold_anywhere(words, C, ratio, scale, weighted):
+    X, y = [scale * x for x in words[0]], words[1]
+    weight = np.r_[np.zeros(20), np.linspace(0.1, 50.0, len(X) - 20)] if weighted else None
+    best = SAGCRF(C=C, l1_ratio=ratio, solver="lbfgs", tol=1e-9, max_iter=3000, random_state=0)
+    crf = clone(best).set_params(solver="oeg", max_iter=400, tol=1e-5, track_objective=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best.fit(X, y, weight)
+        crf.fit(X, y, weight)
+    _check_history(crf, best)
+    assert scale > 10.0 or crf.suboptimality_ <= 1e-5 or C == 500.0
 
 
 def test_rows_that_oeg_left_out_too_early_come_back(words, monkeypatch):

@@ -277,10 +277,10 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 # A span of the flow after which nothing of the start is left.
 _REST = 2.0**200
-# rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample, which of half and twice
-# as much is best or nearly so on the chunks and entities of :mod:`benchmarks.bench_l1`. It is raised
-# where the gap does not fall and is most of it of the epoch's own problem, and lowered, to a share
-# of the first, where epochs solve theirs.
+# rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample: of half and twice as
+# much that is best or nearly so on the chunks and entities of :mod:`benchmarks.bench_l1`. It is
+# raised where the gap does not fall and is most of it that of the epoch's own problem, and lowered,
+# down to a share of the first, where epochs solve theirs.
 _RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
 _MOST_INNER, _LEAST_INNER = 0.5, 0.02
 

@@ -123,11 +123,11 @@ def _marked(labels: tuple, *groups) -> np.ndarray:
 class Rule:
     """What a labelling must satisfy as a whole."""
 
-    def parts(self, labels: tuple) -> list:
+    def _parts(self, labels: tuple) -> list:
         """The rules of single names that this one consists of."""
         return [self]
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """The automaton that accepts the labellings that obey."""
         raise NotImplementedError
 
@@ -183,13 +183,13 @@ class AtMostOnce(Rule):
 
     label: Any = None
 
-    def parts(self, labels: tuple) -> list:
+    def _parts(self, labels: tuple) -> list:
         """One rule for each kind or label."""
         if self.label is not None:
             return [self]
         return [AtMostOnce(name) for name in _kinds(labels) or labels if name != "O"]
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """None seen yet, in the first, after it."""
         return _counted(self.label, 0, 1, labels, self)
 
@@ -220,7 +220,7 @@ class AtLeastOnce(Rule):
 
     label: Any
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """Two states: not yet, and seen."""
         return _counted(self.label, 1, None, labels, self)
 
@@ -260,7 +260,7 @@ class Exactly(Rule):
         if not isinstance(self.n, Integral) or isinstance(self.n, bool) or self.n < 0:
             raise ValueError(f"Exactly: n must be an integer of at least 0, got {self.n!r}")
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """A state for each number seen."""
         return _counted(self.label, self.n, self.n, labels, self)
 
@@ -294,7 +294,7 @@ class Before(Rule):
     first: Any
     second: Any
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """Whether `second` has been seen."""
         groups = [_tags(name, labels, self) for name in (self.first, self.second)]
         if groups[0].keys() & groups[1].keys():
@@ -362,7 +362,7 @@ class Pattern(Rule):
             raise ValueError(f"{self}: {found}")
         return names, follow, whole
 
-    def automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> Automaton:
         """Sets of positions in the pattern."""
         names, follow, (may_be_empty, first, last) = self._read()
         fits = np.ones((len(names), len(labels)), dtype=bool)
@@ -463,13 +463,13 @@ def read_rules(rules: Any) -> tuple:
 def single_rules(rules: Any, classes: np.ndarray) -> tuple:
     """The rules of a `rules` argument, those of several names as one for each; no rule twice."""
     labels = tuple(classes.tolist())
-    return tuple(dict.fromkeys(part for rule in read_rules(rules) for part in rule.parts(labels)))
+    return tuple(dict.fromkeys(part for rule in read_rules(rules) for part in rule._parts(labels)))
 
 
 @lru_cache(maxsize=512)
 def automaton_of(rule: Rule, labels: tuple) -> Automaton:
     """The automaton of a single rule: found again by every call of predict."""
-    return rule.automaton(labels)
+    return rule._automaton(labels)
 
 
 class Product(NamedTuple):

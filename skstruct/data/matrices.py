@@ -75,7 +75,12 @@ def row_squares(table) -> np.ndarray:
 # kernels) read and write wherever indices say: nothing may touch a matrix before these checks.
 
 
-_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_UNSIGNED = {
+    np.dtype(f"{order}{kind}{size}"): np.dtype(f"{order}u{size}")
+    for order in "<>"
+    for kind in "iu"
+    for size in (1, 2, 4, 8)
+}
 
 
 def _frame_fits(shape, data, indices, indptr):
@@ -95,7 +100,7 @@ def is_sound_csr(shape, data, indices, indptr) -> bool:
     used = indices[: indptr[-1]]
     # Negative ones are large where they are read as unsigned.
     # (The ufunc itself: for the entries of one sample the method takes twice as long.)
-    largest = np.maximum.reduce(used.view(_UNSIGNED[used.itemsize]), initial=0)
+    largest = np.maximum.reduce(used.view(_UNSIGNED[used.dtype]), initial=0)
     return used.size == 0 or bool(largest < shape[1])
 
 

@@ -563,8 +563,8 @@ class Predictor(NamedFeatures):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples = self._read_samples(X)
         ruled = None if rules is None else self.graph_.with_rules(rules)
-        spare = None if allowed is not None else self._spare(samples)
-        if spare and (codes := self._decode_again(samples, spare, ruled)) is not None:
+        constant, spare = (None, None) if allowed is not None else self._spare(samples)
+        if spare and (codes := self._decode_again(samples, constant, spare, ruled)) is not None:
             return samples, codes
         samples, keep, problem = self._problem_of(samples, allowed)
         self._require(max_oracle, problem, "call predict_marginals")
@@ -592,35 +592,35 @@ class Predictor(NamedFeatures):
             again = compiled_for(decode, made, w, 0, 1, scratch, codes)
             # The features would keep the user's array alive.
             made = made._replace(nodes=None)
-            spare.append((self.graph_._constant(self.classes_), made, scratch, again))
+            spare.append((constant, made, scratch, again))
         if ruled is not None:
             self._obey(ruled, given, samples, keep, codes[None])
         return samples, codes
 
     def _spare(self, samples):
-        """Return spare problems for one sample, all of the types of its own; None if it has none.
+        """Return what such problems have in common, and spare ones of the types of this sample.
 
-        Nothing of the model is kept in them but what the structure finds again: weights are read as
-        they are at each call.
+        Both are None for what has no such problems. Nothing of the model is kept in them but what
+        the structure finds again: weights are read as they are at each call.
         """
         is_one = samples.offsets.size == 2 and samples.offsets[1] > 0 and self._tables is TABLES
         constant = self.graph_._constant(self.classes_) if is_one else None
         if constant is None:
-            return None
+            return None, None
         # No two that are in use have the same id, and those of spare problems are.
         key = id(constant), len(self.classes_), type(samples.features), samples.features.dtype
         if key not in _spare and len(_spare) >= _MOST_SPARE_KINDS:
             _spare.clear()
-        return _spare[key]
+        return constant, _spare[key]
 
-    def _decode_again(self, samples, spare, ruled=None):
+    def _decode_again(self, samples, constant, spare, ruled=None):
         """Return the best labels of one sample by a spare problem, None where that fails.
 
         Making a problem, and finding out the types of all its arrays, takes longer than decoding.
         """
         self._check_tables(samples)
         try:
-            found = constant, made, scratch, again = spare.pop()  # no other thread has it now
+            found = _, made, scratch, again = spare.pop()  # no other thread has it now
         except IndexError:
             return None
         n_nodes, w = int(samples.offsets[1]), self._weights()

@@ -250,7 +250,8 @@ def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
     """Code the strings of a text by a table of hashes; return how many are known in the end.
 
     Of the first `n_learned` each that is new gets the next code, of the others -1. `firsts` gets
-    where each known one is, `stops` where they end, each with its end.
+    where each known one is, `stops` where they end, each with its end. Returns -1 where so many
+    collide that somebody has made them so.
     """
     n, h = 0, seed
     for t in range(text.size):
@@ -260,7 +261,7 @@ def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
             n, h = n + 1, seed
         else:
             h = ((h ^ byte) * 0x01000193) & 0x7FFFFFFF  # FNV-1a
-    n_known = 0
+    n_known, n_tries = 0, 64 * n
     for i in range(n):  # alone, so that a processor waits for the memory of several strings at once
         h, start, size = np.int64(codes[i]), stops[i], stops[i + 1] - stops[i]
         slot, codes[i] = h & (slots.size - 1), -1
@@ -272,7 +273,9 @@ def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
                     q += 1
                 if q == size:
                     codes[i] = code
-            slot = (slot + 1) & (slots.size - 1)
+            slot, n_tries = (slot + 1) & (slots.size - 1), n_tries - 1
+        if n_tries < 0:
+            return -1
         if codes[i] < 0 and i < n_learned:
             slots[slot] = (h << 32) + n_known + 1
             firsts[n_known] = i
@@ -290,8 +293,10 @@ def _code_lists(sequences, lengths, names):
     own_lengths, known = [*map(len, sequences)], [*(names or ())]
     if sum(own_lengths) < max(_MANY, len(known) // 8):
         return None
+    if names and [*names.values()] != [*range(len(names))]:  # somebody has set another vocabulary
+        return None
     found, sizes, first = [], array("q"), 0
-    seed = hash(_END) & 0x7FFFFFFF  # nobody can make strings that collide
+    seed = hash(_END) & 0x7FFFFFFF  # another one in each process
     while first < len(sequences):
         n_tokens, stop = max(2 * _MANY, len(known) // 4), first
         while stop < len(sequences) and n_tokens > 0:
@@ -312,6 +317,8 @@ def _code_lists(sequences, lengths, names):
         firsts, stops = np.zeros((2, len(strings) + 1), dtype=np.int64)
         codes, n_learned = np.empty(len(strings), np.int32), len(strings) if names is None else n
         n_known = code_strings(text, n_learned, seed, slots, firsts, stops, codes)
+        if n_known < 0:
+            return None
         known += [str.__str__(strings[i]) for i in firsts[n:n_known].tolist()]
         found.append(codes[n:])
         first = stop

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, RaggedArray
@@ -72,3 +73,14 @@ def test_fits_on_memory_maps(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, bool, np.longdouble])
 def test_other_types_become_double_precision(dtype):
     assert readable(np.ones(2, dtype=dtype)).dtype == np.float64
+
+
+def test_indices_in_the_other_byte_order():
+    """They are what they say: read as native ones, large indices could pass for small."""
+    x = sparse.csr_matrix(np.eye(3))
+    for order in "<>":
+        x.indices = np.arange(3).astype(f"{order}i4")
+        assert_array_equal(normal_csr(x).indices, [0, 1, 2])
+        x.indices = np.array([0, 1 << 24, 2]).astype(f"{order}i4")
+        with pytest.raises(ValueError, match="damaged CSR matrix"):
+            normal_csr(x)

@@ -291,3 +291,16 @@ def test_spare_problems_are_few_and_hold_no_samples():
     spares = [spare for spares in prediction._spare.values() for spare in spares]
     assert spares
     assert max(spare[2].theta.size for spare in spares) <= prediction._MOST_SPARE_PARTS
+
+
+def test_a_spare_problem_of_other_rules_is_not_used():
+    """Another thread's rules may have taken the place of a mask that nobody held meanwhile."""
+    X, y = _sequences(np.random.default_rng(0), lengths=(3, 1, 5))
+    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
+    other = deepcopy(model)
+    other.graph_.forbidden = [(None, "a"), (None, "b")]
+    other.predict(X[:1])
+    samples = model._read_samples(X[:1])
+    ours, theirs = model._spare(samples)[1], other._spare(samples)[1]
+    ours[:] = theirs
+    assert model.predict(X[:1])[0].tolist() == model.predict(X)[0].tolist()

@@ -477,3 +477,34 @@ def test_blocks_of_lists_share_their_codes(monkeypatch):
     ours = SequenceVectorizer().fit(X[::-1]).transform(X).flat
     for part in ("data", "indices", "indptr"):
         assert_array_equal(getattr(ours, part), getattr(plain, part))
+
+
+def _colliding():
+    """Some 500 strings that all hash to 0 from the seed 0: a meeting in the middle."""
+    letters = np.arange(64, 96)
+    ends = np.stack(np.meshgrid(*[letters] * 4), axis=-1).reshape(-1, 4)
+    forward, backward = np.zeros((2, len(ends)), dtype=np.int64)
+    for j in range(4):
+        forward = ((forward ^ ends[:, j]) * 0x01000193) & 0x7FFFFFFF
+        backward = (backward * pow(0x01000193, -1, 2**31) & 0x7FFFFFFF) ^ ends[:, 3 - j]
+    _, first, last = np.intersect1d(forward, backward, return_indices=True)
+    return [bytes([*ends[i], *ends[j]]).decode("ascii") for i, j in zip(first, last, strict=True)]
+
+
+def test_strings_that_are_made_to_collide_are_read_by_a_dict(monkeypatch):
+    strings = _colliding()
+    assert len(strings) > 400
+    plain = SequenceVectorizer().fit_transform([[strings]])
+    monkeypatch.setattr(sequences, "_MANY", 1)
+    monkeypatch.setattr(sequences, "hash", lambda _: 0, raising=False)
+    assert sequences._code_lists([[strings[:50]]], [], None)
+    assert sequences._code_lists([[strings]], [], None) is None
+    assert_array_equal(SequenceVectorizer().fit_transform([[strings]])[0].indices, plain[0].indices)
+
+
+def test_a_vocabulary_in_another_order(monkeypatch):
+    """Large batches find the columns that it gives, as small ones do."""
+    monkeypatch.setattr(sequences, "_MANY", 1)
+    vectorizer = SequenceVectorizer().fit([[["a", "b", "c"]]])
+    vectorizer.vocabulary_ = {"c": 2, "a": 0, "b": 1}
+    assert_array_equal(vectorizer.transform([[["a"], ["c"]]])[0].indices, [0, 2])

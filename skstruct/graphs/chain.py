@@ -14,6 +14,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
+    chunk_marginals,
     edge_marginals,
     exp_oracle,
     max_marginals,
@@ -26,7 +27,7 @@ from ..core.weights import aligned
 from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
-from ..inference.forward_backward import forward_backward, workspace_size
+from ..inference.forward_backward import chain_chunks, forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,
     ViterbiScratch,
@@ -151,6 +152,14 @@ def _(problem, i, theta, mu, out):
     tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
     return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)
+
+
+@chunk_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, rules, chunks, mu, out):
+    unary, pair = blocks(problem, i, theta)
+    node_mu = blocks(problem, i, mu)[0]
+    return chain_chunks(unary, pair, rules, chunks, node_mu, out, problem.work.sums)
 
 
 @max_marginals.register(ChainProblem)

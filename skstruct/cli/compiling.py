@@ -108,6 +108,7 @@ def _predict(estimator, X, y):
         ("predict_marginals", True),
         ("predict_log_likelihood", y),
         ("predict_chunks",),
+        ("sample",),
     )
     of_chunks = {"scheme": "runs", "confidence": hasattr(estimator, "predict_marginals")}
     for name, *arguments in calls:

@@ -34,6 +34,7 @@ Verbs                                                      Needed by
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `chunk_marginals`                                          ``predict_chunks``
+`sample_oracle`                                            ``sample``
 `max_marginals`                                            searches that force labels one by one
 `count_states`                                             n-best labellings by max-marginals
 `euclidean_oracle`                                         Euclidean projections (extragradient)
@@ -649,6 +650,7 @@ __all__ = [
     "potentials",
     "relaxed_oracle",
     "require_linear_loss",
+    "sample_oracle",
     "score",
     "task_loss",
     "top_k_oracle",
@@ -881,6 +883,53 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
+@generic
+def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
+    """Write draws from ``p(y) ~ exp(<theta, mu(y)>)`` to the rows of `labels`.
+
+    Each node takes one number of `uniforms`. Structures of nodes that have no kernel of their own
+    draw node by node from :func:`exp_oracle`, given the labels before.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    mu, room : ndarray of shape (>= n_parts,)
+        Scratch; `room` has n_edges * n_labels ** 2 numbers at least.
+    uniforms : ndarray of shape (n_nodes, n_draws)
+        Independent numbers from [0, 1).
+    labels : ndarray of shape (n_draws, n_nodes) of int32
+        Takes the labellings.
+
+    Returns
+    -------
+    float
+        The log-partition; if it is not finite there is nothing to draw.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : The marginals that it draws from where it has no own kernel.
+    skstruct.SAGCRF.sample : Asks for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import sample_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> mu, room, labels = np.empty(10), np.empty(10), np.empty((2, 3), dtype=np.int32)
+    >>> uniforms = np.array([[0.1, 0.9], [0.4, 0.6], [0.6, 0.4]])
+    >>> log_z = sample_oracle(problem, 0, np.zeros(10), mu, room, uniforms, labels)
+    >>> labels.tolist()
+    [[0, 0, 1], [1, 1, 0]]
+    """
+
+
 class ChunkRules(NamedTuple):
     """Which steps from label to label make up chunks; label `n_labels` is beyond an end."""
 
@@ -1074,5 +1123,6 @@ euclidean_oracle.gives = "Euclidean projections"
 entropic_oracle.gives = "entropic projections"
 edge_marginals.gives = "marginals of edges"
 chunk_marginals.gives = "chunks"
+sample_oracle.gives = "draws"
 max_marginals.gives = "best scores of forced labels"
 count_states.gives = "labels of nodes"

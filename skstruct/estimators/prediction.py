@@ -176,6 +176,7 @@ def _over_shards(model, shards, function, *args):
         def arguments(k):
             part = _part(model, tables, shards.columns(k))
             part.n_jobs, part._shard_classes = inner, shards.classes
+            part._nodes_before = int(shards.n_nodes[:k].sum())
             return part, shards, k, int(first[k]), function, *args
 
         return list(engine.map(_run, range(shards.n_shards), arguments))

@@ -19,6 +19,7 @@ from ..core.oracles import (
     exp_oracle,
     max_marginals,
     max_oracle,
+    sample_oracle,
     score,
     top_k_oracle,
 )
@@ -39,7 +40,14 @@ from ..inference.viterbi import (
     viterbi_top_k,
 )
 from .layout import TableScratch, feature_rows
-from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks, shape_of
+from .pairwise.verbs import (
+    PairwiseGraph,
+    PairwiseProblem,
+    blocks,
+    draw_along_edges,
+    edge_above,
+    shape_of,
+)
 from .problem import NodeProblem
 
 # The linear chain for compiled solvers: its problem type and the kernel of each verb.
@@ -152,6 +160,16 @@ def _(problem, i, theta, mu, out):
     tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
     return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)
+
+
+@edge_above.register(ChainProblem)
+@kernel
+def _(problem, i, position):
+    n_labels = problem.cost.shape[0]
+    return position, position - 1, (position - 1) * n_labels * n_labels, n_labels, 1
+
+
+sample_oracle.register(ChainProblem)(draw_along_edges)
 
 
 @chunk_marginals.register(ChainProblem)

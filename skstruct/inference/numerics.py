@@ -143,6 +143,23 @@ class TopList(NamedTuple):
     codes: np.ndarray
 
 
+@inner_kernel
+def draw(weights, first, step, size, u):
+    """The index that a number u below 1 falls on, if each has a share as large as its weight."""
+    total, chosen = 0.0, 0
+    for k in range(size):
+        total += weights[first + k * step]
+    rest = u * total
+    for k in range(size):
+        weight = weights[first + k * step]
+        if weight > 0.0:  # the last of these, where rounding leaves a rest
+            chosen = k
+            if rest < weight:
+                return k
+            rest -= weight
+    return chosen
+
+
 def top_list(n_best):
     """Room for a list of `n_best`."""
     return TopList(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))

@@ -13,6 +13,7 @@ from ..core.oracles import (
     exp_oracle,
     max_oracle,
     potentials,
+    sample_oracle,
     top_k_oracle,
 )
 from ..losses.log import negative_log_likelihood
@@ -150,5 +151,20 @@ def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, c
             continue
         own, theta, mu = own[: count[i]], scratch.theta, scratch.mu
         if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
+            return i
+    return -1
+
+
+@kernel
+def draws(problem, w, start, stop, scratch, room, uniforms, out):
+    """Write labellings drawn for samples `start` to `stop` to the columns of `out`."""
+    theta, mu = scratch.theta, scratch.mu
+    for i in range(start, stop):
+        first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
+        potentials(problem, i, w, theta)
+        if _overflows(problem, i, theta):
+            return -2 - i
+        own, labels = uniforms[first:last], out[:, first:last]
+        if not sample_oracle(problem, i, theta, mu, room, own, labels) > -math.inf:
             return i
     return -1

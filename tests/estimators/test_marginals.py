@@ -1,4 +1,4 @@
-"""Probabilities of chunks against enumeration."""
+"""Probabilities of chunks, and draws, against enumeration."""
 
 import itertools
 
@@ -7,21 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.stats import chisquare
 
 from skstruct import (
     BCFWSSVM,
     SAGCRF,
+    Candidates,
     Chain,
     MultiClass,
+    MultiLabel,
+    Pairwise,
     Tree,
     export,
 )
+from skstruct.core.oracles import sample_oracle, score
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
 from skstruct.estimators.training_data import read_training_data
 from skstruct.lite import Tagger
 from skstruct.metrics import chunks
-from skstruct.testing import all_labellings, chain_scores
+from skstruct.testing import all_labellings, chain_scores, training_problem
 
 SCHEMES = {
     None: ["B-X", "E-X", "I-X", "I-Y", "O", "S-Y"],
@@ -206,3 +211,143 @@ def test_what_has_no_chunks_says_so(tagger):
     ):
         with pytest.raises(TypeError, match=r"chunks.*graph=Chain\(\)"):
             _untrained(graph, x, y).predict_chunks(x)
+
+
+# Draws
+
+_CYCLE = np.array([[0, 1], [2, 1], [2, 3], [3, 0]])
+_SEQUENCE = [np.eye(3)], [["a", "b", "c"]]
+_GRAPH, _PATH = ([(np.eye(4), edges)] for edges in (_CYCLE, _CYCLE[:3]))
+_LABELS = [["a", "b", "c", "a"]]
+_TABLE, _SETS = np.eye(3), np.array([[0, 1, 1], [1, 0, 0], [1, 1, 0]])
+STRUCTURES = {
+    "chain": (Chain(forbidden=[("a", "a")]), *_SEQUENCE),
+    "tree": (Tree(), _PATH, _LABELS),
+    "forest": (Tree(), [(np.eye(4), [1, -1, 1, -1])], _LABELS),
+    "graph without a cycle": (Pairwise(interactions="symmetric"), _PATH, _LABELS),
+    "cycle": (Pairwise(interactions="potts", inference="junction-tree"), _GRAPH, _LABELS),
+    "table": (MultiClass(), _TABLE, ["a", "b", "c"]),
+    "labels": (MultiLabel(None), _TABLE, _SETS),
+    "label tree": (MultiLabel("tree"), _TABLE, _SETS),
+    "label cycle": (MultiLabel("full"), _TABLE, _SETS),
+    "candidates": (Candidates(), [np.eye(3)], [1]),
+}
+
+
+def _problem(name, scale):
+    """A problem with drawn potentials, and all of its labellings with their scores."""
+    problem = training_problem(*STRUCTURES[name])[0]
+    n, n_parts = problem.label_ptr[1], problem.part_ptr[1]
+    theta = scale * np.random.default_rng(len(name)).normal(size=n_parts)
+    if name == "chain":
+        theta[9] = -np.inf  # from a to a
+    n_states = 2 if name.startswith(("label", "candidates")) else 3
+    labellings = all_labellings(n, n_states)
+    if name == "candidates":
+        labellings = labellings[labellings.sum(axis=1) == 1]
+    scores = np.array([score(problem, 0, theta, labels) for labels in labellings])
+    return problem, theta, labellings, scores - np.logaddexp.reduce(scores)
+
+
+def _room(theta):
+    return np.empty_like(theta), np.empty(100)
+
+
+def _draw(problem, theta, uniforms):
+    labels = np.empty(uniforms.T.shape, dtype=np.int32)
+    value = sample_oracle(problem, 0, theta, *_room(theta), uniforms, labels)
+    return labels, value
+
+
+def _reach(problem, theta, uniforms, labels, t, end):
+    """How far the number of node t can go to an end without another labelling, by bisection."""
+    inside, outside = uniforms[t], end
+    for _ in range(45):
+        middle = uniforms.copy()
+        middle[t] = (inside + outside) / 2
+        same = (_draw(problem, theta, middle[:, None])[0] == labels).all()
+        inside, outside = (middle[t], outside) if same else (inside, middle[t])
+    return outside
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_numbers_that_lead_to_a_labelling_measure_its_probability(name):
+    """They are a product of intervals, one a node: each is a conditional probability."""
+    problem, theta, labellings, log_p = _problem(name, 1.0)
+    rng = np.random.default_rng(0)
+    n = labellings.shape[1]
+    drawn, value = _draw(problem, theta, rng.random((n, 4)))
+    scores = [score(problem, 0, theta, labels) for labels in labellings]
+    assert_allclose(value, np.logaddexp.reduce(scores), rtol=1e-12)
+    uniforms = rng.random((n, 4))
+    drawn, _ = _draw(problem, theta, uniforms)
+    for labels, own in zip(drawn, uniforms.T, strict=True):
+        nodes = range(1 if name == "candidates" else n)
+        ends = [[_reach(problem, theta, own, labels, t, e) for e in (0.0, 1.0)] for t in nodes]
+        [place] = np.flatnonzero((labellings == labels).all(axis=1))
+        assert_allclose(np.prod(np.diff(ends)), np.exp(log_p[place]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_draws_have_the_distribution_of_the_model(name):
+    problem, theta, labellings, log_p = _problem(name, 0.5)
+    uniforms = np.random.default_rng(1).random((labellings.shape[1], 20_000))
+    drawn, _ = _draw(problem, theta, uniforms)
+    found = (drawn[:, None] == labellings).all(axis=2).sum(axis=0)
+    possible = log_p > -np.inf
+    assert found.sum() == found[possible].sum() == len(drawn)
+    assert chisquare(found[possible], len(drawn) * np.exp(log_p[possible])).pvalue > 0.01
+
+
+@given(_tagging())
+def test_draws_of_sequences(tagging):
+    _, model, x = tagging
+    labellings, shares = _enumerated(model, x)
+    [drawn] = model.sample([x], 30, random_state=0)
+    codes = np.searchsorted(model.classes_, drawn)
+    assert set(map(tuple, codes)) <= set(map(tuple, labellings[shares > 0.0].tolist()))
+
+
+def test_draws_depend_on_the_seed_alone(tagger, tmp_path, monkeypatch):
+    model, X = tagger
+    drawn = model.sample(X, 7, random_state=3)
+    assert [own.shape for own in drawn] == [(7, 5), (7, 0), (7, 1), (7, 7)]
+    assert all(own.dtype == model.classes_.dtype for own in drawn)
+    assert [own.shape for own in model.sample(X)] == [(1, 5), (1, 0), (1, 1), (1, 7)]
+    full = [X[i] for i in (0, 2, 3)]
+    shards = pack_shards(full, [["O"] * len(x) for x in full], tmp_path / "shards", shard_size=1)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
+    for model.n_jobs in (1, 2):
+        assert all(map(np.array_equal, drawn, model.sample(X, 7, np.random.RandomState(3))))
+        assert all(map(np.array_equal, drawn[[0, 2, 3]], model.sample(shards, 7, 3)))
+    assert not all(map(np.array_equal, drawn, model.sample(X, 7, 4)))
+
+
+@pytest.mark.parametrize("name", ["tree", "cycle", "table", "label cycle", "candidates"])
+def test_draws_come_as_the_n_best_do(name):
+    graph, X, y = STRUCTURES[name]
+    crf = _untrained(graph, X, y)
+    drawn, best = crf.sample(X, 3, 0), crf.predict_top_k(X, 3)[0]
+    assert len(drawn) == len(best) == len(X)
+    for own, labels in zip(drawn, best, strict=True):
+        assert (own.shape, own.dtype) == (labels.shape, labels.dtype)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
+def test_a_bad_number_of_draws_is_refused(tagger, n):
+    model, X = tagger
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1, got"):
+        model.sample(X, n)
+
+
+def test_what_cannot_be_drawn_says_so(tagger):
+    model, X = tagger
+    with pytest.raises(MemoryError, match=r"labellings of 4 samples.*n_samples"):
+        model.sample(X, 10**15)
+    bound = _untrained(Pairwise(inference="tree-reweighted"), _GRAPH, _LABELS)
+    with pytest.raises(ValueError, match="draws need exact inference"):
+        bound.sample(_GRAPH)
+    model.graph_.forbidden = [(None, label) for label in model.classes_]
+    for call in (model.sample, model.predict_chunks):
+        with pytest.raises(ValueError, match="sample 0: no labelling satisfies"):
+            call(X)

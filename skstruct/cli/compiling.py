@@ -109,6 +109,7 @@ def _predict(estimator, X, y):
         ("predict_log_likelihood", y),
         ("predict_chunks",),
         ("sample",),
+        ("predict_entropy",),
     )
     of_chunks = {"scheme": "runs", "confidence": hasattr(estimator, "predict_marginals")}
     for name, *arguments in calls:

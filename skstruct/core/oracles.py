@@ -35,6 +35,7 @@ Verbs                                                      Needed by
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `chunk_marginals`                                          ``predict_chunks``
 `sample_oracle`                                            ``sample``
+`entropy`                                                  ``predict_entropy``
 `max_marginals`                                            searches that force labels one by one
 `count_states`                                             n-best labellings by max-marginals
 `euclidean_oracle`                                         Euclidean projections (extragradient)
@@ -636,6 +637,7 @@ __all__ = [
     "count_states",
     "edge_marginals",
     "entropic_oracle",
+    "entropy",
     "euclidean_oracle",
     "exp_oracle",
     "exp_slack",
@@ -928,6 +930,58 @@ def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
     >>> labels.tolist()
     [[0, 0, 1], [1, 1, 0]]
     """
+
+
+@generic
+def entropy(problem, i, theta, mu, room):
+    """Return the entropy of ``p(y) ~ exp(<theta, mu(y)>)`` in nats, NaN if there is no labelling.
+
+    By default the log-partition less the expected score, whose digits are those of the scores;
+    what adds up over nodes is small where it should be.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    mu, room : ndarray of shape (>= n_parts,)
+        Scratch; `room` has n_edges * n_labels ** 2 numbers at least.
+
+    Returns
+    -------
+    float
+        The entropy.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : The log-partition.
+    skstruct.SAGCRF.predict_entropy : Asks for it.
+
+    Examples
+    --------
+    Eight labellings of equal scores:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import entropy
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> round(float(np.exp(entropy(problem, 0, np.zeros(10), np.empty(10), np.empty(10)))), 6)
+    8.0
+    """
+
+
+@entropy.register(object)
+@kernel
+def _(problem, i, theta, mu, room):
+    value = exp_oracle(problem, i, theta, 1.0, mu)
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        if mu[q] != 0.0:  # else theta may be -inf
+            value -= theta[q] * mu[q]
+    return value if value > 0.0 or value != value else 0.0
 
 
 class ChunkRules(NamedTuple):

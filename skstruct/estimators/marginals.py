@@ -18,6 +18,7 @@ from ..losses.verbs import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import (
     draws,
+    entropies,
     log_likelihoods,
     node_marginals,
     pair_marginals,
@@ -283,6 +284,7 @@ class ProbabilisticPredictor:
         See Also
         --------
         skstruct.SAGCRF.predict_top_k : The best labellings.
+        skstruct.SAGCRF.predict_entropy : How much the draws of a sample vary.
 
         Notes
         -----
@@ -348,3 +350,55 @@ class ProbabilisticPredictor:
         """Scratch for marginals of edges, or for potentials."""
         n_pairs = len(self.classes_) ** 2 * int(samples.n_edges.max(initial=0))
         return np.empty(max(n_pairs, longest_item(problem.part_ptr)))
+
+    @on_one_state
+    def predict_entropy(self, X: SamplesLike | Shards) -> np.ndarray:
+        """Entropy of the distribution over the labellings of each sample.
+
+        0 where one labelling has all probability, the logarithm of the number of labellings where
+        all are equally probable; ``exp(entropy)`` is by how many the model is torn.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In nats; 0 for a sample without nodes.
+
+        Raises
+        ------
+        TypeError
+            If the structure has no exact sums over labellings, such as :class:`Matching`.
+        ValueError
+            If X is not as in fit, or inference on it is not exact.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.sample : Labellings drawn from the distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> np.exp(crf.predict_entropy(X)).round(1)  # of four labellings each
+        array([2.9, 2.9])
+        """
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require_exact(problem, "entropies")
+        values = np.empty(int(keep.sum()))
+        w = self._weights()
+
+        def run(part, start, stop):
+            room = self._room(part, samples)
+            return entropies(part, w, start, stop, make_scratch(part), room, values)
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        out = np.zeros(keep.size)
+        out[keep] = values
+        return out

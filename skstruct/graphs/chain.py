@@ -16,6 +16,7 @@ from ..core.oracles import (
     add_indicator,
     chunk_marginals,
     edge_marginals,
+    entropy,
     exp_oracle,
     max_marginals,
     max_oracle,
@@ -46,6 +47,7 @@ from .pairwise.verbs import (
     blocks,
     draw_along_edges,
     edge_above,
+    entropy_along_edges,
     shape_of,
 )
 from .problem import NodeProblem
@@ -170,6 +172,7 @@ def _(problem, i, position):
 
 
 sample_oracle.register(ChainProblem)(draw_along_edges)
+entropy.register(ChainProblem)(entropy_along_edges)
 
 
 @chunk_marginals.register(ChainProblem)

@@ -10,6 +10,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import (
     chunk_marginals,
     edge_marginals,
+    entropy,
     exp_oracle,
     max_oracle,
     potentials,
@@ -166,5 +167,18 @@ def draws(problem, w, start, stop, scratch, room, uniforms, out):
             return -2 - i
         own, labels = uniforms[first:last], out[:, first:last]
         if not sample_oracle(problem, i, theta, mu, room, own, labels) > -math.inf:
+            return i
+    return -1
+
+
+@kernel
+def entropies(problem, w, start, stop, scratch, room, out):
+    """Write the entropies of samples `start` to `stop` to `out`."""
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        out[i] = entropy(problem, i, scratch.theta, scratch.mu, room)
+        if not out[i] >= 0.0:
             return i
     return -1

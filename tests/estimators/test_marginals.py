@@ -1,4 +1,4 @@
-"""Probabilities of chunks, and draws, against enumeration."""
+"""Probabilities of chunks, draws and entropies against enumeration."""
 
 import itertools
 
@@ -20,7 +20,7 @@ from skstruct import (
     Tree,
     export,
 )
-from skstruct.core.oracles import sample_oracle, score
+from skstruct.core.oracles import entropy, sample_oracle, score
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
 from skstruct.estimators.training_data import read_training_data
@@ -213,7 +213,7 @@ def test_what_has_no_chunks_says_so(tagger):
             _untrained(graph, x, y).predict_chunks(x)
 
 
-# Draws
+# Draws and entropies
 
 _CYCLE = np.array([[0, 1], [2, 1], [2, 3], [3, 0]])
 _SEQUENCE = [np.eye(3)], [["a", "b", "c"]]
@@ -299,10 +299,36 @@ def test_draws_have_the_distribution_of_the_model(name):
     assert chisquare(found[possible], len(drawn) * np.exp(log_p[possible])).pvalue > 0.01
 
 
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_entropies_are_those_of_all_labellings(name):
+    for scale in (0.0, 1.0, 4.0, 30.0):
+        problem, theta, _, log_p = _problem(name, scale)
+        expected = -(np.exp(log_p) * np.where(log_p > -np.inf, log_p, 0.0)).sum()
+        found = entropy(problem, 0, theta, *_room(theta))
+        assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * max(scale, 1.0))
+
+
+def test_small_entropies_of_sequences_have_all_their_digits():
+    """Two labels, 40 nats apart at each of 5 nodes: scores have lost such entropies."""
+    model = _chain(Chain(), ["a", "b"], np.random.default_rng(0))
+    model.node_weights_[:], model.pair_weights_[:] = 0.0, 0.0
+    model.node_weights_[0, 0] = 40.0
+    p = 1 / (1 + np.exp(40.0))
+    expected = 5 * (p * (40.0 + np.log1p(np.exp(-40.0))) + np.log1p(np.exp(-40.0)) * (1 - p))
+    assert_allclose(model.predict_entropy([np.eye(2)[[0] * 5]]), [expected], rtol=1e-12)
+    tree = SAGCRF(Tree())
+    vars(tree).update({k: v for k, v in vars(model).items() if k != "graph"})
+    tree.graph_ = Tree()
+    found = tree.predict_entropy([(np.eye(2)[[0] * 5], [1, 2, -1, 2, 3])])
+    assert_allclose(found, [expected], rtol=1e-12)
+
+
 @given(_tagging())
-def test_draws_of_sequences(tagging):
+def test_draws_and_entropies_of_sequences(tagging):
     _, model, x = tagging
     labellings, shares = _enumerated(model, x)
+    expected = -(shares * np.log(np.where(shares > 0.0, shares, 1.0))).sum()
+    assert_allclose(model.predict_entropy([x]), [expected], rtol=1e-8, atol=1e-11)
     [drawn] = model.sample([x], 30, random_state=0)
     codes = np.searchsorted(model.classes_, drawn)
     assert set(map(tuple, codes)) <= set(map(tuple, labellings[shares > 0.0].tolist()))
@@ -314,12 +340,14 @@ def test_draws_depend_on_the_seed_alone(tagger, tmp_path, monkeypatch):
     assert [own.shape for own in drawn] == [(7, 5), (7, 0), (7, 1), (7, 7)]
     assert all(own.dtype == model.classes_.dtype for own in drawn)
     assert [own.shape for own in model.sample(X)] == [(1, 5), (1, 0), (1, 1), (1, 7)]
+    assert model.predict_entropy(X)[1] == 0.0
     full = [X[i] for i in (0, 2, 3)]
     shards = pack_shards(full, [["O"] * len(x) for x in full], tmp_path / "shards", shard_size=1)
     monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
     for model.n_jobs in (1, 2):
         assert all(map(np.array_equal, drawn, model.sample(X, 7, np.random.RandomState(3))))
         assert all(map(np.array_equal, drawn[[0, 2, 3]], model.sample(shards, 7, 3)))
+        np.testing.assert_array_equal(model.predict_entropy(shards), model.predict_entropy(full))
     assert not all(map(np.array_equal, drawn, model.sample(X, 7, 4)))
 
 
@@ -331,6 +359,7 @@ def test_draws_come_as_the_n_best_do(name):
     assert len(drawn) == len(best) == len(X)
     for own, labels in zip(drawn, best, strict=True):
         assert (own.shape, own.dtype) == (labels.shape, labels.dtype)
+    assert (crf.predict_entropy(X) > 0.0).all()
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
@@ -345,9 +374,10 @@ def test_what_cannot_be_drawn_says_so(tagger):
     with pytest.raises(MemoryError, match=r"labellings of 4 samples.*n_samples"):
         model.sample(X, 10**15)
     bound = _untrained(Pairwise(inference="tree-reweighted"), _GRAPH, _LABELS)
-    with pytest.raises(ValueError, match="draws need exact inference"):
-        bound.sample(_GRAPH)
+    for call, what in ((bound.sample, "draws"), (bound.predict_entropy, "entropies")):
+        with pytest.raises(ValueError, match=f"{what} need exact inference"):
+            call(_GRAPH)
     model.graph_.forbidden = [(None, label) for label in model.classes_]
-    for call in (model.sample, model.predict_chunks):
+    for call in (model.sample, model.predict_entropy, model.predict_chunks):
         with pytest.raises(ValueError, match="sample 0: no labelling satisfies"):
             call(X)

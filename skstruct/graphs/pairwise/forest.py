@@ -10,6 +10,7 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import longest_item
 from ...core.oracles import (
     edge_marginals,
+    entropy,
     exp_oracle,
     max_marginals,
     max_oracle,
@@ -32,6 +33,7 @@ from .verbs import (
     NetworkProblem,
     draw_along_edges,
     edge_above,
+    entropy_along_edges,
     expand_tables,
     fold_tables,
     shape_of,
@@ -193,3 +195,4 @@ def _(problem, i, position):
 
 
 sample_oracle.register(ForestProblem)(draw_along_edges)
+entropy.register(ForestProblem)(entropy_along_edges)

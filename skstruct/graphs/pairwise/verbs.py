@@ -27,7 +27,7 @@ from ...core.oracles import (
 )
 from ...core.proximal import catch_up, catch_up_rows
 from ...core.weights import Weights, padded_width, zero_weights
-from ...inference.numerics import draw
+from ...inference.numerics import conditional_entropy, draw
 from ...losses.task import UNWEIGHTED, LossWeights
 from ..layout import TableScratch, feature_rows, label_fields, table_scratch
 from ..problem import NodeGraph, Problem, forbid
@@ -337,7 +337,7 @@ for _verb in (augment, count_states, sample_oracle, task_loss):
     _verb.register(PairwiseProblem)(_verb.registry[Problem])
 
 
-# Draws from marginals of edges, where these have no cycles.
+# Draws and entropies from marginals of edges, where these have no cycles.
 
 
 @generic
@@ -363,6 +363,21 @@ def draw_along_edges(problem, i, theta, mu, room, uniforms, labels):
                 begin += labels[d, p] * row
                 labels[d, c] = draw(room, begin, step, n_labels, uniforms[c, d])
     return value
+
+
+@kernel
+def entropy_along_edges(problem, i, theta, mu, room):
+    """A kernel for :func:`~skstruct.core.oracles.entropy`: of each label given the parent's."""
+    n_labels, total = problem.cost.shape[0], 0.0
+    if not edge_marginals(problem, i, theta, mu, room) > -math.inf:
+        return math.nan
+    for position in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        c, p, begin, row, step = edge_above(problem, i, position)
+        if p < 0:
+            total += conditional_entropy(mu, c * n_labels, 0, 1, 1, n_labels)
+        else:
+            total += conditional_entropy(room, begin, row, step, n_labels, n_labels)
+    return total
 
 
 # Graphs of any edges: what all ways of inference share.

@@ -359,6 +359,8 @@ class ProbabilisticPredictor:
     def _require_exact(self, problem, what):
         """Refuse samples whose sums over labellings are bounds, or cannot be had."""
         self._require(exp_oracle, problem, "call predict")
+        if getattr(self.graph_, "rules", None):
+            raise ValueError(f"there are no {what} under rules: call predict_marginals")
         if getattr(problem, "inference", "exact") != "exact":
             raise ValueError(
                 f"{problem.structure}: {what} need exact inference, and here it is relaxed: "

@@ -473,7 +473,7 @@ def find_chunks(steps: Iterable) -> list[tuple[int, int]]:
     return found
 
 
-def _chunk_rules(labels, scheme):
+def chunk_rules(labels: list, scheme: str | None) -> tuple:
     """The kinds of labels, and three masks of (label, next label), whose last is an end."""
     name = None if scheme is None else _ALIASES.get(str(scheme).lower(), str(scheme).lower())
     if name not in (None, "runs", *_SCHEMES):
@@ -835,7 +835,7 @@ class Tagger:
             raise ValueError("rows of a table have no chunks")
         scheme = scheme if scheme is None else str(scheme).lower()
         if scheme not in self._rules:
-            self._rules[scheme] = _chunk_rules(self.classes, scheme)
+            self._rules[scheme] = chunk_rules(self.classes, scheme)
         kinds, rules = self._rules[scheme]
         begins, stays, ends = rules
         scores = self._scores(x)

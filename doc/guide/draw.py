@@ -173,6 +173,19 @@ def evaluation():
     return drawing
 
 
+def decisions():
+    drawing = Drawing(640, 130)
+    words = ["Kesford", "Bank", "will", "order", "Jordan", "near", "Sydney"]
+    chunks = [(0, 2, "ORG 0.94", BLUE), (6, 7, "LOC 0.96", GREEN), (4, 5, "PER 0.08", GREY)]
+    for begin, end, text, colour in chunks:
+        drawing.rect(24 + 85 * begin, 28, 85 * (end - begin) - 6, 36, PALE, colour, 6)
+        drawing.text(21 + 85 * (begin + end) / 2, 86, text, 14, colour, bold=True)
+    for t, word in enumerate(words):
+        drawing.text(63.5 + 85 * t, 51, word, 14)
+    drawing.text(403, 106, "not predicted", 13, GREY)
+    return drawing
+
+
 def reproducible():
     drawing = Drawing(640, 190)
     drawing.text(160, 24, "they depend on", bold=True)
@@ -345,7 +358,7 @@ def network():
 
 
 DRAWN = [why, compiling, choosing, ragged, certificate, structures]
-DRAWN += [evaluation, reproducible, rules, glossary, guide, layers, templates]
+DRAWN += [evaluation, decisions, reproducible, rules, glossary, guide, layers, templates]
 DRAWN += [migration, command_line, network]
 
 if __name__ == "__main__":

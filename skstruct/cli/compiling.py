@@ -107,12 +107,17 @@ def _predict(estimator, X, y):
         ("predict_marginals",),
         ("predict_marginals", True),
         ("predict_log_likelihood", y),
+        ("predict_chunks",),
+        ("sample",),
+        ("predict_entropy",),
     )
+    of_chunks = {"scheme": "runs", "confidence": hasattr(estimator, "predict_marginals")}
     for name, *arguments in calls:
         if hasattr(estimator, name):
             try:
-                getattr(estimator, name)(X, *arguments)
-            except TypeError as error:
+                options = of_chunks if name == "predict_chunks" else {}
+                getattr(estimator, name)(X, *arguments, **options)
+            except (TypeError, ValueError) as error:
                 say(f"  {error}")
 
 

@@ -33,6 +33,9 @@ Verbs                                                      Needed by
 `loss_augmented_top_k`                                     L2 smoothing where `augment` is not there
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
+`chunk_marginals`                                          ``predict_chunks``
+`sample_oracle`                                            ``sample``
+`entropy`                                                  ``predict_entropy``
 `max_marginals`                                            searches that force labels one by one
 `count_states`                                             n-best labellings by max-marginals
 `euclidean_oracle`                                         Euclidean projections (extragradient)
@@ -45,7 +48,12 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from .jit.dispatch import generic, inner_kernel, kernel
+from .offsets import ends_of
 
 # The verbs of the feature map and of one labelling; :mod:`.oracles` has what they share.
 
@@ -625,9 +633,11 @@ __all__ = [
     "add_indicator",
     "adds_by_columns",
     "augment",
+    "chunk_marginals",
     "count_states",
     "edge_marginals",
     "entropic_oracle",
+    "entropy",
     "euclidean_oracle",
     "exp_oracle",
     "exp_slack",
@@ -642,6 +652,7 @@ __all__ = [
     "potentials",
     "relaxed_oracle",
     "require_linear_loss",
+    "sample_oracle",
     "score",
     "task_loss",
     "top_k_oracle",
@@ -874,6 +885,182 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
+@generic
+def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
+    """Write draws from ``p(y) ~ exp(<theta, mu(y)>)`` to the rows of `labels`.
+
+    Each node takes one number of `uniforms`. Structures of nodes that have no kernel of their own
+    draw node by node from :func:`exp_oracle`, given the labels before.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    mu, room : ndarray of shape (>= n_parts,)
+        Scratch; `room` has n_edges * n_labels ** 2 numbers at least.
+    uniforms : ndarray of shape (n_nodes, n_draws)
+        Independent numbers from [0, 1).
+    labels : ndarray of shape (n_draws, n_nodes) of int32
+        Takes the labellings.
+
+    Returns
+    -------
+    float
+        The log-partition; if it is not finite there is nothing to draw.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : The marginals that it draws from where it has no own kernel.
+    skstruct.SAGCRF.sample : Asks for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import sample_oracle
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> mu, room, labels = np.empty(10), np.empty(10), np.empty((2, 3), dtype=np.int32)
+    >>> uniforms = np.array([[0.1, 0.9], [0.4, 0.6], [0.6, 0.4]])
+    >>> log_z = sample_oracle(problem, 0, np.zeros(10), mu, room, uniforms, labels)
+    >>> labels.tolist()
+    [[0, 0, 1], [1, 1, 0]]
+    """
+
+
+@generic
+def entropy(problem, i, theta, mu, room):
+    """Return the entropy of ``p(y) ~ exp(<theta, mu(y)>)`` in nats, NaN if there is no labelling.
+
+    By default the log-partition less the expected score, whose digits are those of the scores;
+    what adds up over nodes is small where it should be.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    mu, room : ndarray of shape (>= n_parts,)
+        Scratch; `room` has n_edges * n_labels ** 2 numbers at least.
+
+    Returns
+    -------
+    float
+        The entropy.
+
+    See Also
+    --------
+    skstruct.core.oracles.exp_oracle : The log-partition.
+    skstruct.SAGCRF.predict_entropy : Asks for it.
+
+    Examples
+    --------
+    Eight labellings of equal scores:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import entropy
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> round(float(np.exp(entropy(problem, 0, np.zeros(10), np.empty(10), np.empty(10)))), 6)
+    8.0
+    """
+
+
+@entropy.register(object)
+@kernel
+def _(problem, i, theta, mu, room):
+    value = exp_oracle(problem, i, theta, 1.0, mu)
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        if mu[q] != 0.0:  # else theta may be -inf
+            value -= theta[q] * mu[q]
+    return value if value > 0.0 or value != value else 0.0
+
+
+class ChunkRules(NamedTuple):
+    """Which steps from label to label make up chunks; label `n_labels` is beyond an end."""
+
+    # (n_labels + 1, n_labels + 1): 1 for the steps that begin a chunk, that begin one unless they
+    # go on with one, that do neither of these, that go on with a chunk, that end one.
+    begins: np.ndarray
+    begins_outside: np.ndarray
+    misses: np.ndarray
+    stays: np.ndarray
+    ends: np.ndarray
+    # (n_labels,): The kind of each label.
+    kind: np.ndarray
+    # (n_labels,), (n_kinds + 1,): The labels by kind, and where those of each kind begin.
+    labels: np.ndarray
+    ptr: np.ndarray
+    # Whether there are steps that begin a chunk unless they go on with one.
+    is_ambiguous: bool
+
+    @classmethod
+    def of(cls, steps, kind):
+        """From masks of the steps that begin chunks, go on with them, end them; and kinds."""
+        begins, stays, ends = steps
+        masks = begins & ~stays, begins & stays, ~begins, stays, ends
+        tables = (np.ascontiguousarray(mask, dtype=np.float64) for mask in masks)
+        order, ptr = np.argsort(kind, kind="stable"), ends_of(np.bincount(kind))
+        return cls(*tables, kind, order, ptr, bool((begins & stays).any()))
+
+
+@generic
+def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
+    """Write the probability that a labelling has these very chunks, each for itself, to `out`.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Potentials.
+    rules : ChunkRules
+        What chunks are made of.
+    chunks : ndarray of shape (n_chunks, 3) of int32
+        First node, the node after the last, and kind of each.
+    mu : ndarray of shape (>= n_parts,)
+        The node block takes the node marginals.
+    out : ndarray of shape (>= n_chunks,)
+        Takes the probabilities.
+
+    Returns
+    -------
+    float
+        The log-partition.
+
+    See Also
+    --------
+    skstruct.core.oracles.edge_marginals : Marginals of each edge.
+    skstruct.SAGCRF.predict_chunks : Asks for it.
+
+    Examples
+    --------
+    Of the eight labellings of three nodes one has the run "aa" at the first two:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import ChunkRules, chunk_marginals
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> same, end = np.eye(3, dtype=bool), np.arange(3) == 2
+    >>> rules = ChunkRules.of([~same & ~end, same, ~same & ~end[:, None]], np.arange(2))
+    >>> out, chunks = np.empty(1), np.array([[0, 2, 0]], dtype=np.int32)
+    >>> log_z = chunk_marginals(problem, 0, np.zeros(10), rules, chunks, np.empty(10), out)
+    >>> out.round(6)
+    array([0.125])
+    """
+
+
 @inner_kernel(inline=True)
 def log_partition(problem, i, theta, temperature):
     """The value of :func:`exp_oracle` without the marginals."""
@@ -989,5 +1176,7 @@ exp_oracle.gives = "marginals"
 euclidean_oracle.gives = "Euclidean projections"
 entropic_oracle.gives = "entropic projections"
 edge_marginals.gives = "marginals of edges"
+chunk_marginals.gives = "chunks"
+sample_oracle.gives = "draws"
 max_marginals.gives = "best scores of forced labels"
 count_states.gives = "labels of nodes"

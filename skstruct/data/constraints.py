@@ -13,6 +13,8 @@ import numpy as np
 
 _ALIASES = {"bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou"}
 _SCHEME_NAMES = {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou"}
+# Labels that need no prefix: those of chunks without a kind.
+_ALONE = set("OBIESLU.")
 
 
 def scheme_name(scheme, argument: str = "scheme") -> str:
@@ -23,6 +25,11 @@ def scheme_name(scheme, argument: str = "scheme") -> str:
         known = ", ".join(sorted(_SCHEME_NAMES | set(_ALIASES)))
         raise ValueError(f"{argument} must be a scheme ({known}), got {scheme!r}")
     return name
+
+
+def without_prefix(labels: Iterable[str]) -> str | None:
+    """The first label that is most likely no label of chunks."""
+    return next((v for v in labels if v not in _ALONE and v[1:2] != "-"), None)
 
 
 class TransitionMask(NamedTuple):

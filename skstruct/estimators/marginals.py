@@ -5,17 +5,26 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.offsets import ends_of
-from ..core.oracles import edge_marginals, exp_oracle
+from ..core.memory import check_memory, shown
+from ..core.offsets import ends_of, longest_item
+from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
 from ..core.parallel import make_scratch, over_samples
-from ..core.typing import SamplesLike
+from ..core.typing import RandomStateLike, SamplesLike
 from ..data.partial import split_partial
 from ..data.ragged import object_array
 from ..losses.verbs import private_loss
 from ..shards.reading import Shard, Shards
-from ..solvers.passes import log_likelihoods, node_marginals, pair_marginals, why_relaxed
+from ..solvers.passes import (
+    draws,
+    entropies,
+    log_likelihoods,
+    node_marginals,
+    pair_marginals,
+    why_relaxed,
+)
 from ..solvers.primal import loss_values
 from .partial_labels import ImputedLabels, allowed_mask
 from .prediction import clash_of, on_one_state, shard_codes
@@ -257,3 +266,160 @@ class ProbabilisticPredictor:
 
         over_samples(run, problem, self.n_jobs)
         return -out[0]
+
+    def sample(
+        self,
+        X: SamplesLike | Shards,
+        n_samples: int = 1,
+        random_state: RandomStateLike = None,
+    ) -> np.ndarray:
+        """Draw labellings from the distribution of each sample, exactly and independently.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+        n_samples : int, default=1
+            How many labellings of each, at least 1.
+        random_state : int, RandomState instance or None, default=None
+            Seed. An int gives the same draws with any `n_jobs`, and on shards.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) of object
+            For each sample an array of shape (n_samples, n_nodes). For a table each is of shape
+            (n_samples, 1), for images (n_samples, height, width).
+
+        Raises
+        ------
+        TypeError
+            If the structure has no exact sums over labellings, such as :class:`Matching`.
+        ValueError
+            If `n_samples` is not a positive integer, X is not as in fit, or inference on it is not
+            exact.
+        MemoryError
+            If so many labellings of all samples would not fit.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : The best labellings.
+        skstruct.SAGCRF.predict_entropy : How much the draws of a sample vary.
+
+        Notes
+        -----
+        Chains, trees and graphs without cycles are drawn node after node from marginals of edges,
+        graphs with cycles along their junction trees. On label sets and structures of one's own
+        each label takes an inference, given those drawn before.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> drawn = crf.sample(X, 1000, random_state=0)[0]
+        >>> drawn.shape
+        (1000, 2)
+        >>> (drawn == "D").mean(axis=0).round(1), crf.predict_marginals(X)[0][:, 0].round(1)
+        (array([0.8, 0.2]), array([0.8, 0.2]))
+        """
+        is_integer = isinstance(n_samples, (int, np.integer)) and not isinstance(n_samples, bool)
+        if not is_integer or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        return self._sample(X, int(n_samples), seed)
+
+    @on_one_state
+    def _sample(self, X, n, seed):
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require_exact(problem, "draws")
+        self._require(sample_oracle, problem, "call predict_top_k")
+        n_nodes = int(samples.offsets[-1])
+        what = f"{shown(n)} labellings of {keep.size:,} samples"
+        check_memory(
+            12 * n * n_nodes, what, "ask for fewer (n_samples), or for some samples at a time"
+        )
+        # Each node has numbers of its own, wherever its sample is.
+        bits = np.random.PCG64(seed).advance(n * getattr(self, "_nodes_before", 0))
+        uniforms = np.random.Generator(bits).random((n_nodes, n))
+        codes = np.empty((n, n_nodes), dtype=np.int32)
+        w = self._weights()
+
+        def run(part, start, stop):
+            room = self._room(part, samples)
+            return draws(part, w, start, stop, make_scratch(part), room, uniforms, codes)
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        nodes = self.graph_.wrap(np.arange(n_nodes), samples)
+        chosen = (codes[:, np.atleast_1d(own)] for own in nodes)
+        return object_array(
+            [self.graph_.ranked(own, self.classes_, samples, i) for i, own in enumerate(chosen)]
+        )
+
+    def _require_exact(self, problem, what):
+        """Refuse samples whose sums over labellings are bounds, or cannot be had."""
+        self._require(exp_oracle, problem, "call predict")
+        if getattr(self.graph_, "rules", None):
+            raise ValueError(f"there are no {what} under rules: call predict_marginals")
+        if getattr(problem, "inference", "exact") != "exact":
+            raise ValueError(
+                f"{problem.structure}: {what} need exact inference, and here it is relaxed: "
+                f"call predict_marginals for approximate marginals{problem.remedy}"
+            )
+
+    def _room(self, problem, samples):
+        """Scratch for marginals of edges, or for potentials."""
+        n_pairs = len(self.classes_) ** 2 * int(samples.n_edges.max(initial=0))
+        return np.empty(max(n_pairs, longest_item(problem.part_ptr)))
+
+    @on_one_state
+    def predict_entropy(self, X: SamplesLike | Shards) -> np.ndarray:
+        """Entropy of the distribution over the labellings of each sample.
+
+        0 where one labelling has all probability, the logarithm of the number of labellings where
+        all are equally probable; ``exp(entropy)`` is by how many the model is torn.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In nats; 0 for a sample without nodes.
+
+        Raises
+        ------
+        TypeError
+            If the structure has no exact sums over labellings, such as :class:`Matching`.
+        ValueError
+            If X is not as in fit, or inference on it is not exact.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.sample : Labellings drawn from the distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> np.exp(crf.predict_entropy(X)).round(1)  # of four labellings each
+        array([2.9, 2.9])
+        """
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require_exact(problem, "entropies")
+        values = np.empty(int(keep.sum()))
+        w = self._weights()
+
+        def run(part, start, stop):
+            room = self._room(part, samples)
+            return entropies(part, w, start, stop, make_scratch(part), room, values)
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        out = np.zeros(keep.size)
+        out[keep] = values
+        return out

@@ -8,7 +8,9 @@ import inspect
 import itertools
 import warnings
 from collections import defaultdict
-from typing import Any
+from itertools import pairwise
+from operator import index
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +22,17 @@ from ..core.jit.dispatch import require
 from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, shown
 from ..core.offsets import ends_of
-from ..core.oracles import max_oracle, potentials, top_k_oracle
+from ..core.oracles import (
+    ChunkRules,
+    chunk_marginals,
+    max_oracle,
+    potentials,
+    top_k_oracle,
+)
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import SamplesLike
 from ..core.weights import Weights
+from ..data.constraints import without_prefix
 from ..data.labels import unseen_labels
 from ..data.names import ListedNames, names_of
 from ..data.packing import (
@@ -36,10 +45,17 @@ from ..data.packing import (
 from ..data.partial import split_partial
 from ..data.ragged import object_array
 from ..data.rules import TooManyStates, broken_rules, clashing_rules, product_of, single_rules
+from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.engines.engine import Engine
-from ..solvers.passes import decode, decode_top_k, decodes_exactly, why_relaxed
+from ..solvers.passes import (
+    chunk_probabilities,
+    decode,
+    decode_top_k,
+    decodes_exactly,
+    why_relaxed,
+)
 from .persistence import TABLES, check_parts, check_shapes
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
@@ -169,6 +185,7 @@ def _over_shards(model, shards, function, *args):
         def arguments(k):
             part = _part(model, tables, shards.columns(k))
             part.n_jobs, part._shard_classes = inner, shards.classes
+            part._nodes_before = int(shards.n_nodes[:k].sum())
             return part, shards, k, int(first[k]), function, *args
 
         return list(engine.map(_run, range(shards.n_shards), arguments))
@@ -255,8 +272,9 @@ def on_one_state(method):
         given = inspect.signature(method).bind(now, X, *args, **kwargs).arguments
         if method.__name__ == "score":
             return _score_shards(**given)
-        if given.get("allowed") is not None:
-            raise ValueError("allowed is for lists of samples: X must be one, not Shards")
+        for name in ("allowed", "chunks"):
+            if given.get(name) is not None:
+                raise ValueError(f"{name} is for lists of samples: X must be one, not Shards")
         answers = _over_shards(now, X, _answer, method.__name__, args, kwargs)
         if isinstance(answers[0], tuple):
             return tuple(map(np.concatenate, zip(*answers, strict=True)))
@@ -341,6 +359,49 @@ def _decode_by_relaxation(rules, classes, problem, i, w, sample):
             stacklevel=6,
         )
     return result.labels[:n]
+
+
+class Chunk(NamedTuple):
+    """A chunk of a labelling: nodes ``start:stop``, its kind, and the probability that it is there.
+
+    The first three are those of :func:`skstruct.metrics.chunks`.
+    """
+
+    start: int
+    stop: int
+    kind: Any
+    probability: float | None
+
+
+@functools.lru_cache(maxsize=16, typed=True)
+def _rules_of(scheme, *labels):
+    """Kinds of chunks, and which steps between labels make up chunks."""
+    of_labels, steps = chunk_rules([*labels], scheme)
+    kinds = [*dict.fromkeys(of_labels[: len(labels)])]
+    kind = np.array([kinds.index(own) for own in of_labels[: len(labels)]], dtype=np.int64)
+    return kinds, ChunkRules.of(steps, kind)
+
+
+def _read_chunks(chunks, lengths, kinds):
+    """Chunks that somebody asks for: how many of each sample, and rows (start, stop, kind)."""
+    if not hasattr(chunks, "__len__") or len(chunks) != lengths.size:
+        raise ValueError(f"chunks must have a list for each of the {lengths.size} samples of X")
+    code, rows = {kind: c for c, kind in enumerate(kinds)}, []
+    for i, (own, n) in enumerate(zip(chunks, lengths.tolist(), strict=True)):
+        for chunk in own if hasattr(own, "__len__") else [own]:
+            try:
+                start, stop, kind = chunk[:3]
+                rows.append((index(start), index(stop), code[kind]))
+                is_inside = 0 <= start < stop <= n
+            except (TypeError, ValueError, KeyError):
+                is_inside = False
+            if not is_inside:
+                raise ValueError(
+                    f"chunks: {chunk!r} of sample {i} is not (start, stop, kind), where 0 <= start "
+                    f"< stop <= {n} and kind is one of {kinds}"
+                )
+    counts = np.array([len(own) for own in chunks], dtype=np.int64)
+    return counts, np.array(rows, dtype=np.int32).reshape(-1, 3)
 
 
 _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbidden steps"
@@ -810,6 +871,122 @@ class Predictor(NamedFeatures):
             return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
 
         return over_samples(run, problem, self.n_jobs)
+
+    @on_one_state
+    def predict_chunks(
+        self,
+        X: SamplesLike | Shards,
+        *,
+        confidence: bool = True,
+        scheme: str | None = None,
+        chunks: Any = None,
+    ) -> np.ndarray:
+        """Chunks of the best labelling of each sequence, with their exact probabilities.
+
+        The probability of a chunk is that of all labellings together that have this very chunk:
+        both of its ends and its kind, whatever the other nodes have.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, or Shards
+            Sequences of the kind seen in fit.
+        confidence : bool, default=True
+            Whether to compute probabilities, which structural SVMs do not have.
+        scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
+            As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
+            rules. "runs" is for labels without prefixes: neighbours of the same label, other than
+            "O", are a chunk of this kind.
+        chunks : list of lists of (start, stop, kind), default=None
+            For each sequence chunks whose probabilities are wanted, in place of those of the best
+            labelling; what a tuple has behind these three is ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) of object
+            For each sequence a list of named tuples (start, stop, kind, probability), in order;
+            the probability is None without `confidence`.
+
+        Raises
+        ------
+        TypeError
+            If the structure is not that of sequences, the model has no probabilities, or labels are
+            not strings.
+        ValueError
+            If `scheme` is unknown or does not fit the labels, or `chunks` do not fit X.
+
+        Warns
+        -----
+        UserWarning
+            If `scheme` is None and labels have no prefixes.
+
+        See Also
+        --------
+        skstruct.metrics.chunks : The chunks of given labels.
+        skstruct.metrics.chunk_f1_score : F1 of chunks.
+        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.predict_log_likelihood : Those of whole labellings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import SAGCRF
+        >>> X, y = [np.eye(3), np.eye(3)[1:]], [["B-PER", "I-PER", "O"], ["B-PER", "O"]]
+        >>> crf = SAGCRF(C=10, random_state=0).fit(X, y)
+        >>> for start, stop, kind, probability in crf.predict_chunks(X)[0]:
+        ...     print(start, stop, kind, round(probability, 2))
+        0 2 PER 0.74
+
+        A chunk that the best labelling does not have:
+
+        >>> [chunk] = crf.predict_chunks(X[:1], chunks=[[(0, 1, "PER")]])[0]
+        >>> round(chunk.probability, 2)
+        0.2
+        """
+        if confidence and not hasattr(self, "predict_marginals"):
+            raise TypeError(
+                f"{type(self).__name__} has no probabilities: call predict_chunks with "
+                "confidence=False"
+            )
+        if chunks is not None and not confidence:
+            raise ValueError("chunks asks for probabilities: confidence must be True")
+        samples, keep, problem = self._read_for_prediction(X)
+        self._require(chunk_marginals, problem, "use graph=Chain()")
+        labels = self.classes_.tolist()
+        kinds, rules = _rules_of(scheme if scheme is None else str(scheme), *labels)
+        tag = without_prefix(labels) if scheme is None else None
+        if tag is not None:
+            warnings.warn(
+                f"label {tag!r} has no chunk prefix (such as B- or I-): scheme='runs' is for such "
+                "labels",
+                UserWarning,
+                stacklevel=3,
+            )
+        count, ptr = np.full(keep.sum(), -1), problem.label_ptr
+        found = np.empty((ptr[-1], 3), dtype=np.int32)
+        if chunks is not None:
+            count, found = _read_chunks(chunks, samples.lengths, kinds)
+            count = count[keep]
+            ptr = ends_of(count)
+        shares = np.empty(len(found) if confidence else 0)
+        w = self._weights()
+
+        def run(part, start, stop):
+            decoder = self.graph_.decoding(part, w)
+            scratch = make_scratch(part)
+            return chunk_probabilities(
+                part, decoder, w, start, stop, scratch, rules, ptr, found, count, shares
+            )
+
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        ends = ends_of(count)
+        rows = np.arange(ends[-1]) + np.repeat(ptr[:-1] - ends[:-1], count)
+        starts, stops, codes = found[rows].T.tolist()
+        sure = np.minimum(shares[rows], 1.0).tolist() if confidence else [None] * len(rows)
+        named = [kinds[code] for code in codes]
+        each = [*map(Chunk, starts, stops, named, sure)]
+        of_sample = np.zeros(keep.size, dtype=np.int64)
+        of_sample[keep] = count
+        return object_array([each[a:b] for a, b in pairwise(ends_of(of_sample).tolist())])
 
     @on_one_state
     def decision_function(self, X: SamplesLike | Shards) -> np.ndarray:

@@ -10,12 +10,18 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, top_k_oracle
+from ..core.oracles import (
+    euclidean_oracle,
+    exp_oracle,
+    max_oracle,
+    sample_oracle,
+    top_k_oracle,
+)
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
-from ..inference.numerics import best_of
+from ..inference.numerics import best_of, draw
 from ..inference.simplex import best_after, best_mixture, soft_mixture
 from ..losses.task import NamedLoss
 from .items import ChoiceProblem, ItemGraph, counts_of, targets_of
@@ -68,6 +74,16 @@ def _(problem, i, theta, values, labels):
 def _(problem, i, theta, temperature, mu):
     n, _ = counts_of(problem, i)
     return soft_mixture(theta, temperature, mu, n)
+
+
+@sample_oracle.register(CandidatesProblem)
+@kernel
+def _(problem, i, theta, mu, room, uniforms, labels):
+    n, _ = counts_of(problem, i)
+    value = exp_oracle(problem, i, theta, 1.0, mu)
+    for d in range(labels.shape[0] if value > -math.inf else 0):
+        _choose(n, draw(mu, 0, 1, n, uniforms[0, d]), labels[d])
+    return value
 
 
 @euclidean_oracle.register(CandidatesProblem)

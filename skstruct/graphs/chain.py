@@ -16,10 +16,13 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
+    chunk_marginals,
     edge_marginals,
+    entropy,
     exp_oracle,
     max_marginals,
     max_oracle,
+    sample_oracle,
     score,
     top_k_oracle,
 )
@@ -29,7 +32,7 @@ from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
-from ..inference.forward_backward import forward_backward, workspace_size
+from ..inference.forward_backward import chain_chunks, forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,
     ViterbiScratch,
@@ -41,7 +44,15 @@ from ..inference.viterbi import (
     viterbi_top_k,
 )
 from .layout import TableScratch, feature_rows
-from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks, shape_of
+from .pairwise.verbs import (
+    PairwiseGraph,
+    PairwiseProblem,
+    blocks,
+    draw_along_edges,
+    edge_above,
+    entropy_along_edges,
+    shape_of,
+)
 from .problem import NodeProblem
 
 # The linear chain for compiled solvers: its problem type and the kernel of each verb.
@@ -154,6 +165,25 @@ def _(problem, i, theta, mu, out):
     tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     node_mu = blocks(problem, i, mu)[0]
     return forward_backward(unary, pair, 1.0, node_mu, tables, problem.work.sums)
+
+
+@edge_above.register(ChainProblem)
+@kernel
+def _(problem, i, position):
+    n_labels = problem.cost.shape[0]
+    return position, position - 1, (position - 1) * n_labels * n_labels, n_labels, 1
+
+
+sample_oracle.register(ChainProblem)(draw_along_edges)
+entropy.register(ChainProblem)(entropy_along_edges)
+
+
+@chunk_marginals.register(ChainProblem)
+@kernel
+def _(problem, i, theta, rules, chunks, mu, out):
+    unary, pair = blocks(problem, i, theta)
+    node_mu = blocks(problem, i, mu)[0]
+    return chain_chunks(unary, pair, rules, chunks, node_mu, out, problem.work.sums)
 
 
 @max_marginals.register(ChainProblem)

@@ -24,6 +24,7 @@ from ..core.oracles import (
     max_oracle,
     potentials,
     relaxed_oracle,
+    sample_oracle,
     score,
     task_loss,
     top_k_oracle,
@@ -64,7 +65,7 @@ from .layout import (
     read_rows,
     row_scratch,
 )
-from .problem import Problem
+from .problem import Problem, draw_by_conditioning
 
 # Label sets for compiled solvers: their problem, the verbs that all share, those of forests.
 #
@@ -235,6 +236,13 @@ class LabelForestScratch(NamedTuple):
     pair_mu: np.ndarray
     # For the oracles.
     tree: TreeScratch
+
+
+@sample_oracle.register(LabelSetProblem)
+@kernel
+def _(problem, i, theta, mu, room, uniforms, labels):
+    n = n_labels_of(problem)
+    return draw_by_conditioning(problem, i, theta, mu, room, uniforms, labels, (2, n, 1, -n))
 
 
 def label_forest_scratch(row, n_labels, n_edges, n_best):

@@ -18,9 +18,11 @@ from ..core.oracles import (
     add_indicator,
     augment,
     count_states,
+    exp_oracle,
     gram,
     max_marginals,
     potentials,
+    sample_oracle,
     score,
     task_loss,
     top_k_oracle,
@@ -29,6 +31,7 @@ from ..core.proximal import catch_up, catch_up_rows
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import Weights, zero_weights
 from ..data.packing import check_n_features, packed, read_sequences
+from ..inference.numerics import draw
 from ..losses.task import LossWeights, add_label_costs, label_cost
 from .base import Graph
 from .layout import example_sequences, feature_rows, label_fields, row_scratch
@@ -408,3 +411,37 @@ def _(problem, i):
 
 max_marginals.register(Problem)(max_marginals_by_maxima)
 top_k_oracle.register(Problem)(top_k_by_max_marginals)
+
+
+@inner_kernel
+def draw_by_conditioning(problem, i, theta, mu, room, uniforms, labels, layout):
+    """Draw labels node by node, each from its marginals given those before.
+
+    As many calls of ``exp_oracle`` as labels are drawn, which must be exact and heed -inf in the
+    node block. The `layout` (n_states, first, step, between) has state k of node t at part ``first
+    + t * step + k * between``.
+    """
+    n_states, first, step, between = layout
+    value = -math.inf
+    for d in range(labels.shape[0]):
+        for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+            room[q] = theta[q]
+        for t in range(labels.shape[1]):
+            at = first + t * step
+            of_rest = exp_oracle(problem, i, room, 1.0, mu)
+            value = of_rest if t == 0 else value
+            if not value > -math.inf:
+                return value
+            labels[d, t] = draw(mu, at, between, n_states, uniforms[t, d])
+            for k in range(n_states):
+                if k != labels[d, t]:
+                    room[at + k * between] = -math.inf
+    return value
+
+
+@sample_oracle.register(Problem)
+@kernel
+def _(problem, i, theta, mu, room, uniforms, labels):
+    n_states = count_states(problem, i)
+    layout = n_states, 0, n_states, 1
+    return draw_by_conditioning(problem, i, theta, mu, room, uniforms, labels, layout)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .junction_tree import CONTIGUOUS, SCALAR
-from .numerics import fast_exp
+from .numerics import draw, fast_exp
 
 
 class EliminationScratch(NamedTuple):
@@ -318,6 +318,29 @@ def sum_buckets(tables, plan, base, at, slots, begin, end, w):
             _log_sum_out(n, states, w.sums[a], w.row)
             send(w.row, n, slots, start + b * n, plan.is_first[k])
             changed = next_digits(tables.n_states, plan, k, w)
+
+
+@kernel
+def draw_labels(tables, plan, base, at, slots, begin, end, w, uniforms, labels):
+    """Draw the labels of buckets `begin` to `end`, which are whole trees, given their sums."""
+    for k in range(end - 1, begin - 1, -1):
+        first, last = plan.dim_ptr[k], plan.dim_ptr[k + 1] - 1
+        v = plan.variable[k]
+        states, best = tables.n_states[v], -math.inf
+        for x in range(states):
+            w.block[x] = 0.0
+        for i in range(plan.input_ptr[k], plan.input_ptr[k + 1]):
+            f, step = plan.source[i], plan.step[plan.step_ptr[i] :]
+            data, start = (tables.scores, base[f]) if f >= 0 else (slots, at[-1 - f])
+            for d in range(last - first):
+                start += labels[plan.dim[first + d]] * step[d]
+            for x in range(states):
+                w.block[x] += data[start + x * step[last - first]]
+        for x in range(states):
+            best = max(best, w.block[x])
+        for x in range(states):
+            w.block[x] = fast_exp(w.block[x] - best)
+        labels[v] = draw(w.block, 0, 1, states, uniforms[v])
 
 
 @inner_kernel

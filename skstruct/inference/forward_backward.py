@@ -157,8 +157,9 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
                 share = node[t, j] / of_next
                 for k in range(n_labels):
                     message[k] *= share
-                    pair[out, j, k] += message[k]
                     beta[k] += message[k]
+                for k in range(n_labels if pair.shape[0] > 0 else 0):
+                    pair[out, j, k] += message[k]
     return log_z + math.log(total)
 
 
@@ -215,7 +216,7 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
         _times(message, t, transposed, beta)
         for k in range(n_labels):
             node[t, k] = alpha[t, k] * beta[k]
-        if not (summed and shared):
+        if pair.shape[0] > 0 and not (summed and shared):
             out = pair[0 if summed else t]
             for j in range(n_labels):
                 a = alpha[t, j]
@@ -235,16 +236,22 @@ def workspace_size(n_nodes, n_labels):
     return (3 * n_nodes + 2 * n_labels + 2) * stride + n_nodes
 
 
+@inner_kernel(inline=True)
+def _views(work, n, n_labels):
+    """Scratch in the form in which the passes take it."""
+    stride = (n_labels + 7) // 8 * 8
+    n_rows = 3 * n + 2 * n_labels + 2
+    rows = work[: n_rows * stride].reshape(n_rows, stride)
+    tables, buffer = rows[3 * n : n_rows - 1], rows[n_rows - 1]
+    scale = work[rows.size : rows.size + n]
+    return rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], tables, buffer, scale
+
+
 @kernel
 def forward_backward(unary, transitions, temperature, node, pair, work):
     """Marginals and log-partition of a chain."""
     n, n_labels = unary.shape
-    stride = (n_labels + 7) // 8 * 8
-    n_rows = 3 * n + 2 * n_labels + 2
-    rows = work[: n_rows * stride].reshape(n_rows, stride)
-    node_exp, alpha, message = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n]
-    tables, buffer = rows[3 * n : n_rows - 1], rows[n_rows - 1]
-    scale = work[rows.size : rows.size + n]
+    node_exp, alpha, message, tables, buffer, scale = _views(work, n, n_labels)
     inverse = 1.0 / temperature
     for e in range(pair.shape[0]):
         for j in range(n_labels):
@@ -260,3 +267,97 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
         shared = transitions.shape[0] == 1
         _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tables, node, pair)
     return log_z * temperature
+
+
+# Probabilities of chunks: forward passes over the nodes of each, by the steps that make it up.
+
+
+@inner_kernel
+def _load_edge(t, sums):
+    """Weights of the steps to node t, unless all nodes share them; on logarithms probabilities."""
+    transitions, is_safe, left, alpha, matrix, _ = sums
+    if is_safe:
+        if transitions.shape[0] > 1:
+            _exp_table(transitions[t - 1], 1.0, matrix)
+        return
+    e = 0 if transitions.shape[0] == 1 else t - 1
+    for j in range(transitions.shape[1]):
+        _, total = _follow(transitions[e, j], 1.0, alpha[t], matrix[j])
+        for k in range(transitions.shape[1]):
+            matrix[j, k] = matrix[j, k] / total if left[t - 1, j] > 0.0 else 0.0
+
+
+@inner_kernel
+def _arrive(t, before, sources, allowed, targets, sums, out):
+    """Add what labels `targets` of node t get from labels `sources` before by allowed steps."""
+    _, _, left, _, matrix, factor = sums
+    if t > 0:
+        _load_edge(t, sums)
+    for k in targets:
+        if t == 0:
+            out[k] += left[0, k] * allowed[allowed.shape[0] - 1, k]
+            continue
+        total = 0.0
+        for j in sources:
+            total += before[j] * matrix[j, k] * allowed[j, k]
+        out[k] += total * factor[t, k]
+
+
+@inner_kernel
+def _leave(stop, here, own, allowed, sums, message):
+    """What leaves labels `own` before node `stop` by allowed steps."""
+    _, _, left, _, matrix, _ = sums
+    n, total = left.shape[0], 0.0
+    if stop < n:
+        _load_edge(stop, sums)
+    for j in own:
+        share = allowed[j, allowed.shape[0] - 1] if stop == n else 0.0
+        for k in range(allowed.shape[0] - 1 if stop < n else 0):
+            share += matrix[j, k] * allowed[j, k] * message[stop - 1, k]
+        total += here[j] * share
+    return total
+
+
+@kernel
+def chain_chunks(unary, transitions, rules, chunks, node, out, work):
+    """Probabilities of chunks (start, stop, kind), both ends included; returns the log-partition.
+
+    What is before a chunk and behind it comes from the forward-backward pass. Some steps begin a
+    chunk only where none is that they go on with: the labels that they leave are reached by no
+    step that goes on with a chunk, in any scheme, so that the step before tells.
+    """
+    n, n_labels = unary.shape
+    node_exp, alpha, message, tables, outside, scale = _views(work, n, n_labels)
+    matrix, here, after = tables[:n_labels], tables[n_labels], tables[2 * n_labels]
+    log_z = _forward(unary, transitions, 1.0, node_exp, alpha, scale, matrix)
+    is_safe, left, none = not math.isnan(log_z), node, transitions[:0]
+    if is_safe:
+        shared = transitions.shape[0] == 1
+        _backward(shared, 1.0, transitions, node_exp, alpha, message, scale, tables, node, none)
+        left = alpha
+    else:
+        log_z = _in_logs(unary, transitions, 1.0, alpha, node, none, here, after, matrix)
+    for t in range(n):
+        for k in range(n_labels):
+            node_exp[t, k] = node_exp[t, k] / scale[t] if is_safe else 1.0
+            message[t, k] = message[t, k] if is_safe else 1.0
+    sums = transitions, is_safe, left, alpha, matrix, node_exp
+    for q in range(chunks.shape[0] if log_z > -math.inf else 0):
+        start, stop = chunks[q, 0], chunks[q, 1]
+        own = rules.labels[rules.ptr[chunks[q, 2]] : rules.ptr[chunks[q, 2] + 1]]
+        for k in own:
+            here[k] = outside[k] = 0.0
+        if start > 0 and rules.is_ambiguous:
+            before = left[max(start - 2, 0)]
+            _arrive(start - 1, before, rules.labels, rules.misses, own, sums, outside)
+            _arrive(start, outside, own, rules.begins_outside, own, sums, here)
+        before = left[max(start - 1, 0)]
+        _arrive(start, before, rules.labels, rules.begins, own, sums, here)
+        for t in range(start + 1, stop):
+            for k in own:
+                after[k] = 0.0
+            _arrive(t, here, own, rules.stays, own, sums, after)
+            for k in own:
+                here[k] = after[k]
+        out[q] = min(_leave(stop, here, own, rules.ends, sums, message), 1.0)
+    return log_z

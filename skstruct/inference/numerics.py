@@ -143,6 +143,43 @@ class TopList(NamedTuple):
     codes: np.ndarray
 
 
+@inner_kernel
+def draw(weights, first, step, size, u):
+    """The index that a number u below 1 falls on, if each has a share as large as its weight."""
+    total, chosen = 0.0, 0
+    for k in range(size):
+        total += weights[first + k * step]
+    rest = u * total
+    for k in range(size):
+        weight = weights[first + k * step]
+        if weight > 0.0:  # the last of these, where rounding leaves a rest
+            chosen = k
+            if rest < weight:
+                return k
+            rest -= weight
+    return chosen
+
+
+@inner_kernel
+def conditional_entropy(table, first, row_step, step, n_rows, size):
+    """Entropy of the column given the row, of joint probabilities, to their relative accuracy."""
+    total = 0.0
+    for j in range(n_rows):
+        at, largest = first + j * row_step, 0
+        for k in range(1, size):
+            largest = k if table[at + k * step] > table[at + largest * step] else largest
+        top, rest = table[at + largest * step], 0.0
+        for k in range(size):
+            rest += table[at + k * step] if k != largest else 0.0
+        for k in range(size if rest > 0.0 else 0):
+            p = table[at + k * step]
+            if k == largest:
+                total += p * math.log1p(rest / p)
+            elif p > 0.0:
+                total += p * math.log((top + rest) / p)
+    return total
+
+
 def top_list(n_best):
     """Room for a list of `n_best`."""
     return TopList(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))

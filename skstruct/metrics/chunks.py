@@ -11,15 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from ..core.typing import SamplesLike
-from ..data.constraints import scheme_name
+from ..data.constraints import scheme_name, without_prefix
 from ..data.values import as_labels, family
 from ..lite import OUTSIDE, chunk_step, find_chunks, tag_and_kind
 from .validation import check_average, one_score, read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
-
-# Labels that need no prefix: those of chunks without a kind.
-_ALONE = set("OBIESLU.")
 
 
 def read_chunk_labels(labels) -> list:
@@ -33,7 +30,7 @@ def read_chunk_labels(labels) -> list:
 
 def warn_of_tags(labels, stacklevel: int = 3) -> None:
     """Warn if labels are most likely no labels of chunks."""
-    tag = next((v for v in labels if v not in _ALONE and v[1:2] != "-"), None)
+    tag = without_prefix(labels)
     if tag is not None:
         warnings.warn(
             f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "

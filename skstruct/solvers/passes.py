@@ -7,7 +7,16 @@ Each kernel takes a range of samples, so that several threads can share a pass (
 import math
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.oracles import edge_marginals, exp_oracle, max_oracle, potentials, top_k_oracle
+from ..core.oracles import (
+    chunk_marginals,
+    edge_marginals,
+    entropy,
+    exp_oracle,
+    max_oracle,
+    potentials,
+    sample_oracle,
+    top_k_oracle,
+)
 from ..losses.log import negative_log_likelihood
 
 # Below the largest number, so that sums of scores are finite, too.
@@ -105,3 +114,71 @@ def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
         potentials(problem, i, w, scratch.theta)
         here = out[out_ptr[i] : out_ptr[i + 1]]
         edge_marginals(problem, i, scratch.theta, scratch.mu, here)
+
+
+@inner_kernel
+def _find_chunks(rules, labels, out):
+    """Write the chunks of a labelling to `out`; returns their number."""
+    end, count, begin = rules.kind.shape[0], 0, -1
+    for t in range(out.shape[0] + 1):
+        a = labels[t - 1] if t > 0 else end
+        b = labels[t] if t < out.shape[0] else end
+        if begin >= 0 and rules.stays[a, b] > 0.0:
+            continue
+        if begin >= 0 and rules.ends[a, b] > 0.0:
+            out[count, 0], out[count, 1], out[count, 2] = begin, t, rules.kind[a]
+            count += 1
+        begin = t if rules.misses[a, b] == 0.0 else -1
+    return count
+
+
+@kernel
+def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, chunks, count, out):
+    """Write the chunks of samples, and how probable each is, unless `out` is empty.
+
+    Where `count` is negative the chunks are those of the best labelling of the `decoder`, the
+    problem in the form in which it is decoded.
+    """
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        own = chunks[ptr[i] : ptr[i + 1]]
+        if count[i] < 0:
+            if not max_oracle(decoder, i, scratch.theta, scratch.labels) > -math.inf:
+                return i
+            count[i] = _find_chunks(rules, scratch.labels, own)
+        if count[i] == 0 or out.shape[0] == 0:
+            continue
+        own, theta, mu = own[: count[i]], scratch.theta, scratch.mu
+        if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
+            return i
+    return -1
+
+
+@kernel
+def draws(problem, w, start, stop, scratch, room, uniforms, out):
+    """Write labellings drawn for samples `start` to `stop` to the columns of `out`."""
+    theta, mu = scratch.theta, scratch.mu
+    for i in range(start, stop):
+        first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
+        potentials(problem, i, w, theta)
+        if _overflows(problem, i, theta):
+            return -2 - i
+        own, labels = uniforms[first:last], out[:, first:last]
+        if not sample_oracle(problem, i, theta, mu, room, own, labels) > -math.inf:
+            return i
+    return -1
+
+
+@kernel
+def entropies(problem, w, start, stop, scratch, room, out):
+    """Write the entropies of samples `start` to `stop` to `out`."""
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+        out[i] = entropy(problem, i, scratch.theta, scratch.mu, room)
+        if not out[i] >= 0.0:
+            return i
+    return -1

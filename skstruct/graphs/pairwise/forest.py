@@ -8,7 +8,15 @@ import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import longest_item
-from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracle, top_k_oracle
+from ...core.oracles import (
+    edge_marginals,
+    entropy,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    sample_oracle,
+    top_k_oracle,
+)
 from ...inference.tree import (
     Forest,
     TreeScratch,
@@ -21,7 +29,15 @@ from ...inference.tree import (
     tree_top_k,
 )
 from ..layout import TableScratch
-from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
+from .verbs import (
+    NetworkProblem,
+    draw_along_edges,
+    edge_above,
+    entropy_along_edges,
+    expand_tables,
+    fold_tables,
+    shape_of,
+)
 
 # Graphs without cycles: the oracles, by the kernels of rooted forests.
 
@@ -166,3 +182,17 @@ def _(problem, i, theta, mu, out):
     return tree_marginals(
         unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
     )
+
+
+@edge_above.register(ForestProblem)
+@kernel
+def _(problem, i, position):
+    forest, n_labels = forest_of(problem, i), problem.cost.shape[0]
+    c = forest.order[position]
+    begin = problem.own.inference.edge[problem.label_ptr[i] + c] * n_labels * n_labels
+    row, step = (1, n_labels) if forest.flip[c] == 1 else (n_labels, 1)
+    return c, forest.parent[c], begin, row, step
+
+
+sample_oracle.register(ForestProblem)(draw_along_edges)
+entropy.register(ForestProblem)(entropy_along_edges)

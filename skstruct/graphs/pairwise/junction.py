@@ -10,10 +10,18 @@ import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of, longest_item
-from ...core.oracles import edge_marginals, exp_oracle, max_marginals, max_oracle, top_k_oracle
+from ...core.oracles import (
+    edge_marginals,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    sample_oracle,
+    top_k_oracle,
+)
 from ...inference.bucket_elimination import (
     EliminationScratch,
     best_labels,
+    draw_labels,
     elimination_scratch,
     max_buckets,
     sum_buckets,
@@ -214,6 +222,21 @@ def _(problem, i, theta, mu, out):
     n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
     for q in range(n_edges * n_labels * n_labels):
         out[q] = beliefs[size + q]
+    return value
+
+
+@sample_oracle.register(JunctionProblem)
+@kernel
+def _(problem, i, theta, mu, room, uniforms, labels):
+    _load(problem, i, theta, 1.0)
+    tree, work = problem.own.inference.tree, problem.work
+    at, (begin, end) = tree.slot_ptr, _buckets_of(problem, i)
+    value = _sum_up(problem, i, at)
+    factors, scratch = work.factors, work.elimination
+    for d in range(labels.shape[0] if value > -math.inf else 0):
+        own, numbers = labels[d], uniforms[:, d]
+        own[:] = 0  # nodes of one label have no bucket
+        draw_labels(factors, tree, work.base, at, work.up, begin, end, scratch, numbers, own)
     return value
 
 

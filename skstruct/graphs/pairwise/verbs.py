@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,20 +11,23 @@ from scipy import sparse
 from ...core.factors import PairwiseFactors
 from ...core.features import DenseFeatures, ObservedFeatures, add_outer, constant_rows, scores
 from ...core.gram import gram_of, gram_of_constant, gram_product, not_stored
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import generic, inner_kernel, kernel
 from ...core.offsets import ends_of
 from ...core.oracles import (
     accumulate,
     add_indicator,
     augment,
     count_states,
+    edge_marginals,
     gram,
     potentials,
+    sample_oracle,
     score,
     task_loss,
 )
 from ...core.proximal import catch_up, catch_up_rows
 from ...core.weights import Weights, padded_width, zero_weights
+from ...inference.numerics import conditional_entropy, draw
 from ...losses.task import UNWEIGHTED, LossWeights
 from ..layout import TableScratch, feature_rows, label_fields, table_scratch
 from ..problem import NodeGraph, Problem, forbid
@@ -329,8 +333,51 @@ def _(problem, i, r, out):
     gram_product(of_edges, edges, i, e0, stop, width, r, out, size, tables.pair)
 
 
-for _verb in (augment, count_states, task_loss):
+for _verb in (augment, count_states, sample_oracle, task_loss):
     _verb.register(PairwiseProblem)(_verb.registry[Problem])
+
+
+# Draws and entropies from marginals of edges, where these have no cycles.
+
+
+@generic
+def edge_above(problem, i, position):
+    """A node and its parent (-1: none), in an order in which parents come before their children.
+
+    Returns also where the marginals of the edge between them begin, and what a label of the parent
+    and one of the node add to that.
+    """
+
+
+@kernel
+def draw_along_edges(problem, i, theta, mu, room, uniforms, labels):
+    """A kernel for :func:`~skstruct.core.oracles.sample_oracle`: each label given the parent's."""
+    n_labels = problem.cost.shape[0]
+    value = edge_marginals(problem, i, theta, mu, room)
+    for d in range(labels.shape[0] if value > -math.inf else 0):
+        for position in range(labels.shape[1]):
+            c, p, begin, row, step = edge_above(problem, i, position)
+            if p < 0:
+                labels[d, c] = draw(mu, c * n_labels, 1, n_labels, uniforms[c, d])
+            else:
+                begin += labels[d, p] * row
+                labels[d, c] = draw(room, begin, step, n_labels, uniforms[c, d])
+    return value
+
+
+@kernel
+def entropy_along_edges(problem, i, theta, mu, room):
+    """A kernel for :func:`~skstruct.core.oracles.entropy`: of each label given the parent's."""
+    n_labels, total = problem.cost.shape[0], 0.0
+    if not edge_marginals(problem, i, theta, mu, room) > -math.inf:
+        return math.nan
+    for position in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        c, p, begin, row, step = edge_above(problem, i, position)
+        if p < 0:
+            total += conditional_entropy(mu, c * n_labels, 0, 1, 1, n_labels)
+        else:
+            total += conditional_entropy(room, begin, row, step, n_labels, n_labels)
+    return total
 
 
 # Graphs of any edges: what all ways of inference share.

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         ProxLinearSSVM,
         SubgradientSSVM,
     )
+    from .estimators.calibration import TemperatureScaling
     from .estimators.exporting import export
+    from .estimators.smoothed import SmoothedClassifier
     from .graphs import (
         Boxes,
         Candidates,
@@ -53,7 +55,9 @@ __all__ = [
     "Pairwise",
     "ProxLinearSSVM",
     "RaggedArray",
+    "SmoothedClassifier",
     "SubgradientSSVM",
+    "TemperatureScaling",
     "Tree",
     "export",
     "load_kernels",
@@ -68,6 +72,8 @@ _HOME = {
     **dict.fromkeys(__all__, "estimators"),
     **dict.fromkeys(_GRAPHS, "graphs"),
     "RaggedArray": "data.ragged",
+    "SmoothedClassifier": "estimators.smoothed",
+    "TemperatureScaling": "estimators.calibration",
     "export": "estimators.exporting",
     "load_kernels": "core.jit.dispatch",
     "show_versions": "core.versions",

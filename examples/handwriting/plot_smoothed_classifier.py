@@ -55,8 +55,8 @@ table.set(title="weights of (digit, next digit)")
 plt.show()
 
 # %%
-# What the smoother has learnt is in ``smoother_``, a ``SAGCRF`` whose features are log-probabilities
-# of the forest. It has marginals, the n best labellings and all else that a CRF has. On images pass
+# What the smoother has learnt is in ``smoother_``, a ``SAGCRF`` whose features are the forest's
+# log-probabilities. It has marginals, the n best labellings and all else that a CRF has. On images pass
 # ``Grid(attractive=True)``; nodes without a label (None in y) are left out for the classifier, and
 # the CRF sums over them.
 

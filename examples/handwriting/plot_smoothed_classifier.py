@@ -56,7 +56,7 @@ plt.show()
 
 # %%
 # What the smoother has learnt is in ``smoother_``, a ``SAGCRF`` whose features are the forest's
-# log-probabilities. It has marginals, the n best labellings and all else that a CRF has. On images pass
+# log-probabilities. It has marginals, the n best labellings, and all else of a CRF. On images pass
 # ``Grid(attractive=True)``; nodes without a label (None in y) are left out for the classifier, and
 # the CRF sums over them.
 

@@ -23,7 +23,7 @@ from ..preprocessing.pernode import PerNode
 from .crf import SAGCRF
 from .svm_bcfw import BCFWSSVM
 
-# Zeros and ones of forests and neighbours are no certainties (dates of digits: with 1e-6 a forest is
+# Zeros and ones of forests are no certainties (dates of digits: with 1e-6 a forest is
 # worse smoothed than alone, with 0.03 as good as here).
 _LEAST = 0.01
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         ProxLinearSSVM,
         SubgradientSSVM,
     )
+    from .estimators.calibration import TemperatureScaling
     from .estimators.exporting import export
+    from .estimators.smoothed import SmoothedClassifier
     from .graphs import (
         Boxes,
         Candidates,
@@ -60,7 +62,9 @@ __all__ = [
     "Pattern",
     "ProxLinearSSVM",
     "RaggedArray",
+    "SmoothedClassifier",
     "SubgradientSSVM",
+    "TemperatureScaling",
     "Tree",
     "decode",
     "export",
@@ -85,6 +89,8 @@ _HOME = {
     **dict.fromkeys(_RULES, "data.rules"),
     "RaggedArray": "data.ragged",
     **dict.fromkeys(_OF_ARRAYS, "decoding"),
+    "SmoothedClassifier": "estimators.smoothed",
+    "TemperatureScaling": "estimators.calibration",
     "export": "estimators.exporting",
     "load_kernels": "core.jit.dispatch",
     "show_versions": "core.versions",

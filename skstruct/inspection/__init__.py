@@ -1,6 +1,7 @@
 """Look at what a model learned: tables of weights, explanations, pictures."""
 
 from .displays import (
+    CalibrationDisplay,
     ConvergenceDisplay,
     GridDisplay,
     MAPConvergenceDisplay,
@@ -10,6 +11,7 @@ from .displays import (
 from .tables import coef_frame, explain, top_features, transition_frame
 
 __all__ = [
+    "CalibrationDisplay",
     "ConvergenceDisplay",
     "GridDisplay",
     "MAPConvergenceDisplay",

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.calibration import calibration_curve
 from sklearn.pipeline import Pipeline
 
 from ..data.labels import rows_of_image
 from ..data.matrices import refuse_masked
 from ..data.values import as_labels, join_values
+from ..metrics.calibration import (
+    chunk_confidences,
+    expected_calibration_error,
+    node_confidences,
+    split_model,
+)
 from .tables import _parts, transition_frame
 
 
@@ -790,6 +798,150 @@ def _check_shapes(shown):
 
 
 # A picture of MAP inference: bounds that fall and scores that rise.
+
+
+class CalibrationDisplay:
+    """Reliability diagram: how often predictions are right, by how sure the model is of them.
+
+    Parameters
+    ----------
+    curves : dict of str to (ndarray of bool, ndarray)
+        For each model whether its predictions are right, and their probabilities.
+    n_bins : int, default=10
+        Bins with equally many predictions.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    lines_ : list of matplotlib lines
+        One a curve.
+
+    See Also
+    --------
+    skstruct.metrics.expected_calibration_error : The distance from the diagonal, as a number.
+    skstruct.TemperatureScaling : Moves the curve towards the diagonal.
+    sklearn.calibration.CalibrationDisplay : The same for one class of a classifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct.inspection import CalibrationDisplay
+    >>> curve = np.array([True, False, True]), np.array([0.9, 0.6, 0.7])
+    >>> display = CalibrationDisplay({"SAGCRF": curve})
+    >>> display.curves["SAGCRF"][0].mean().round(2)
+    np.float64(0.67)
+    """
+
+    def __init__(self, curves: Mapping[str, tuple[ArrayLike, ArrayLike]], n_bins: int = 10) -> None:
+        self.curves = curves
+        self.n_bins = n_bins
+
+    @classmethod
+    def from_estimators(
+        cls,
+        models: Any,
+        X: Any,
+        y: Any,
+        *,
+        of: str = "nodes",
+        scheme: str | None = None,
+        n_bins: int = 10,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the predictions of one or several models for samples with known labels.
+
+        Parameters
+        ----------
+        models : estimator, Pipeline, list or dict of them by name
+            Fitted, with probabilities.
+        X, y : list, object array or RaggedArray
+            Samples that the models have not seen, and their labels.
+        of : {"nodes", "chunks"}, default="nodes"
+            What is predicted: the most probable label of each node, by its marginal probability;
+            or the chunks of the best labelling, by ``predict_chunks``.
+        scheme : str, default=None
+            For chunks, see :func:`skstruct.metrics.chunks`.
+        n_bins : int, default=10
+            Bins with equally many predictions.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        CalibrationDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If `of` is something else, or nothing is predicted.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_chunks : Chunks with probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import CalibrationDisplay
+        >>> from skstruct.testing import random_sequences
+        >>> X, y = random_sequences(np.random.default_rng(0), 60)
+        >>> crf = SAGCRF(random_state=0).fit(X[:40], y[:40])
+        >>> ax = Figure().subplots()
+        >>> display = CalibrationDisplay.from_estimators(crf, X[40:], y[40:], ax=ax)
+        >>> display.curves["SAGCRF"][0].size == sum(map(len, y[40:]))
+        True
+        """
+        if of not in ("nodes", "chunks"):
+            raise ValueError(f"of must be 'nodes' or 'chunks', got {of!r}")
+        models = _named(models, lambda model: type(_last(model)).__name__)
+        find = node_confidences if of == "nodes" else partial(chunk_confidences, scheme=scheme)
+        curves = {name: find(*split_model(model, X), y) for name, model in models.items()}
+        return cls(curves, n_bins).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw, beside the diagonal on which a calibrated model is.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        CalibrationDisplay
+            The display itself.
+
+        See Also
+        --------
+        skstruct.inspection.CalibrationDisplay.from_estimators : Takes predictions from models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import CalibrationDisplay
+        >>> curve = np.array([True, False, True]), np.array([0.9, 0.6, 0.7])
+        >>> len(CalibrationDisplay({"SAGCRF": curve}).plot(Figure().subplots()).lines_)
+        1
+        """
+        ax, self.lines_ = _axes(ax), []
+        ax.plot([0, 1], [0, 1], color="gray", linestyle=":")
+        for name, (correct, confidence) in self.curves.items():
+            share, mean = calibration_curve(
+                np.asarray(correct, dtype=int), confidence, n_bins=self.n_bins, strategy="quantile"
+            )
+            error = expected_calibration_error(correct, confidence)
+            self.lines_ += ax.plot(mean, share, marker="o", label=f"{name} (ECE {error:.3f})")
+        ax.set(xlabel="probability under the model", ylabel="fraction that is right")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 class MAPCurve(NamedTuple):

@@ -10,6 +10,11 @@ ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 
 
 from sklearn.metrics import make_scorer
 
+from .calibration import (
+    error_recall_at_review,
+    expected_calibration_error,
+    precision_at_coverage,
+)
 from .chunks import (
     chunk_classification_report,
     chunk_f1_score,
@@ -42,6 +47,8 @@ __all__ = [
     "chunk_recall_score",
     "chunks",
     "corloc_score",
+    "error_recall_at_review",
+    "expected_calibration_error",
     "iou",
     "node_accuracy_score",
     "node_classification_report",
@@ -49,6 +56,7 @@ __all__ = [
     "node_fbeta_score",
     "node_precision_score",
     "node_recall_score",
+    "precision_at_coverage",
     "sequence_accuracy_score",
 ]
 

@@ -1,0 +1,194 @@
+"""Metrics of confidences: how right they are, and which errors a reviewer finds by them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_consistent_length
+
+from ..data.ragged import RaggedArray
+from .chunks import chunks
+
+# Whether what a model predicts is right, and how sure it is.
+
+
+def split_model(model, X, transform=True):
+    """The structured estimator of a model, and what it sees of X."""
+    if isinstance(model, Pipeline):
+        return model[-1], model[:-1].transform(X) if transform else X
+    return model, X
+
+
+def node_confidences(model, X, y):
+    """Whether the most probable label of each node is right, and its probability."""
+    classes = model.classes_
+    marginals = [np.reshape(own, (-1, classes.size)) for own in model.predict_marginals(X)]
+    marginals = np.concatenate(marginals)
+    best = marginals.argmax(axis=1)
+    labels = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
+    check_consistent_length(best, labels)
+    return classes[best] == labels, np.minimum(marginals[np.arange(best.size), best], 1.0)
+
+
+def chunk_confidences(model, X, y, scheme=None):
+    """Whether each predicted chunk is right, and its probability."""
+    right, given = [], []
+    for own, labels in zip(model.predict_chunks(X, scheme=scheme), y, strict=True):
+        truth = {*chunks(labels, scheme)}
+        right += [chunk[:3] in truth for chunk in own]
+        given += [chunk[3] for chunk in own]
+    if not given:
+        raise ValueError("no chunks are predicted")
+    return np.array(right), np.array(given)
+
+
+# The metrics.
+
+
+def _read(correct, confidence):
+    """Booleans and numbers from 0 to 1, at least one."""
+    correct, confidence = np.asarray(correct), np.asarray(confidence, dtype=np.float64)
+    if correct.ndim != 1 or confidence.ndim != 1:
+        raise ValueError(
+            f"correct and confidence must be 1-D, got shapes {correct.shape}, {confidence.shape}"
+        )
+    check_consistent_length(correct, confidence)
+    if correct.size == 0:
+        raise ValueError("correct is empty")
+    if correct.dtype.kind not in "biuf" or not np.isin(correct, (0, 1)).all():
+        raise ValueError("correct must hold booleans, or zeros and ones")
+    if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
+        raise ValueError("confidence must hold probabilities from 0 to 1")
+    return correct.astype(bool), confidence
+
+
+def _count(share, n, name):
+    """How many of `n` a share is, at least one."""
+    if isinstance(share, bool) or not 0.0 < share <= 1.0:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}")
+    return max(round(share * n), 1)
+
+
+def expected_calibration_error(
+    correct: ArrayLike, confidence: ArrayLike, *, n_bins: int = 10
+) -> float:
+    """Mean distance between confidence and accuracy, over bins of equal width.
+
+    Parameters
+    ----------
+    correct : array-like of shape (n,) of bool
+        Whether each prediction is right.
+    confidence : array-like of shape (n,)
+        Its probability under the model.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    float
+        From 0 (calibrated) to 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no predictions, or a confidence is not from 0 to 1.
+
+    See Also
+    --------
+    skstruct.inspection.CalibrationDisplay : Accuracy in each bin, as a plot.
+    skstruct.TemperatureScaling : Makes it smaller.
+
+    Notes
+    -----
+    C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: On calibration of modern neural networks, ICML
+    2017, equation 3.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import expected_calibration_error
+    >>> round(expected_calibration_error([True, False], [0.9, 0.9]), 2)
+    0.4
+    """
+    correct, confidence = _read(correct, confidence)
+    if isinstance(n_bins, bool) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise ValueError(f"n_bins must be an integer of at least 1, got {n_bins!r}")
+    bins = np.minimum((confidence * n_bins).astype(np.int64), n_bins - 1)
+    return float(np.abs(np.bincount(bins, correct - confidence)).sum() / correct.size)
+
+
+def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float) -> float:
+    """Share of right ones among the most confident predictions.
+
+    Parameters
+    ----------
+    correct : array-like of shape (n,) of bool
+        Whether each prediction is right.
+    confidence : array-like of shape (n,)
+        Its probability under the model.
+    coverage : float
+        Share of predictions that are kept, above 0 and at most 1; at least one is kept.
+
+    Returns
+    -------
+    float
+        From 0 to 1. Of equally confident ones those that come first are kept.
+
+    Raises
+    ------
+    ValueError
+        If `coverage` is out of range, or a confidence is not from 0 to 1.
+
+    See Also
+    --------
+    skstruct.metrics.error_recall_at_review : Looks at the rest.
+    skstruct.SAGCRF.predict_chunks : Predictions with confidences.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import precision_at_coverage
+    >>> precision_at_coverage([True, True, False, True], [0.9, 0.8, 0.4, 0.3], 0.5)
+    1.0
+    """
+    correct, confidence = _read(correct, confidence)
+    kept = np.argsort(-confidence, kind="stable")[: _count(coverage, correct.size, "coverage")]
+    return float(correct[kept].mean())
+
+
+def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: float) -> float:
+    """Share of all errors that are found by looking at the least confident predictions.
+
+    Parameters
+    ----------
+    correct : array-like of shape (n,) of bool
+        Whether each prediction is right.
+    confidence : array-like of shape (n,)
+        Its probability under the model.
+    review : float
+        Share of predictions that somebody looks at, above 0 and at most 1; at least one.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 1 if there are no errors. Of equally confident ones those that come first are
+        looked at.
+
+    Raises
+    ------
+    ValueError
+        If `review` is out of range, or a confidence is not from 0 to 1.
+
+    See Also
+    --------
+    skstruct.metrics.precision_at_coverage : Of those that nobody looks at.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import error_recall_at_review
+    >>> error_recall_at_review([True, True, False, False], [0.9, 0.8, 0.4, 0.85], 0.25)
+    0.5
+    """
+    correct, confidence = _read(correct, confidence)
+    seen = np.argsort(confidence, kind="stable")[: _count(review, correct.size, "review")]
+    n_errors = np.count_nonzero(~correct)
+    return float(np.count_nonzero(~correct[seen]) / n_errors) if n_errors else 1.0

@@ -1,0 +1,110 @@
+"""SmoothedClassifier: ahead of the classifier alone where neighbours agree, on all structures."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, RaggedArray, SmoothedClassifier, Tree
+from skstruct.datasets import make_grid_images
+from skstruct.testing import random_sequences
+
+
+def _signals(n, rng, runs=(0, 1, 2)):
+    y = [np.repeat(rng.permutation(runs), 40) for _ in range(n)]
+    return [np.eye(3)[own] + rng.normal(size=(own.size, 3)) for own in y], y
+
+
+X, Y = _signals(16, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("classifier", [LogisticRegression(), LinearSVC(), GaussianNB()])
+def test_neighbours_correct_the_classifier(classifier):
+    model = SmoothedClassifier(classifier).fit(X[:10], Y[:10])
+    alone = model.classifier_.score(np.concatenate(X[10:]), np.concatenate(Y[10:]))
+    assert model.score(X[10:], Y[10:]) > alone + 0.05
+    whole = clone(classifier).fit(np.concatenate(X[:10]), np.concatenate(Y[:10]))
+    np.testing.assert_array_equal(model.classifier_.predict(X[11]), whole.predict(X[11]))
+    shares = model.predict_proba(X[10:])
+    assert shares[0].shape == (120, 3)
+    np.testing.assert_allclose(shares[0].sum(axis=1), 1.0)
+
+
+def test_scores_are_of_samples_that_the_classifier_has_not_seen():
+    """A tree that knows every training sample by heart would be trusted blindly otherwise."""
+    rng = np.random.default_rng(1)
+    noise = [rng.normal(size=(30, 2)) for _ in range(12)]
+    labels = [rng.integers(2, size=30) for _ in range(12)]
+    model = SmoothedClassifier(DecisionTreeClassifier(random_state=0)).fit(noise, labels)
+    assert model.classifier_.score(np.concatenate(noise), np.concatenate(labels)) == 1.0
+    assert np.abs(model.smoother_.coef_).max() < 0.1
+
+
+def test_containers_have_the_same_answers():
+    model = SmoothedClassifier(LogisticRegression()).fit(X[:6], Y[:6])
+    packed = SmoothedClassifier(LogisticRegression()).fit(
+        RaggedArray.from_list(X[:6]), RaggedArray.from_list(Y[:6])
+    )
+    for own, other in zip(model.predict(X), packed.predict(X), strict=True):
+        assert own.tolist() == other.tolist()
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(X[:1])[0].tolist() == model.predict(X[:1])[0].tolist()
+    assert [own.size for own in model.predict([X[0], X[0][:0]])] == [120, 0]
+
+
+def test_nodes_without_labels_and_one_long_sample():
+    labels = [own.astype(object) for own in Y[:8]]
+    for own in labels:
+        own[::2] = None
+    model = SmoothedClassifier(GaussianNB(), cv=4).fit(X[:8], labels)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(X[8:], Y[8:]) > 0.9
+    x, y = np.concatenate(X), np.concatenate(Y)
+    one = SmoothedClassifier(GaussianNB()).fit([x], [y])
+    assert one.score([x], [y]) > 0.9
+
+
+def test_groups_are_kept_together():
+    groups = np.repeat(np.arange(4), 4)
+    folds = SmoothedClassifier(GaussianNB(), cv=2)._folds(np.arange(17), groups)
+    for test in folds:
+        assert set(groups[test]).isdisjoint(groups[~test])
+    assert SmoothedClassifier(GaussianNB(), cv=2).fit(X, Y, groups=groups).score(X, Y) > 0.9
+
+
+def test_images_and_trees():
+    data = make_grid_images(8, noise=1.5, random_state=0)
+    model = SmoothedClassifier(GaussianNB(), Grid(attractive=True)).fit(data.X[:6], data.y[:6])
+    pixels = np.concatenate([x.reshape(-1, x.shape[2]) for x in data.X[6:]])
+    alone = model.classifier_.score(pixels, np.concatenate([own.ravel() for own in data.y[6:]]))
+    assert model.score(data.X[6:], data.y[6:]) > alone
+    assert model.predict(data.X[:1])[0].shape == data.y[0].shape
+    assert not hasattr(model, "predict_marginals")
+    trees, labels = Tree().example(np.random.default_rng(0), sparse_X=False)
+    assert SmoothedClassifier(GaussianNB(), Tree(), cv=2).fit(trees, labels).predict(trees).size
+
+
+def test_a_smoother_of_ones_own():
+    svm = BCFWSSVM(C=0.01, tol=0.2, random_state=0)
+    model = SmoothedClassifier(GaussianNB(), Chain(boundary=True), smoother=svm).fit(X, Y)
+    assert isinstance(model.smoother_, BCFWSSVM)
+    assert model.smoother_.graph.boundary
+    assert svm.get_params()["graph"] == "auto"
+    assert model.set_params(smoother__C=0.02).fit(X, Y).smoother_.C == 0.02
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(TypeError, match="classifier must be a classifier"):
+        SmoothedClassifier(LinearRegression()).fit(X, Y)
+    with pytest.raises(ValueError, match="y has 120 labels, but X has 1920 nodes"):
+        SmoothedClassifier(GaussianNB()).fit(X, Y[:1])
+    x, y = random_sequences(np.random.default_rng(0), 10)
+    y[0] = np.full(len(x[0]), "rare")
+    with pytest.raises(ValueError, match="only one fold has the label 'rare'"):
+        SmoothedClassifier(GaussianNB()).fit(x, y)
+    assert isinstance(SmoothedClassifier(GaussianNB())._new_smoother(), SAGCRF)

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 from ..core.offsets import ends_of
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
-from .arrays import read_arrays
+from ..data.store import read_arrays
 from .text import lines_of
 
 # The OCR letters of Taskar et al. (2003): handwritten words without their first letter.

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_random_state
 from ..core.offsets import ends_of
 from ..core.typing import PathLike, RandomStateLike
 from ..data.boxes import read_boxes
-from .arrays import check_names, read_arrays
+from ..data.store import check_names, read_arrays
 
 
 def load_snakes(path: PathLike) -> Bunch:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.utils import Bunch, check_random_state
 
 from ..core.typing import PathLike, RandomStateLike
-from .arrays import read_arrays
+from ..data.store import read_arrays
 
 
 def load_multilabel(path: PathLike) -> Bunch:

@@ -31,7 +31,7 @@ _WEIGHTS, _PER_BYTE = 2**24, 64
 _LARGEST = 1e100  # a weight, so that no score overflows
 _LARGEST_PRODUCT = 1e300
 _DEEPEST = 50  # dicts in dicts
-_TRIALS = 10**8  # of a pattern at a string
+_TRIALS = 10**10  # of a pattern at a string
 
 
 def most_weights(n_bytes: int) -> int:

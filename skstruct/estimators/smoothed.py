@@ -18,7 +18,6 @@ from ..data.partial import split_partial
 from ..data.ragged import RaggedArray
 from ..data.values import join_values
 from ..graphs.base import Graph
-from ..graphs.pairwise.grid import Grid
 from ..preprocessing.pernode import PerNode
 from .crf import SAGCRF
 from .svm_bcfw import BCFWSSVM
@@ -81,8 +80,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         The structure of a sample, as the parameter `graph` of estimators: "auto" is a chain, a step
         after another.
     smoother : estimator, default=None
-        The structured model; its `graph` is set to `structure`. By default ``SAGCRF()``, on images
-        ``BCFWSSVM(C=1e-3)``, whose default C is meant for sequences.
+        The structured model; its `graph` is set to `structure`. By default ``SAGCRF()``, and
+        ``BCFWSSVM(C=1e-3)`` on ``Grid(attractive=True)`` and other graphs of attractive
+        interactions.
     cv : int, splitter or iterable, default=5
         Folds of samples in which the classifier is cross-fitted; fewer samples than folds are cut
         into runs of nodes.
@@ -139,7 +139,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
     def _new_smoother(self):
         if self.smoother is not None:
             return clone(self.smoother).set_params(graph=self.structure)
-        if isinstance(self.structure, Grid):
+        if getattr(self.structure, "attractive", False):  # images, by minimum cuts
             return BCFWSSVM(self.structure, C=1e-3, random_state=0)
         return SAGCRF(self.structure, random_state=0)
 

@@ -22,13 +22,13 @@ MAY_IMPORT = {
     "preprocessing": {"core", "data", "shards"},
     "datasets": {"core", "data", "inference", "shards"},
     "metrics": {"core", "data", "lite"},
-    "inspection": {"data", "preprocessing"},
+    "inspection": {"data", "metrics", "preprocessing"},
     "testing": {"core", "data", "graphs"},
     "map_inference": {"core", "inference"},
     "torch": {"core", "data", "graphs", "inference", "losses", "scores", "solvers"},
     "estimators": {
-        "core", "data", "graphs", "lite", "losses", "map_inference", "preprocessing", "scores",
-        "shards", "solvers", "torch",
+        "core", "data", "graphs", "lite", "losses", "map_inference", "metrics", "preprocessing",
+        "scores", "shards", "solvers", "torch",
     },
     "decoding": {
         "core", "data", "estimators", "graphs", "inference", "lite", "losses", "solvers",

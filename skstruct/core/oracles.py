@@ -1011,6 +1011,14 @@ class ChunkRules(NamedTuple):
         order, ptr = np.argsort(kind, kind="stable"), ends_of(np.bincount(kind))
         return cls(*tables, kind, order, ptr, bool((begins & stays).any()))
 
+    def repeated(self, labels):
+        """The same for other labels, each of which stands for one of these."""
+        at, kind = np.append(labels, self.kind.size), self.kind[labels]
+        tables = (np.ascontiguousarray(table[np.ix_(at, at)]) for table in self[:5])
+        order = np.argsort(kind, kind="stable")
+        ptr = ends_of(np.bincount(kind, minlength=self.ptr.size - 1))
+        return ChunkRules(*tables, kind, order, ptr, self.is_ambiguous)
+
 
 @generic
 def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
@@ -1025,7 +1033,7 @@ def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
     theta : ndarray of shape (>= n_parts,)
         Potentials.
     rules : ChunkRules
-        What chunks are made of.
+        What chunks are made of; of chains under rules that of the labels of the wider chain.
     chunks : ndarray of shape (n_chunks, 3) of int32
         First node, the node after the last, and kind of each.
     mu : ndarray of shape (>= n_parts,)

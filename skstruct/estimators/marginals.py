@@ -349,7 +349,7 @@ class ProbabilisticPredictor:
             room = self._room(part, samples)
             return draws(part, w, start, stop, make_scratch(part), room, uniforms, codes)
 
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
         nodes = self.graph_.wrap(np.arange(n_nodes), samples)
         chosen = (codes[:, np.atleast_1d(own)] for own in nodes)
         return object_array(
@@ -359,8 +359,6 @@ class ProbabilisticPredictor:
     def _require_exact(self, problem, what):
         """Refuse samples whose sums over labellings are bounds, or cannot be had."""
         self._require(exp_oracle, problem, "call predict")
-        if getattr(self.graph_, "rules", None):
-            raise ValueError(f"there are no {what} under rules: call predict_marginals")
         if getattr(problem, "inference", "exact") != "exact":
             raise ValueError(
                 f"{problem.structure}: {what} need exact inference, and here it is relaxed: "
@@ -419,7 +417,7 @@ class ProbabilisticPredictor:
             room = self._room(part, samples)
             return entropies(part, w, start, stop, make_scratch(part), room, values)
 
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values
         return out

@@ -880,6 +880,7 @@ class Predictor(NamedFeatures):
         confidence: bool = True,
         scheme: str | None = None,
         chunks: Any = None,
+        rules: list | None = None,
     ) -> np.ndarray:
         """Chunks of the best labelling of each sequence, with their exact probabilities.
 
@@ -899,6 +900,9 @@ class Predictor(NamedFeatures):
         chunks : list of lists of (start, stop, kind), default=None
             For each sequence chunks whose probabilities are wanted, in place of those of the best
             labelling; what a tuple has behind these three is ignored.
+        rules : list of rules, default=None
+            Rules that whole labellings must obey, as of :meth:`predict`; probabilities are given
+            that they hold, so the product of all of them must be small.
 
         Returns
         -------
@@ -949,10 +953,15 @@ class Predictor(NamedFeatures):
             )
         if chunks is not None and not confidence:
             raise ValueError("chunks asks for probabilities: confidence must be True")
+        if rules is not None:
+            check_is_fitted(self)
+            self.graph_ = self.graph_.with_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
         labels = self.classes_.tolist()
-        kinds, rules = _rules_of(scheme if scheme is None else str(scheme), *labels)
+        kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
+        has_rules = bool(getattr(self.graph_, "rules", None))
+        wide = steps.repeated(problem.own.labels) if has_rules else steps
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warnings.warn(
@@ -974,10 +983,10 @@ class Predictor(NamedFeatures):
             decoder = self.graph_.decoding(part, w)
             scratch = make_scratch(part)
             return chunk_probabilities(
-                part, decoder, w, start, stop, scratch, rules, ptr, found, count, shares
+                part, decoder, w, start, stop, scratch, steps, wide, ptr, found, count, shares
             )
 
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep)
+        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
         ends = ends_of(count)
         rows = np.arange(ends[-1]) + np.repeat(ptr[:-1] - ends[:-1], count)
         starts, stops, codes = found[rows].T.tolist()

@@ -450,6 +450,16 @@ def _(problem, i, theta, mu, out):
     return value
 
 
+@chunk_marginals.register(WideChainProblem)
+@kernel
+def _(problem, i, theta, rules, chunks, mu, out):
+    unary, pair = _expand(problem, i, theta)
+    node = problem.work.node[: unary.shape[0]]
+    value = chain_chunks(unary, pair, rules, chunks, node, out, problem.work.sums)
+    _fold_nodes(problem.own, node, blocks(problem, i, mu)[0])
+    return value
+
+
 @max_marginals.register(WideChainProblem)
 @kernel
 def _(problem, i, theta, out):

@@ -133,11 +133,13 @@ def _find_chunks(rules, labels, out):
 
 
 @kernel
-def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, chunks, count, out):
+def chunk_probabilities(
+    problem, decoder, w, start, stop, scratch, rules, wide, ptr, chunks, count, out
+):
     """Write the chunks of samples, and how probable each is, unless `out` is empty.
 
     Where `count` is negative the chunks are those of the best labelling of the `decoder`, the
-    problem in the form in which it is decoded.
+    problem in the form in which it is decoded. `wide` are the rules of :func:`chunk_marginals`.
     """
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
@@ -151,7 +153,7 @@ def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, c
         if count[i] == 0 or out.shape[0] == 0:
             continue
         own, theta, mu = own[: count[i]], scratch.theta, scratch.mu
-        if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
+        if not chunk_marginals(problem, i, theta, wide, own, mu, out[ptr[i] :]) > -math.inf:
             return i
     return -1
 

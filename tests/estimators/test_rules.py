@@ -1,5 +1,6 @@
 """Training and prediction under rules, against enumeration."""
 
+import copy
 import itertools
 import pickle
 import warnings
@@ -31,6 +32,7 @@ from skstruct.data.rules import broken_rules, single_rules
 from skstruct.datasets import pack_shards
 from skstruct.estimators import prediction
 from skstruct.estimators.persistence import TRUSTED
+from skstruct.metrics import chunks
 from skstruct.testing import all_labellings, chain_scores, check_structure, random_sequences
 
 LABELS = np.array(["B-x", "B-y", "I-x", "I-y", "O"])
@@ -153,6 +155,34 @@ def test_probabilities_and_n_best_under_rules(models, case):
         order = np.argsort(-scores)[:5]
         np.testing.assert_allclose(values[i], scores[order], rtol=1e-9, atol=1e-9)
         assert [_codes(row) for row in tops[i]] == labellings[order].tolist()
+
+
+@given(cases)
+def test_chunks_draws_and_entropies_under_rules(models, case):
+    """Of every chunk that there could be; draws and entropies are those of ``Chain(rules=...)``."""
+    name, rules, lengths, seed = case
+    crf, rng = models[name], np.random.default_rng(seed)
+    X = _sequences(rng, CHAINS[name], lengths)
+    known = [enumerated(crf, x, rules) for x in X]
+    if not all(len(labellings) for labellings, _ in known):
+        return
+    spans = [[*itertools.combinations(range(n + 1), 2)] for n in lengths]
+    asked = [[(a, b, kind) for a, b in own for kind in "xy"] for own in spans]
+    found = crf.predict_chunks(X, chunks=asked, rules=rules)
+    best = crf.predict_chunks(X, rules=rules)
+    ruled = copy.copy(crf)
+    ruled.graph_ = crf.graph_.with_rules(rules)
+    drawn, entropies = ruled.sample(X, 3, random_state=seed), ruled.predict_entropy(X)
+    for i, (labellings, scores) in enumerate(known):
+        p = np.exp(scores - np.logaddexp.reduce(scores))
+        of_labelling = [{*chunks(LABELS[row].tolist())} for row in labellings]
+        for chunk in found[i]:
+            share = sum(q for q, own in zip(p, of_labelling, strict=True) if chunk[:3] in own)
+            assert chunk.probability == pytest.approx(share, abs=1e-9)
+        assert {chunk[:3] for chunk in best[i]} == of_labelling[scores.argmax()]
+        codes = {tuple(row) for row in labellings.tolist()}
+        assert all(tuple(_codes(row)) in codes for row in drawn[i])
+        assert entropies[i] == pytest.approx(-(p[p > 0] * np.log(p[p > 0])).sum(), abs=1e-8)
 
 
 def test_a_labelling_that_breaks_a_rule_has_probability_zero(models):

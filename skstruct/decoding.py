@@ -10,10 +10,12 @@ import math
 import warnings
 from collections.abc import Iterable
 from itertools import pairwise
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -27,7 +29,7 @@ from .core.typing import RandomStateLike, SamplesLike
 from .core.weights import Weights, zero_weights
 from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
 from .data.labels import encode, read_sequence_labels
-from .data.matrices import numeric, readable
+from .data.matrices import numeric, readable, refuse_masked
 from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
 from .data.ragged import RaggedArray, object_array, rows_of
 from .data.values import as_labels
@@ -51,6 +53,8 @@ __all__ = [
 ]
 
 _NO_MEMORY = np.empty(0)
+# The square of a smaller one is not a number.
+_SMALLEST_C = 1e-100
 
 
 class Transitions(NamedTuple):
@@ -95,8 +99,11 @@ class Transitions(NamedTuple):
     gap: float = math.nan
 
 
-def _array(values):
+def _array(values, name):
     """An array of what NumPy, torch, JAX and other libraries hold, on whatever device."""
+    refuse_masked(values, name)
+    if sparse.issparse(values):
+        raise TypeError(f"{name} is a sparse matrix: give an array (its toarray())")
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values  # bfloat16, too
@@ -106,13 +113,17 @@ def _array(values):
 
 
 def _is_list(values):
-    return isinstance(values, (list, tuple)) or getattr(values, "dtype", "") == "O"
+    is_array = isinstance(values, np.ndarray)
+    return isinstance(values, (list, tuple)) or (is_array and values.ndim and values.dtype == "O")
 
 
 def _as_ragged(items, name):
     """A list of arrays, packed."""
-    items = enumerate(items)
-    return RaggedArray.from_list([numeric(_array(x), f"{name}: sample {i}") for i, x in items])
+    names = [f"{name}: sample {i}" for i in range(len(items))]
+    if not names:
+        raise ValueError(f"{name} is an empty list")
+    pairs = zip(items, names, strict=True)
+    return RaggedArray.from_list([numeric(_array(x, own), own) for x, own in pairs])
 
 
 def _table(values, name, shape):
@@ -128,7 +139,7 @@ class _Batch:
     """Samples in packed rows, and the container that they came in."""
 
     def __init__(self, scores, lengths):
-        scores, self.kind = _array(scores), "ragged"
+        scores, self.kind = _array(scores, "scores"), "ragged"
         if _is_list(scores):
             self.kind, scores = "list", _as_ragged(scores, "scores")
             if scores.flat.ndim == 1:  # the rows of one sequence
@@ -143,7 +154,7 @@ class _Batch:
             self.kind = "padded" if rows.ndim == 3 else "one" if lengths is None else "packed"
             if rows.ndim in (2, 3) and rows.shape[-1]:
                 lengths = [len(rows)] if self.kind == "one" else lengths
-                given = None if lengths is None else np.asarray(_array(lengths))
+                given = None if lengths is None else np.asarray(_array(lengths, "lengths"))
                 is_mask = given is not None and given.dtype == bool
                 given = (None, given) if is_mask else (given, None)
                 self.layout = read_layout(rows.shape, *given)
@@ -212,11 +223,15 @@ class _Chains:
         boundary |= start is not None or stop is not None
         if boundary:
             for name, end in (("start", start), ("stop", stop)):
-                end = np.zeros(n_labels) if end is None else _array(end)
+                end = np.zeros(n_labels) if end is None else _array(end, name)
                 rows = np.vstack([rows, _table(end, name, (n_labels,))])
         if per_step:
             edges = rows_as_scores(Sequences(table, self.ends)).features
         self.samples = rows_as_scores(Sequences(batch.rows, self.ends, edges))
+        if n_best > 1:
+            need = n_best * (12 * len(batch.rows) + 8 * batch.keep.size)
+            what = f"{shown(n_best)} best labellings of {batch.keep.size:,} samples"
+            check_memory(need, what, "lower k")
         self.graph = Chain(boundary, edge_features=per_step, forbidden=scheme)
         self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
         self.w = Weights(rows, table)
@@ -224,10 +239,11 @@ class _Chains:
     def _steps(self, transitions, n_labels):
         """The tables of steps, and whether there is one for each."""
         batch, square = self.batch, (n_labels, n_labels)
-        given = np.zeros(square) if transitions is None else _array(transitions)
+        given = np.zeros(square) if transitions is None else _array(transitions, "transitions")
         counts = np.maximum(batch.lengths - 1, 0)
-        n_axes = 1 + np.ndim(given[0]) if isinstance(given, (list, tuple)) and given else given.ndim
-        if n_axes == 2:
+        is_list = _is_list(given) and len(given) > 0
+        n_axes = 1 + np.ndim(given[0]) if is_list else np.ndim(given)
+        if n_axes <= 2 and not isinstance(given, RaggedArray):
             return _table(given, "transitions", square).reshape(1, -1), False
         if batch.kind in ("list", "ragged"):
             given = given if isinstance(given, RaggedArray) else _as_ragged(given, "transitions")
@@ -434,8 +450,6 @@ def top_k(
     k = check_integer("k", k, 1)
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, k)
     batch, n_nodes = chains.batch, len(chains.batch.rows)
-    each = 12 * n_nodes + 8 * batch.keep.size
-    check_memory(k * each, f"{shown(k)} best labellings of {batch.keep.size:,} samples", "lower k")
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
 
     def run(part, first, last):
@@ -779,8 +793,10 @@ def fit_transitions(
         raise ValueError(f'kind must be "table" or "biases", got {kind!r}')
     if kind == "biases" and (labels is None or not isinstance(scheme, str)):
         raise ValueError('kind="biases" needs a tagging scheme, such as "bio", and labels')
-    if not (C > 0.0 and math.isfinite(C)):
-        raise ValueError(f"C must be a positive number, got {C!r}")
+    for name, value, least in (("C", C, _SMALLEST_C), ("tol", tol, 0.0)):
+        if not isinstance(value, Real) or not least <= value < math.inf:
+            raise ValueError(f"{name} must be a finite number of at least {least:g}, got {value!r}")
+    max_iter = check_integer("max_iter", max_iter, 1)
     chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
     batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1
     n_labels = mask.start.size
@@ -841,7 +857,7 @@ def fit_transitions(
 
 def _read_y(y, chains):
     """Codes of true labels, packed."""
-    batch, y = chains.batch, _array(y)
+    batch, y = chains.batch, _array(y, "y")
 
     def of_sample(row):
         return f"sample {sample_of(row, batch.offsets)}"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -343,7 +344,13 @@ def test_draws_follow_the_distribution():
         ({"scores": np.zeros(3)}, ValueError, "scores must be of shape"),
         ({"scores": np.zeros((3, 0))}, ValueError, "scores must be of shape"),
         ({"scores": "OBI"}, ValueError, "scores is not numeric"),
-        ({"scores": []}, ValueError, "cannot pack an empty list"),
+        ({"scores": []}, ValueError, "scores is an empty list"),
+        ({"scores": None}, ValueError, "scores must be of shape"),
+        ({"scores": csr_array(np.eye(3))}, TypeError, "scores is a sparse matrix"),
+        ({"scores": [csr_array(np.eye(3))]}, TypeError, "scores: sample 0 is a sparse matrix"),
+        ({"scores": np.ma.masked_greater(SCORES, 0.0)}, ValueError, "scores has masked entries"),
+        ({"transitions": np.zeros(3)}, ValueError, r"transitions must be of shape \(3, 3\)"),
+        ({"transitions": []}, ValueError, r"transitions must be of shape \(3, 3\)"),
         ({"scores": [np.zeros((2, 3)), np.zeros((2, 4))]}, ValueError, "sample 1 has"),
         ({"scores": PARTS, "lengths": [1]}, ValueError, "lengths is for arrays"),
         ({"lengths": [3, 0, 5, 1]}, ValueError, "sample 2 has length 5, but scores is padded to 4"),
@@ -488,7 +495,12 @@ def test_six_biases(scheme):
     [
         ({"kind": "six"}, 'kind must be "table" or "biases"'),
         ({"kind": "biases"}, "needs a tagging scheme"),
-        ({"C": 0.0}, "C must be a positive number"),
+        ({"C": 0.0}, "C must be a finite number of at least 1e-100, got 0.0"),
+        ({"C": 5e-324}, "C must be a finite number"),
+        ({"C": "1"}, "C must be a finite number"),
+        ({"tol": np.nan}, "tol must be a finite number of at least 0, got nan"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
+        ({"y": np.ma.array(np.zeros((4, 4)), mask=True)}, "y has masked entries"),
         ({"y": [[0, 1, 2], [], [2, 0, 3, 0], [1]]}, r"unknown label 3 \(sample 2, node 2\)"),
         ({"y": [[0, 1, 2], [], [2, 0, 1], [1]]}, "sample 2: scores has 4 nodes, but y has 3"),
         ({"scheme": [(0, 1)]}, r"y: sample 0, node 0 has the forbidden step \(0, 1\)"),
@@ -513,6 +525,8 @@ def test_counts_are_positive(function):
     for count, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="must be an integer of at least 1"):
             function(PARTS[0], count)
+    with pytest.raises(MemoryError, match="labellings of 1 samples would take"):
+        function(PARTS[0], 10**12)
 
 
 def test_names_at_the_top():

@@ -6,8 +6,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from numbers import Integral
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from ..lite import OUTSIDE, chunk_step, tag_and_kind
 # The most states of one automaton, and of a product of rules: its transition table has 32 MB.
 _MOST_STATES = 4096
 _MOST_PAIRS = 2048
+# The most names and signs of a pattern: the work on it grows with their square.
+_MOST_TOKENS = 4096
 
 
 class Automaton(NamedTuple):
@@ -35,6 +38,7 @@ class TooManyStates(ValueError):
 
 def _minimal(after, accepts) -> Automaton:
     """The automaton without states that are not reached, or lead nowhere, or are alike (Moore)."""
+    after, symbols = np.unique(after, axis=1, return_inverse=True)  # few labels differ
     reached, frontier = np.zeros(len(after), dtype=bool), np.zeros(1, dtype=np.int64)
     while frontier.size:
         reached[frontier] = True
@@ -61,6 +65,7 @@ def _minimal(after, accepts) -> Automaton:
         n_blocks = first.size
     first = np.sort(first)
     after = np.where(after >= 0, block[after], -1)[first]
+    after = after[:, symbols.ravel()]
     return Automaton(np.ascontiguousarray(after, dtype=np.int32), accepts[first])
 
 
@@ -100,9 +105,11 @@ def _kinds(labels: tuple) -> dict:
 
 def _tags(name, labels: tuple, rule) -> dict:
     """The labels that a name stands for, and their tags; a label's runs are chunks of tags I."""
-    if name in labels:
-        return {labels.index(name): "I"}
     kinds = _kinds(labels)
+    if name in labels:
+        if name in kinds:
+            raise ValueError(f"rules: {rule}: {name!r} is a label and a kind of chunks")
+        return {labels.index(name): "I"}
     if name not in kinds:
         known = f"the classes are {[*labels]}" + (f", the kinds {[*kinds]}" if kinds else "")
         raise ValueError(f"rules: {rule}: unknown label {name!r}; {known}")
@@ -187,7 +194,8 @@ class AtMostOnce(Rule):
         """One rule for each kind or label."""
         if self.label is not None:
             return [self]
-        return [AtMostOnce(name) for name in _kinds(labels) or labels if name != "O"]
+        names = _kinds(labels) or [name for name in labels if name != "O"]
+        return [AtMostOnce(name) for name in names]
 
     def _automaton(self, labels: tuple) -> Automaton:
         """None seen yet, in the first, after it."""
@@ -356,7 +364,12 @@ class Pattern(Rule):
     def _read(self):
         """The names at all positions, the positions after each, and what the whole is made of."""
         tokens, names, follow = deque(_tokens(self.pattern)), [], []
-        whole = _alternatives(tokens, names, follow, self)
+        if len(tokens) > _MOST_TOKENS:
+            raise ValueError(f"{self}: more than {_MOST_TOKENS:,} names and signs")
+        try:
+            whole = _alternatives(tokens, names, follow, self)
+        except RecursionError:
+            raise ValueError(f"{self}: parentheses are nested too deeply") from None
         if tokens or not names:
             found = f"{tokens[0]!r} without a beginning" if tokens else "no labels"
             raise ValueError(f"{self}: {found}")
@@ -371,15 +384,29 @@ class Pattern(Rule):
             if name is not None:
                 fits[p] = _marked(labels, _tags(name, labels, self)) == 1
         columns, symbols = np.unique(fits, axis=1, return_inverse=True)
+        # Sets are bits of integers.
+        fitting, follow = [_bits(np.flatnonzero(c)) for c in columns.T], [*map(_bits, follow)]
+        first, last = _bits(first), _bits(last)
+
+        @lru_cache(maxsize=1)
+        def reach(state):
+            if state is None:
+                return first
+            digits = bin(state)[:1:-1]
+            return reduce(or_, (follow[p] for p, digit in enumerate(digits) if digit == "1"))
 
         def step(state, symbol):
-            following = first if state is None else frozenset().union(*(follow[p] for p in state))
-            return frozenset(p for p in following if columns[p, symbol]) or None
+            return reach(state) & fitting[symbol] or None
 
         def accepts(state):
-            return may_be_empty if state is None else not last.isdisjoint(state)
+            return may_be_empty if state is None else last & state > 0
 
         return _explored(None, step, accepts, symbols.ravel(), self)
+
+
+def _bits(positions):
+    """A set of positions as an integer."""
+    return sum(1 << int(p) for p in positions)
 
 
 _TOKEN = re.compile(r"""\s*(?:(?P<sign>[()|*+?])|(["'])(?P<quoted>.*?)\2|(?P<name>[^\s()|*+?]+))""")
@@ -457,6 +484,9 @@ def read_rules(rules: Any) -> tuple:
         return ()
     if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, Rule) for rule in rules):
         raise TypeError(f"rules must be a list of rules such as AtMostOnce('a'), got {rules!r}")
+    for rule in rules:
+        if not all(isinstance(name, Hashable) for name in vars(rule).values()):
+            raise TypeError(f"rules: {rule}: a label must be a str, a number or a bool")
     return tuple(rules)
 
 
@@ -466,9 +496,14 @@ def single_rules(rules: Any, classes: np.ndarray) -> tuple:
     return tuple(dict.fromkeys(part for rule in read_rules(rules) for part in rule._parts(labels)))
 
 
-@lru_cache(maxsize=512)
 def automaton_of(rule: Rule, labels: tuple) -> Automaton:
     """The automaton of a single rule: found again by every call of predict."""
+    return _automaton_of(rule, labels, type(labels[0]))
+
+
+@lru_cache(maxsize=512)
+def _automaton_of(rule, labels, kind):
+    """The same; True and 1 are equal, but patterns write them differently."""
     return rule._automaton(labels)
 
 
@@ -498,7 +533,8 @@ def _intersection(one, other):
 
 def product_of(rules: Iterable[Rule], classes: np.ndarray, most: int | None = None) -> Product:
     """The product of single rules, of at most so many pairs."""
-    return _product(tuple(rules), tuple(classes.tolist()), most or _MOST_PAIRS)
+    labels = tuple(classes.tolist())
+    return _product(tuple(rules), labels, type(labels[0]), most or _MOST_PAIRS)
 
 
 def _too_many(rules, labels, n_states, most):
@@ -511,7 +547,7 @@ def _too_many(rules, labels, n_states, most):
 
 
 @lru_cache(maxsize=64)
-def _product(rules, labels, most):
+def _product(rules, labels, kind, most):
     n_labels = len(labels)
     whole = Automaton(np.zeros((1, n_labels), dtype=np.int32), np.ones(1, dtype=bool))
     for rule in rules:
@@ -602,6 +638,9 @@ def clashing_rules(rules, classes, steps, allowed) -> list:
     rules = list(rules)
     for rule in tuple(rules):
         rest = [other for other in rules if other is not rule]
-        if not _is_feasible(rest, classes, steps, allowed):
-            rules = rest
+        try:
+            if not _is_feasible(rest, classes, steps, allowed):
+                rules = rest
+        except TooManyStates:  # whether they clash is not known: the rule stays
+            pass
     return rules

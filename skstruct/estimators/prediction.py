@@ -303,9 +303,9 @@ def clash_of(graph, classes, problem, i):
 # Samples that break so many rules that the product of these is too large.
 
 # The most pairs of a state and a label in the product of rules that one relaxation has.
-_MOST_TOGETHER = 256
+_MOST_TOGETHER = 64
 # Of each part of the search, which is not ended by a clock: results can be repeated.
-_PASSES = 100
+_PASSES = 20
 
 
 def _factor_graph(rules, classes, unary, pair):
@@ -320,6 +320,7 @@ def _factor_graph(rules, classes, unary, pair):
             groups[-1].append(rule)
         except TooManyStates:
             groups.append([rule])
+    groups = [group for group in groups if group]
     factors = [Table(np.column_stack([nodes[:-1], nodes[1:]]), pair if len(pair) > 1 else pair[0])]
     n_states, unaries = [n_labels] * n, [unary.ravel()]
     for group in groups:

@@ -125,6 +125,29 @@ def test_at_most_once_without_a_label_is_one_rule_for_each(labels):
     assert sorted(rule.label for rule in found) == names
 
 
+def test_names_that_are_kinds_and_labels():
+    """Who says B-X may mean either: no rule is left out or means something else unsaid."""
+    labels = ("B-B-X", "B-O", "B-X", "I-B-X", "I-O", "O")
+    assert accepts(AtMostOnce("X"), labels, ["B-X", "O", "B-B-X"])
+    for name in ("B-X", "O"):
+        with pytest.raises(ValueError, match=f"'{name}' is a label and a kind of chunks"):
+            automaton_of(AtMostOnce(name), labels)
+    assert {rule.label for rule in AtMostOnce()._parts(labels)} == {"B-X", "O", "X"}
+
+
+def test_long_patterns_are_read_in_time():
+    one = automaton_of(Pattern("a? " * 600), ("a", "b"))
+    assert one.after.shape == (601, 2)
+
+
+def test_clashes_of_rules_whose_rest_is_too_large(monkeypatch):
+    rules = [Exactly(0, "a"), AtLeastOnce("a"), Exactly(3, "b"), Exactly(3, "c")]
+    monkeypatch.setattr(rules_module, "_MOST_PAIRS", 9)
+    every = np.ones((4, 3), dtype=bool)
+    found = clashing_rules(rules, np.array(PLAIN), np.ones((3, 3), dtype=bool), every)
+    assert {Exactly(0, "a"), AtLeastOnce("a")} <= {*found}
+
+
 def test_labels_of_other_types():
     labels = (1, 2, 3)
     assert accepts(AtMostOnce(1), labels, [1, 1, 2])
@@ -133,6 +156,10 @@ def test_labels_of_other_types():
     assert accepts(
         Pattern("""'a b' "''" . '.' '*'"""), ("a b", "''", ".", "*"), ["a b", "''", "*", ".", "*"]
     )
+    # True and 1 are equal, and equal are the rules; what they are called is not.
+    assert accepts(Pattern("True+"), (False, True), [True])
+    with pytest.raises(ValueError, match="unknown label 'True'; the classes are"):
+        automaton_of(Pattern("True+"), (0, 1))
     # Not all labels are tags of chunks: there are no kinds.
     with pytest.raises(ValueError, match="unknown label 'mail'; the classes are"):
         automaton_of(AtMostOnce("mail"), ("E-mail", "name"))
@@ -209,6 +236,8 @@ def test_rules_are_plain_values():
         (lambda: Pattern("a | +"), r"'\+' has nothing before it"),
         (lambda: Pattern(" "), "no labels"),
         (lambda: Pattern("()"), "no labels"),
+        (lambda: Pattern("(" * 2000 + "a" + ")" * 2000), "parentheses are nested too deeply"),
+        (lambda: Pattern("a " * 5000), "more than 4,096 names and signs"),
         (
             lambda: automaton_of(AtMostOnce("C"), TAGGED),
             r"unknown label 'C'.*the kinds \['A', 'B'\]",
@@ -232,6 +261,9 @@ def test_what_is_no_list_of_rules(rules):
     with pytest.raises(TypeError, match="rules must be a list of rules such as"):
         read_rules(rules)
     assert read_rules(None) == read_rules([]) == ()
+    for label in (["a"], np.array(["a"]), {}):
+        with pytest.raises(TypeError, match="a label must be a str, a number or a bool"):
+            read_rules([AtMostOnce(label)])
     with pytest.raises(TypeError, match="pattern must be a str"):
         Pattern(3)
 

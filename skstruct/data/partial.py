@@ -108,11 +108,11 @@ def _values_of(item):
     return item.to_numpy(dtype=object) if nullable and item.isna().any() else item.to_numpy()
 
 
-def _is_partial(item):
+def is_partial(item):
     """Return whether the labels of a sample, or of a table, have a missing label or a set."""
     item = _values_of(item)
     if isinstance(item, np.ma.MaskedArray):
-        return bool(np.ma.is_masked(item)) or _is_partial(item.data)
+        return bool(np.ma.is_masked(item)) or is_partial(item.data)
     if isinstance(item, np.ndarray):
         if item.dtype.kind != "O":
             return item.dtype.kind == "f" and bool(np.isnan(item).any())
@@ -126,7 +126,7 @@ def _is_partial(item):
         if issubclass(kind, _NESTED) or (hasattr(kind, "to_numpy") and kind.__name__ != "NaTType")
     }
     if rows:
-        return any(_is_partial(row) for row in item if type(row) in rows)
+        return any(is_partial(row) for row in item if type(row) in rows)
     odd = {kind for kind in kinds if kind.__name__ in _NAMED or issubclass(kind, (Set, *_FLOATS))}
     return any(isinstance(value, Set) or _is_missing(value) for value in item if type(value) in odd)
 
@@ -194,7 +194,7 @@ class _Reader:
 def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     """Labels with one in every place, and which of them were not there."""
     if isinstance(y, RaggedArray):
-        if not _is_partial(rows_of(y)):
+        if not is_partial(rows_of(y)):
             return y, None
         samples = np.split(rows_of(y), y.offsets[1:-1])
     else:
@@ -204,7 +204,7 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
             return y, None
         samples = [values] if is_table else list(values)
         try:
-            if not any(map(_is_partial, samples)):
+            if not any(map(is_partial, samples)):
                 return y, None
         except RecursionError:
             raise ValueError(
@@ -218,6 +218,22 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     if (which == KNOWN).all():  # sets of one label
         return y, None
     return y, PartialLabels(which, reader.choices)
+
+
+def has_only_labels(y, classes: np.ndarray | list) -> np.ndarray:
+    """Whether the labels of each sample, those in sets too, are classes (a list: by column)."""
+    if isinstance(classes, list):
+        table = y.toarray() if sparse.issparse(y) else np.asarray(y, dtype=object)
+        columns = [has_only_labels(*pair) for pair in zip(table.T, classes, strict=True)]
+        return np.all(columns, axis=0)
+    known = {*classes.tolist()}
+
+    def is_known(label):
+        if isinstance(label, Set):
+            return known.issuperset(label)
+        return _is_missing(label) or label in known
+
+    return np.array([all(map(is_known, _leaves(own))) for own in y], dtype=bool)
 
 
 def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import _safe_indexing, check_consistent_length, get_tags
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..core.typing import SamplesLike
+from ..data.partial import has_only_labels
 from ..metrics.calibration import chunk_confidences, split_model
+from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
 
 # Temperatures are searched for between exp(-8) and exp(8).
@@ -42,14 +43,15 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : SAGCRF, Pipeline that ends in one, or FrozenEstimator
+    estimator : SAGCRF, Pipeline or search that ends in one, or FrozenEstimator
         The model. A frozen one is taken as it is, and all samples given to fit are held out.
     cv : int, splitter or iterable, default=None
-        How samples are held out, as in scikit-learn: by default five folds. The model is fitted
-        once more, to all samples.
+        How samples are held out, as in scikit-learn: by default five folds, stratified for a
+        table. The model is fitted once more, to all samples.
     isotonic : bool, default=False
         Whether to correct the probabilities of chunks, too: by isotonic regression on the held-out
-        chunks that are predicted, right or wrong. It needs some hundred of them.
+        chunks that are predicted, right or wrong, in samples without missing labels. It needs some
+        hundred of them.
     scheme : str, default=None
         Tagging scheme of the labels, as for :func:`skstruct.metrics.chunks`; for `isotonic`.
 
@@ -119,9 +121,10 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         TypeError
-            If the model has no probabilities.
+            If the model has no probabilities that a temperature can change.
         ValueError
-            If labels of held-out samples are unknown to the model or impossible.
+            If labels of held-out samples are unknown to a frozen model, or no labelling of them is
+            possible; if no chunks are predicted for `isotonic`.
 
         See Also
         --------
@@ -139,41 +142,58 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         >>> model.estimator_ is crf
         True
         """
-        held = []
-        if isinstance(self.estimator, FrozenEstimator):
+        if y is None:
+            raise ValueError("y must hold the labels of the samples in X, got None")
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError(f"estimator must be an estimator, such as SAGCRF(): {self.estimator!r}")
+        check_consistent_length(X, y)
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        if is_frozen:
             check_is_fitted(self.estimator.estimator)
-            self.estimator_ = self.estimator.estimator
-            held.append((*split_model(self.estimator_, X), y))
+            held = [(*_structured(self.estimator, X), y)]
         else:
-            for train, test in check_cv(self.cv).split(np.zeros(len(y)), None, groups):
-                part = clone(self.estimator)
-                part.fit(_safe_indexing(X, train), _safe_indexing(y, train))
-                known = test[_has_known_labels(part, _safe_indexing(y, test))]
-                own = split_model(part, _safe_indexing(X, known))
-                held.append((*own, _safe_indexing(y, known)))
-        for model, _, _ in held:
-            if not hasattr(model, "predict_log_likelihood"):
-                raise TypeError(
-                    f"estimator: {type(model).__name__} has no probabilities to calibrate: SAGCRF "
-                    "has"
-                )
-        self.temperature_, self.log_likelihoods_ = _best_temperature(held)
+            held = [*self._held_out(X, y, groups)]
+        temperature, likelihoods = _best_temperature(held)
+        vars(self).pop("isotonic_", None)  # of an earlier fit
         if self.isotonic:
-            self.isotonic_ = self._fit_isotonic(held)
-        if not isinstance(self.estimator, FrozenEstimator):
-            self.estimator_ = clone(self.estimator).fit(X, y)
+            self.isotonic_ = self._fit_isotonic(held, temperature)
+        self.temperature_, self.log_likelihoods_ = temperature, likelihoods
+        self.estimator_ = self.estimator.estimator if is_frozen else clone(self.estimator).fit(X, y)
         self.classes_ = split_model(self.estimator_, None, transform=False)[0].classes_
         return self
 
-    def _fit_isotonic(self, held):
+    def _held_out(self, X, y, groups):
+        """For each fold the model without it, and those of its samples whose labels this knows."""
+        n, is_table = _num_samples(y), is_classifier(self.estimator)
+        cv = check_cv(self.cv, y, classifier=is_table)
+        folds = [*cv.split(np.zeros(n), y if is_table else None, groups)]
+        if not folds:
+            raise ValueError("cv has no folds (a generator can be used once only)")
+        for train, test in folds:
+            part = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            test = np.arange(n)[test]
+            classes = _structured(part, None, transform=False)[0].classes_
+            known = test[has_only_labels(_safe_indexing(y, test), classes)]  # a rare one may lack
+            if known.size:
+                yield *split_model(part, _safe_indexing(X, known)), _safe_indexing(y, known)
+
+    def _fit_isotonic(self, held, temperature):
         """Probabilities of right chunks among those predicted for held-out samples."""
         found = [
-            chunk_confidences(at_temperature(model, self.temperature_), X, y, self.scheme)
+            chunk_confidences(at_temperature(model, temperature), X, y, self.scheme)
             for model, X, y in held
         ]
         right, given = map(np.concatenate, zip(*found, strict=True))
+        if not given.size:
+            raise ValueError(
+                "isotonic: no chunks are predicted for held-out samples; for labels without "
+                'prefixes (such as B- or I-) take scheme="runs"'
+            )
         curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
         return curve.fit(given, right.astype(np.float64))
+
+    def __sklearn_tags__(self):
+        return get_tags(self.estimator)
 
     def _scaled(self, X):
         """The model at its temperature, and what it sees of X."""
@@ -340,16 +360,15 @@ for _name, _what in {
     setattr(TemperatureScaling, _name, _passed_on(_name, _what))
 
 
-def _has_known_labels(model, y):
-    """Whether all labels of each sample are classes of the model: a fold may lack a rare one."""
-    classes = {*split_model(model, None, transform=False)[0].classes_.tolist()}
-
-    def is_known(label):
-        if isinstance(label, Set):
-            return classes.issuperset(label)
-        return label is None or label != label or label in classes
-
-    return np.array([all(map(is_known, np.ravel(own).tolist())) for own in y], dtype=bool)
+def _structured(model, X, transform=True):
+    """The structured estimator of a model, if it has a distribution, and what it sees of X."""
+    model, X = split_model(model, X, transform)
+    if not isinstance(model, ProbabilisticPredictor):
+        raise TypeError(
+            f"estimator must be a SAGCRF, or a Pipeline or search that ends in one: "
+            f"{type(model).__name__} has no probabilities that a temperature can change"
+        )
+    return model, X
 
 
 def _best_temperature(held):

@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import GroupKFold, KFold, check_cv
+from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -36,7 +37,19 @@ class _Scores(BaseEstimator):
     def transform(self, nodes):
         """Scores of nodes, a column a class (one for two classes of decision values)."""
         name = _method(self.classifier)
-        return _as_scores(getattr(self.classifier, name)(nodes), name)
+        with config_context(transform_output="default"):
+            values = np.asarray(getattr(self.classifier, name)(nodes), dtype=np.float64)
+        if np.isnan(values).any():
+            raise ValueError(f"classifier: {name} of {type(self.classifier).__name__} returns NaN")
+        if name == "predict_proba":
+            values = np.log(np.clip(values, _LEAST, None))
+        return values if values.ndim == 2 else values[:, None]
+
+
+def _fitted(classifier, nodes, labels):
+    """A clone of a classifier, fitted: of columns without names, as they are when it predicts."""
+    with config_context(transform_output="default"):
+        return clone(classifier).fit(nodes, labels)
 
 
 def _method(classifier):
@@ -47,13 +60,6 @@ def _method(classifier):
     raise TypeError(
         f"classifier: {type(classifier).__name__} has neither predict_proba nor decision_function"
     )
-
-
-def _as_scores(values, name):
-    values = np.asarray(values, dtype=np.float64)
-    if name == "predict_proba":
-        values = np.log(np.clip(values, _LEAST, None))
-    return values if values.ndim == 2 else values[:, None]
 
 
 def _has(name):
@@ -80,12 +86,12 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         The structure of a sample, as the parameter `graph` of estimators: "auto" is a chain, a step
         after another.
     smoother : estimator, default=None
-        The structured model; its `graph` is set to `structure`. By default ``SAGCRF()``, and
-        ``BCFWSSVM(C=1e-3)`` on ``Grid(attractive=True)`` and other graphs of attractive
-        interactions.
+        The structured model; its `graph` is set to `structure`, unless this is "auto". By default
+        ``SAGCRF()``, and ``BCFWSSVM(C=1e-3)`` on ``Grid(attractive=True)`` and other graphs of
+        attractive interactions.
     cv : int, splitter or iterable, default=5
-        Folds of samples in which the classifier is cross-fitted; fewer samples than folds are cut
-        into runs of nodes.
+        Folds of samples in which the classifier is cross-fitted: each sample is held out once.
+        Fewer samples than folds are cut into runs of nodes; fewer groups are a fold each.
 
     Attributes
     ----------
@@ -138,7 +144,11 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
 
     def _new_smoother(self):
         if self.smoother is not None:
-            return clone(self.smoother).set_params(graph=self.structure)
+            if not hasattr(self.smoother, "graph"):
+                raise TypeError(f"smoother must be one such as SAGCRF(), got {self.smoother!r}")
+            is_auto = isinstance(self.structure, str) and self.structure == "auto"
+            graph = {} if is_auto else {"graph": self.structure}
+            return clone(self.smoother).set_params(**graph)
         if getattr(self.structure, "attractive", False):  # images, by minimum cuts
             return BCFWSSVM(self.structure, C=1e-3, random_state=0)
         return SAGCRF(self.structure, random_state=0)
@@ -165,7 +175,8 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         TypeError
             If the classifier has no scores.
         ValueError
-            If y does not have a label for each node, or the classifier misses a class in a fold.
+            If y does not have a label for each node, the classifier misses a class in a fold, or
+            `cv` does not hold out each sample once.
 
         See Also
         --------
@@ -181,9 +192,12 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         >>> SmoothedClassifier(DecisionTreeClassifier()).fit(X, y).classes_.tolist()
         ['a', 'b', 'c']
         """
-        if not is_classifier(self.classifier):
+        known = hasattr(self.classifier, "fit") and not isinstance(self.classifier, type)
+        if not known or not is_classifier(self.classifier):
             raise TypeError(f"classifier must be a classifier, got {self.classifier!r}")
-        name = _method(self.classifier)
+        if y is None:
+            raise ValueError("y must hold a label for each node of X, got None")
+        _method(self.classifier)
         wrapper = PerNode(_Scores(None))
         nodes, offsets, forms = wrapper._training_nodes(X)
         filled, partial = split_partial(y, is_table=False)
@@ -192,40 +206,46 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"y has {len(labels)} labels, but X has {offsets[-1]} nodes")
         known = np.ones(len(labels), dtype=bool) if partial is None else ~partial.hidden
         labels, rows = labels[known], np.flatnonzero(known)
-        n_classes = np.unique(labels).size
-        width = 1 if name == "decision_function" and n_classes == 2 else n_classes
-        scores = np.zeros((known.size, width))
-        for test in self._folds(offsets, groups):
-            own = rows[~test[rows]]
-            part = clone(self.classifier)
-            part.fit(_safe_indexing(nodes, own), labels[~test[rows]])
-            if part.classes_.size != n_classes:
-                lacking = np.setdiff1d(labels, part.classes_).tolist()
+        scores = None
+        for train, test in self._folds(offsets, groups):
+            own = train[rows]
+            part = _fitted(self.classifier, _safe_indexing(nodes, rows[own]), labels[own])
+            lacking = np.setdiff1d(labels, getattr(part, "classes_", labels)).tolist()
+            if lacking and part is not self.classifier:  # a frozen one may know others
                 raise ValueError(
                     f"y: only one fold has the label {lacking[0]!r}: choose another cv"
                 )
-            held = _safe_indexing(nodes, np.flatnonzero(test))
-            scores[test] = _as_scores(getattr(part, name)(held), name)
+            found = _Scores(part).transform(_safe_indexing(nodes, np.flatnonzero(test)))
+            scores = np.zeros((known.size, found.shape[1])) if scores is None else scores
+            scores[test] = found
         smoother = self._new_smoother().fit(wrapper._wrap(scores, offsets, forms), y)
-        self.classifier_ = clone(self.classifier).fit(_safe_indexing(nodes, rows), labels)
+        self.classifier_ = _fitted(self.classifier, _safe_indexing(nodes, rows), labels)
         wrapper._keep(_Scores(self.classifier_), nodes, X)
         self._scores, self.smoother_, self.classes_ = wrapper, smoother, smoother.classes_
         return self
 
     def _folds(self, offsets, groups):
-        """Masks of the nodes of each fold."""
-        n, cv = offsets.size - 1, self.cv
-        is_number = isinstance(cv, Integral)
-        if is_number and (n if groups is None else np.unique(groups).size) < cv:
-            cut = KFold(cv).split(np.zeros(offsets[-1]))  # runs of nodes
-            for _, rows in cut:
-                yield np.isin(np.arange(offsets[-1]), rows)
-            return
+        """Masks of the nodes outside and inside each fold."""
+        n, cv = offsets.size - 1, 5 if self.cv is None else self.cv
+        of_node, is_number = np.repeat(np.arange(n), np.diff(offsets)), isinstance(cv, Integral)
         if is_number and groups is not None:
-            cv = GroupKFold(cv)
-        of_sample = np.repeat(np.arange(n), np.diff(offsets))
-        for _, test in check_cv(cv).split(np.zeros(n), None, groups):
-            yield np.isin(of_sample, test)
+            n_groups = np.unique(groups).size
+            if n_groups < 2:
+                raise ValueError("groups must be at least two, to hold one out: there is one")
+            cv = GroupKFold(min(cv, n_groups))
+        elif is_number and n < cv:  # runs of nodes
+            n, of_node = offsets[-1], np.arange(offsets[-1])
+        folds = [
+            (np.isin(of_node, np.arange(n)[train]), np.isin(of_node, np.arange(n)[test]))
+            for train, test in check_cv(cv).split(np.zeros(n), None, groups)
+        ]
+        often = sum((test.astype(int) for _, test in folds), np.zeros(offsets[-1], dtype=int))
+        for node in np.flatnonzero(often != 1)[:1]:
+            raise ValueError(
+                f"cv must hold out each sample once, as KFold does: sample {of_node[node]} is held "
+                f"out {often[node]} times (a generator can be used once only)"
+            )
+        return folds
 
     def _smoothed(self, name, X, *args, **options):
         check_is_fitted(self)

@@ -858,7 +858,8 @@ class CalibrationDisplay:
         models : estimator, Pipeline, list or dict of them by name
             Fitted, with probabilities.
         X, y : list, object array or RaggedArray
-            Samples that the models have not seen, and their labels.
+            Samples that the models have not seen, and their labels. Nodes without a label do not
+            count, and of chunks samples with such nodes.
         of : {"nodes", "chunks"}, default="nodes"
             What is predicted: the most probable label of each node, by its marginal probability;
             or the chunks of the best labelling, by ``predict_chunks``.
@@ -878,6 +879,8 @@ class CalibrationDisplay:
         ------
         ValueError
             If `of` is something else, or nothing is predicted.
+        TypeError
+            If a model has no probabilities.
 
         See Also
         --------
@@ -899,9 +902,12 @@ class CalibrationDisplay:
         """
         if of not in ("nodes", "chunks"):
             raise ValueError(f"of must be 'nodes' or 'chunks', got {of!r}")
-        models = _named(models, lambda model: type(_last(model)).__name__)
+        models = _named(models, lambda model: type(split_model(model, X, False)[0]).__name__)
         find = node_confidences if of == "nodes" else partial(chunk_confidences, scheme=scheme)
         curves = {name: find(*split_model(model, X), y) for name, model in models.items()}
+        for name, (_, confidence) in curves.items():
+            if not confidence.size:
+                raise ValueError(f"{name}: no {of} are predicted for samples with labels")
         return cls(curves, n_bins).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

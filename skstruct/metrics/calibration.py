@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
+from ..data.partial import is_partial, split_partial
 from ..data.ragged import RaggedArray
 from .chunks import chunks
 
@@ -14,33 +19,56 @@ from .chunks import chunks
 
 
 def split_model(model, X, transform=True):
-    """The structured estimator of a model, and what it sees of X."""
+    """The structured estimator in pipelines, frozen models and searches, and what it sees of X."""
     if isinstance(model, Pipeline):
-        return model[-1], model[:-1].transform(X) if transform else X
+        X = model[:-1].transform(X) if transform and len(model) > 1 else X
+        return split_model(model[-1], X, transform)
+    if isinstance(model, FrozenEstimator):
+        return split_model(model.estimator, X, transform)
+    if hasattr(model, "best_estimator_"):
+        return split_model(model.best_estimator_, X, transform)
     return model, X
+
+
+def _require(model, *names):
+    for name in names:
+        if not hasattr(model, name):
+            raise TypeError(f"{type(model).__name__} has no {name}, and so no confidences")
 
 
 def node_confidences(model, X, y):
     """Whether the most probable label of each node is right, and its probability."""
+    _require(model, "predict_marginals")
+    check_is_fitted(model)
     classes = model.classes_
-    marginals = [np.reshape(own, (-1, classes.size)) for own in model.predict_marginals(X)]
-    marginals = np.concatenate(marginals)
+    if isinstance(classes, list):
+        raise TypeError("label sets have a probability a label: use scikit-learn's display of each")
+    shares = model.predict_marginals(X)
+    y, partial = split_partial(y, is_table=shares.dtype != object)
+    if not len(shares) or len(shares) != len(y):
+        raise ValueError(f"X has {len(shares)} samples, and y has {len(y)}: some are needed")
+    marginals = np.concatenate([np.reshape(own, (-1, classes.size)) for own in shares])
     best = marginals.argmax(axis=1)
     labels = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
     check_consistent_length(best, labels)
-    return classes[best] == labels, np.minimum(marginals[np.arange(best.size), best], 1.0)
+    known = slice(None) if partial is None else ~partial.hidden
+    sure = np.minimum(marginals[np.arange(best.size), best], 1.0)
+    return (classes[best] == labels)[known], sure[known]
 
 
 def chunk_confidences(model, X, y, scheme=None):
-    """Whether each predicted chunk is right, and its probability."""
+    """Whether each predicted chunk is right, and its probability; of samples with all labels."""
+    _require(model, "predict_chunks", "predict_marginals")
     right, given = [], []
-    for own, labels in zip(model.predict_chunks(X, scheme=scheme), y, strict=True):
+    found = model.predict_chunks(X, scheme=scheme)
+    check_consistent_length(found, y)
+    for own, labels in zip(found, y, strict=True):
+        if is_partial(labels):
+            continue
         truth = {*chunks(labels, scheme)}
         right += [chunk[:3] in truth for chunk in own]
         given += [chunk[3] for chunk in own]
-    if not given:
-        raise ValueError("no chunks are predicted")
-    return np.array(right), np.array(given)
+    return np.array(right, dtype=bool), np.array(given, dtype=np.float64)
 
 
 # The metrics.
@@ -65,7 +93,7 @@ def _read(correct, confidence):
 
 def _count(share, n, name):
     """How many of `n` a share is, at least one."""
-    if isinstance(share, bool) or not 0.0 < share <= 1.0:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 < share <= 1.0:
         raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}")
     return max(round(share * n), 1)
 

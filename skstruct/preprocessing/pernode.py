@@ -95,6 +95,10 @@ class PerNode(RaggedTransformer, BaseEstimator):
         first = next((s for s in samples if not sparse.issparse(s) and len(s)), None)
         if any(sparse.issparse(s) for s in samples):
             return sparse.vstack(samples, format="csr"), offsets, forms
+        if hasattr(first, "iloc"):  # frames: columns go by their names
+            import pandas
+
+            return pandas.concat(samples, ignore_index=True), offsets, forms
         if first is not None and not isinstance(first, np.ndarray) and _is_record(first[0]):
             return list(itertools.chain.from_iterable(samples)), offsets, forms
         try:

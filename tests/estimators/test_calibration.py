@@ -3,16 +3,18 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, TemperatureScaling
+from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel, TemperatureScaling
+from skstruct.data.partial import has_only_labels
 from skstruct.estimators.calibration import at_temperature
 from skstruct.inspection import CalibrationDisplay
 from skstruct.preprocessing import PerNode
@@ -123,3 +125,68 @@ def test_chunks_are_calibrated_by_isotonic_regression():
 def test_what_has_no_probabilities_is_refused():
     with pytest.raises(TypeError, match="BCFWSSVM has no probabilities"):
         TemperatureScaling(BCFWSSVM(), cv=2).fit(X[:20], Y[:20])
+
+
+def test_models_in_pipelines_searches_and_frozen_ones_are_found():
+    crf = SAGCRF(C=30.0, random_state=0).fit(X[:30], Y[:30])
+    expected = TemperatureScaling(FrozenEstimator(crf)).fit(X[30:60], Y[30:60])
+    search = GridSearchCV(SAGCRF(random_state=0), {"C": [30.0]}, cv=2).fit(X[:30], Y[:30])
+    for model in (make_pipeline(crf), make_pipeline("passthrough", FrozenEstimator(crf)), search):
+        found = TemperatureScaling(FrozenEstimator(model)).fit(X[30:60], Y[30:60])
+        assert found.temperature_ == pytest.approx(expected.temperature_, rel=1e-4)
+    with pytest.raises(TypeError, match="TemperatureScaling has no probabilities that a temp"):
+        TemperatureScaling(FrozenEstimator(expected)).fit(X[30:60], Y[30:60])
+    with pytest.raises(TypeError, match="estimator must be an estimator"):
+        TemperatureScaling(SAGCRF).fit(X, Y)
+    with pytest.raises(ValueError, match="y must hold the labels"):
+        TemperatureScaling(SAGCRF()).fit(X, None)
+
+
+def test_folds_of_tables_are_stratified_and_rare_labels_of_columns_left_out():
+    labels = np.repeat([0, 1, 2], 20)  # sorted: a plain fold would lack a class
+    rng = np.random.default_rng(0)
+    table = np.eye(3)[labels] + rng.normal(size=(60, 3))
+    scaled = TemperatureScaling(SAGCRF("multiclass", random_state=0), cv=3).fit(table, labels)
+    assert is_classifier(scaled)
+    assert scaled.log_likelihoods_[1] >= scaled.log_likelihoods_[0]
+    sets = rng.integers(2, size=(60, 3))
+    model = TemperatureScaling(SAGCRF(MultiLabel(), random_state=0), cv=3).fit(table, sets)
+    assert model.predict_marginals(table).shape == (60, 3)
+    np.testing.assert_array_equal(
+        has_only_labels([[1, 0], [2, 1], [1, None]], [np.array([1]), np.array([0, 1])]),
+        [True, False, True],
+    )
+
+
+def test_missing_labels_do_not_cost_the_sample():
+    """NaN beside strings was read as the unknown label 'nan', and its sample left out."""
+    missing = [[None, float("nan"), pd.NA, {"a"}, *own][: len(own)] for own in Y]
+    assert has_only_labels(missing, np.array(["a", "b", "c"])).all()
+    assert not has_only_labels([["a", {"b", "d"}]], np.array(["a", "b", "c"])).any()
+    fits = [
+        TemperatureScaling(SAGCRF(random_state=0), cv=2).fit(
+            X[:30], [[value, *own[1:]] for own in Y[:30]]
+        )
+        for value in (None, float("nan"))
+    ]
+    assert fits[0].temperature_ == fits[1].temperature_
+
+
+@pytest.mark.filterwarnings("ignore:label '.' has no chunk prefix")
+def test_cv_used_up_and_isotonic_of_an_earlier_fit():
+    used = TemperatureScaling(SAGCRF(random_state=0), cv=KFold(2).split(X[:30])).fit(X[:30], Y[:30])
+    with pytest.raises(ValueError, match="cv has no folds"):
+        used.fit(X[:30], Y[:30])
+    names = [np.array([{"a": "O", "b": "B-x", "c": "I-x"}[v] for v in own], "O") for own in Y]
+    names[0][0] = None  # neither right nor wrong: chunks of this sample do not count
+    crf = SAGCRF(C=30.0, random_state=0).fit(X[:30], names[:30])
+    model = TemperatureScaling(FrozenEstimator(crf), isotonic=True).fit(X, names)
+    assert not hasattr(model.set_params(isotonic=False).fit(X, names), "isotonic_")
+    display = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    curves = CalibrationDisplay.from_estimators(make_pipeline(crf), X, names, ax=display).curves
+    assert curves["SAGCRF"][0].size == sum(map(len, Y)) - 1
+    with pytest.raises(ValueError, match="isotonic: no chunks are predicted"):
+        TemperatureScaling(SAGCRF(random_state=0), cv=2, isotonic=True).fit(X[:20], Y[:20])
+    svm = BCFWSSVM(max_iter=2, tol=1.0, random_state=0).fit(X[:20], Y[:20])
+    with pytest.raises(TypeError, match="BCFWSSVM has no predict_marginals"):
+        CalibrationDisplay.from_estimators(svm, X, Y)

@@ -1,13 +1,20 @@
 """SmoothedClassifier: ahead of the classifier alone where neighbours agree, on all structures."""
 
 import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
-from sklearn.svm import LinearSVC
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, RaggedArray, SmoothedClassifier, Tree
@@ -72,8 +79,8 @@ def test_nodes_without_labels_and_one_long_sample():
 def test_groups_are_kept_together():
     groups = np.repeat(np.arange(4), 4)
     folds = SmoothedClassifier(GaussianNB(), cv=2)._folds(np.arange(17), groups)
-    for test in folds:
-        assert set(groups[test]).isdisjoint(groups[~test])
+    for train, test in folds:
+        assert set(groups[test]).isdisjoint(groups[train])
     assert SmoothedClassifier(GaussianNB(), cv=2).fit(X, Y, groups=groups).score(X, Y) > 0.9
 
 
@@ -108,3 +115,57 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="only one fold has the label 'rare'"):
         SmoothedClassifier(GaussianNB()).fit(x, y)
     assert isinstance(SmoothedClassifier(GaussianNB())._new_smoother(), SAGCRF)
+
+
+def test_each_sample_is_held_out_once():
+    for cv in ([], ShuffleSplit(2, random_state=0), TimeSeriesSplit(2)):
+        with pytest.raises(ValueError, match="cv must hold out each sample once"):
+            SmoothedClassifier(GaussianNB(), cv=cv).fit(X, Y)
+    gap = [(np.arange(8, 15), np.arange(8)), (np.arange(7), np.arange(8, 16))]
+    folds = SmoothedClassifier(GaussianNB(), cv=gap)._folds(np.arange(17), None)
+    assert [train.nonzero()[0].tolist() for train, _ in folds] == [[*own] for own, _ in gap]
+    groups = np.arange(16) % 2  # fewer than folds: their samples stay together
+    folds = SmoothedClassifier(GaussianNB(), cv=5)._folds(np.arange(17), groups)
+    assert [set(groups[test]) for _, test in folds] in ([{0}, {1}], [{1}, {0}])
+    with pytest.raises(ValueError, match="groups must be at least two"):
+        SmoothedClassifier(GaussianNB()).fit(X, Y, groups=[0] * 16)
+
+
+def test_classifiers_with_other_columns():
+    """Pairs of classes, and classes that only a frozen classifier knows, are scores, too."""
+    labels = [(own + np.arange(own.size)) % 4 for own in Y[:4]]
+    pairs = SmoothedClassifier(SVC(decision_function_shape="ovo"), cv=2).fit(X[:4], labels)
+    assert pairs.smoother_.n_features_in_ == 6
+    nodes, truth = np.concatenate(X[10:]), np.concatenate(Y[10:])
+    for known in (np.where(np.arange(truth.size) < 30, 7, truth), np.minimum(truth, 1)):
+        frozen = FrozenEstimator(GaussianNB().fit(nodes, known))
+        model = SmoothedClassifier(frozen, cv=2).fit(X[:6], Y[:6])
+        assert model.classes_.tolist() == [0, 1, 2]
+        assert model.predict(X[:1])[0].shape == (120,)
+
+
+def test_pandas_output_and_the_smoothers_own_graph():
+    with config_context(transform_output="pandas"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled = make_pipeline(StandardScaler(), GaussianNB())
+        assert SmoothedClassifier(scaled, cv=2).fit(X, Y).score(X, Y) > 0.9
+    own = SAGCRF(Chain(boundary=True), random_state=0)
+    assert SmoothedClassifier(GaussianNB(), smoother=own, cv=2).fit(X, Y).smoother_.graph.boundary
+    for smoother in ("crf", make_pipeline(own), LogisticRegression()):
+        with pytest.raises(TypeError, match="smoother must be"):
+            SmoothedClassifier(GaussianNB(), smoother=smoother, cv=2).fit(X, Y)
+    for classifier in ("nb", GaussianNB):
+        with pytest.raises(TypeError, match="classifier must be a classifier"):
+            SmoothedClassifier(classifier).fit(X, Y)
+    with pytest.raises(ValueError, match="y must hold a label"):
+        SmoothedClassifier(GaussianNB()).fit(X, None)
+
+
+def test_frames_are_samples():
+    frames = [pd.DataFrame(x, columns=["a", "b", "c"]) for x in X]
+    model = SmoothedClassifier(GaussianNB(), cv=2).fit(frames, [pd.Series(own) for own in Y])
+    plain = SmoothedClassifier(GaussianNB(), cv=2).fit(X, Y)
+    assert model.classifier_.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.predict(frames)[3].tolist() == plain.predict(X)[3].tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict([own[["c", "b", "a"]] for own in frames])

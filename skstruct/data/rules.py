@@ -340,8 +340,7 @@ class Pattern(Rule):
 
     Notes
     -----
-    The automaton is made of positions in the pattern (V. Glushkov: The abstract theory of automata,
-    Russian Mathematical Surveys 1961), then of sets of them.
+    The automaton is made of positions in the pattern (Glushkov 1961), then of sets of them.
 
     Examples
     --------

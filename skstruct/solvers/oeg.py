@@ -574,8 +574,8 @@ class ProximalOEG(FewRows, OEG):
 
     Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``, in the dual of Collins et
     al. 2008 with the conjugate of the elastic net. Each epoch is a step of the proximal point
-    method (Rockafellar 1976): it adds ``rho/2
-    |w - v|^2``, with v the weights at its start, so that a small lam2 does not slow it down.
+    method (Rockafellar 1976): it adds ``rho/2 |w - v|^2``, with v the weights at its start, so that
+    a small lam2 does not slow it down.
     """
 
     def __init__(self, *task, l1, **options):

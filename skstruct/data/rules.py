@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -127,16 +128,16 @@ def _marked(labels: tuple, *groups) -> np.ndarray:
 # The rules.
 
 
-class Rule:
+class Rule(ABC):
     """What a labelling must satisfy as a whole."""
 
     def _parts(self, labels: tuple) -> list:
         """The rules of single names that this one consists of."""
         return [self]
 
+    @abstractmethod
     def _automaton(self, labels: tuple) -> Automaton:
         """The automaton that accepts the labellings that obey."""
-        raise NotImplementedError
 
 
 def _counted(name, least, most, labels, rule) -> Automaton:

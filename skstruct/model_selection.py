@@ -13,14 +13,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .core.typing import SamplesLike
 from .data.ragged import RaggedArray, object_array
+from .metrics.calibration import split_model
 
 
 def _one_fold(estimator, X, y, train, test):
     fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
-    classes, X = fitted.classes_, _safe_indexing(X, test)
-    if not hasattr(fitted, "predict_marginals"):  # a pipeline
-        fitted, X = fitted[-1], fitted[:-1].transform(X)
-    return classes, fitted.predict_marginals(X)
+    model, X = split_model(fitted, _safe_indexing(X, test))
+    return model.classes_, model.predict_marginals(X)
 
 
 def cross_val_marginals(

@@ -227,8 +227,8 @@ def list_table(table):
 _HEAD = """\
 .. This page is written by doc/capabilities.py.
 
-What works with what
-====================
+Compatibility matrix: estimators, structures, predictions
+=========================================================
 
 These tables are not written by hand: a script tries each estimator on a few samples of each structure, and asks the
 model for every kind of answer. "exact" means over all labellings, "relaxed" over a linear relaxation, with a bound

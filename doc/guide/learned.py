@@ -57,6 +57,28 @@ def graphs():
     return drawing
 
 
+def getting_started():
+    """The images of the tutorial: truth, scan, labels of pixels alone, labels of the grid."""
+    clean = np.kron(load_digits().images[:60] / 16, np.ones((3, 3)))
+    noise = np.random.default_rng(0).normal(size=clean.shape)
+    images, ink = (clean + 0.8 * noise)[..., np.newaxis], (clean > 0.5).astype(int)
+    pixels = LogisticRegression().fit(images[:40].reshape(-1, 1), ink[:40].ravel())
+    svm = BCFWSSVM(Grid(attractive=True), C=0.01, random_state=0).fit(images[:40], ink[:40])
+    alone = pixels.predict(images[40:].reshape(-1, 1)).reshape(ink[40:].shape)
+    shown = [ink[40:], alone, np.stack([*svm.predict(images[40:])])]
+    drawing = Drawing(690, 324)
+    names = ["true ink", "noisy scan", "pixels alone", "grid"]
+    scan = blend((images[40:, :, :, 0] + 1.0) / 3.0, INK)
+    pictures = [blend(shown[0], INK), scan, blend(shown[1], RED), blend(shown[2], BLUE)]
+    for k, (name, picture) in enumerate(zip(names, pictures, strict=True)):
+        drawing.text(90 + 170 * k, 22, name, 14, bold=True)
+        for row in range(2):
+            x, y = 24 + 170 * k, 34 + 142 * row
+            drawing.image(x, y, 132, 132, picture[3 * row + 1])
+            drawing.rect(x, y, 132, 132, "none", GREY)
+    return drawing
+
+
 ALIGNED = """\
 das Haus ist groß . | the house is big . | 0-0 1-1 2-2 3-3 4-4
 ich habe das Buch gelesen . | i have read the book . | 0-0 1-1 2-3 3-4 4-2 5-5
@@ -307,4 +329,4 @@ def partial():
     return plot
 
 
-FIGURES = [graphs, items, nonlinear, torch, map_inference, partial]
+FIGURES = [getting_started, graphs, items, nonlinear, torch, map_inference, partial]

@@ -20,8 +20,9 @@ from skstruct.testing import random_sequences
 DOC = Path(__file__).parents[2] / "doc"
 GUIDE = DOC / "guide"
 CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
-# Chapters beside the folder, whose code test_docstrings.py runs, but that of text.rst.
-PAGES = [DOC / f"{name}.rst" for name in ("imperfect_labels", "scale", "small_models", "text")]
+# Chapters beside the folder. The code of these two runs here, of the others in test_docstrings.py.
+TUTORIALS = [DOC / "getting_started.rst", DOC / "text.rst"]
+PAGES = [DOC / f"{name}.rst" for name in ("imperfect_labels", "scale", "small_models")] + TUTORIALS
 _MODULES = (
     *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
     *(".preprocessing", ".scores", ".ssvm"),
@@ -62,7 +63,7 @@ def test_the_solver_of_the_guide_measures_anew_what_a_callback_cut(monkeypatch):
 COMPILED = [path for path in CHAPTERS if path != PLAIN]
 
 
-@pytest.mark.parametrize("chapter", [*COMPILED, DOC / "text.rst"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("chapter", [*COMPILED, *TUTORIALS], ids=lambda path: path.stem)
 def test_code_runs(chapter):
     failed, tried = doctest.testfile(str(chapter), module_relative=False, optionflags=FLAGS)
     assert failed == 0

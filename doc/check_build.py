@@ -94,6 +94,16 @@ def without_colours(build):
             yield f"_static/pygments.css has no colours for the {mode} mode"
 
 
+def undescribed(build):
+    """Pages of ours without a description for search engines, or with two."""
+    for page in sorted(build.rglob("*.html")):
+        of_sphinx = page.name in ("genindex.html", "py-modindex.html", "search.html")
+        if of_sphinx or {"_modules", "_static"} & {*page.parts}:
+            continue
+        if len(re.findall(r'<meta [^>]*name="description"', page.read_text("utf-8"))) != 1:
+            yield f"{page.relative_to(build)} has no description, or two"
+
+
 def remote(build):
     """Pages that a browser without a network would not show as they are."""
     asks = re.compile(
@@ -116,6 +126,7 @@ def main(build):
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
     missing += [*failed(build), *without_thumbnail(build), *without_colours(build), *remote(build)]
+    missing += undescribed(build)
     print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
     if missing:
         sys.exit("\n".join(missing))

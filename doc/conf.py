@@ -5,6 +5,8 @@ import os
 import pydoc
 import re
 import sys
+import tomllib
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -59,17 +61,28 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = f"skstruct {release}"
 html_static_path = ["_static"]
+html_favicon = "_static/logo-light.svg"
 # Pages without others below them.
-_ALONE = "index migration benchmarks command_line references changelog".split()
+_ALONE = "index getting_started migration benchmarks command_line references changelog".split()
 html_sidebars = {page: [] for page in _ALONE}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 toc_object_entries_show_parents = "hide"
+# Addresses of the project: icons in the bar once pyproject.toml has them.
+_URLS = tomllib.loads((DOC.parent / "pyproject.toml").read_text("utf-8"))["project"].get("urls", {})
 html_theme_options = {
+    "logo": {
+        "text": "skstruct",
+        "image_light": "_static/logo-light.svg",
+        "image_dark": "_static/logo-dark.svg",
+    },
+    "icon_links": [
+        {"name": name, "url": url, "icon": "fa-solid fa-code-branch"} for name, url in _URLS.items()
+    ],
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,
     "footer_start": ["copyright"],
@@ -88,7 +101,7 @@ if _SITE:
     html_theme_options |= {
         "switcher": {"json_url": f"{_SITE}/versions.json", "version_match": release},
         "check_switcher": False,  # it comes with this build
-        "navbar_end": ["version-switcher", "theme-switcher"],
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
     }
 
 nitpicky = True
@@ -195,6 +208,24 @@ def _resolve(app, env, node, contnode):
     return None if item is None else contnode
 
 
+def _describe(app, pagename, templatename, context, doctree):
+    """Describe a page to search engines, and to chats that show a card for a link."""
+    if doctree is None:
+        return
+    own = [meta["content"] for meta in doctree.findall(nodes.meta) if "description" in meta["name"]]
+    texts = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
+    text = next((t for t in [*own, *texts] if len(t) > 40 and not t.startswith("Bases:")), project)
+    text = text if len(text) < 200 else text[:200].rpartition(" ")[0] + " …"
+    tags = {"og:title": context["title"], "og:description": text, "og:type": "website"}
+    if _SITE:
+        tags |= {"og:url": context["pageurl"], "og:image": f"{_SITE}/_static/card.png"}
+    shown = [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items()]
+    if not own:
+        shown.append(f'<meta name="description" content="{escape(text)}">')
+    shown.append('<meta name="twitter:card" content="summary_large_image">')
+    context["metatags"] = "\n".join([context.get("metatags", ""), *shown])
+
+
 def _write_versions(app, exception):
     """Write what the version switcher reads."""
     if _SITE and exception is None:
@@ -208,6 +239,7 @@ def _write_versions(app, exception):
 def setup(app):
     """Connect the hooks above."""
     app.connect("build-finished", _write_versions)
+    app.connect("html-page-context", _describe)
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("autodoc-process-signature", _shorten_defaults)
     app.connect("doctree-resolved", _keep_exponents)

@@ -61,7 +61,7 @@ def getting_started():
     """The images of the tutorial: truth, scan, labels of pixels alone, labels of the grid."""
     clean = np.kron(load_digits().images[:60] / 16, np.ones((3, 3)))
     noise = np.random.default_rng(0).normal(size=clean.shape)
-    images, ink = (clean + 0.8 * noise)[..., np.newaxis], (clean > 0.5).astype(int)
+    images, ink = (clean + 0.5 * noise)[..., np.newaxis], (clean > 0.5).astype(int)
     pixels = LogisticRegression().fit(images[:40].reshape(-1, 1), ink[:40].ravel())
     svm = BCFWSSVM(Grid(attractive=True), C=0.01, random_state=0).fit(images[:40], ink[:40])
     alone = pixels.predict(images[40:].reshape(-1, 1)).reshape(ink[40:].shape)

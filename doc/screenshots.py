@@ -2,22 +2,27 @@
 
     pip install playwright  # and Chromium: apt install chromium, or playwright install chromium
     python doc/screenshots.py doc/_build /tmp/shots [--pages index.html api.html ...]
+        [--browser /usr/bin/chromium]
 
 Writes ``PAGE-WIDTH-SCHEME.png``, and prints the pages that are wider than the window, with the
-elements that stick out, and the code blocks that are cut. Not a part of CI.
+elements that stick out, and the text whose contrast is below level AA of WCAG 2 (4.5, or 3 if it is
+large), as the browser computes its colours. Ends with an error if there is any. Not a part of CI.
 """
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 PAGES = [
-    "index.html", "guide/index.html", "text.html", "graphs.html", "map_inference.html", "api.html",
-    "migration.html", "references.html", "changelog.html", "auto_examples/index.html",
+    "index.html", "getting_started.html", "guide/index.html", "guide/choosing.html",
+    "guide/recipes.html", "guide/compile_time.html", "text.html", "graphs.html",
+    "map_inference.html", "capabilities.html", "api.html", "migration.html", "benchmarks.html",
+    "references.html", "changelog.html", "auto_examples/index.html",
     "auto_examples/plot_digit_strings.html", "generated/skstruct.SAGCRF.html",
-    "generated/skstruct.map_inference.solve_map.html",
+    "generated/skstruct.Chain.html", "generated/skstruct.map_inference.solve_map.html",
     "generated/skstruct.datasets.load_conll.html",
 ]  # fmt: skip
 
@@ -37,29 +42,60 @@ STICKS_OUT = """() => {
     .slice(0, 5)
     .map((e) => `${e.tagName}.${e.className} ${Math.round(e.getBoundingClientRect().right)}`);
 }"""
-CUT = """() => [...document.querySelectorAll("main pre")]
-  .filter((e) => e.scrollWidth > e.clientWidth + 1).length"""
+# Pairs of a text and its contrast; backgrounds that let others through are blended.
+CONTRAST = """() => {
+  const rgba = (text) => {
+    const [r, g, b, a] = text.match(/[\\d.]+/g).map(Number);
+    const scale = text.startsWith("color(") ? 255 : 1;
+    return [scale * r, scale * g, scale * b, a === undefined ? 1 : a];
+  };
+  const over = (top, below) => [0, 1, 2].map((k) => top[3] * top[k] + (1 - top[3]) * below[k]);
+  const behind = (e) => {
+    if (!e) return [255, 255, 255];
+    const colour = rgba(getComputedStyle(e).backgroundColor);
+    return colour[3] === 1 ? colour : over(colour, behind(e.parentElement));
+  };
+  const light = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, part, k) => {
+    const c = colour[k] / 255;
+    return sum + part * (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  const opacity = (e) => (e ? getComputedStyle(e).opacity * opacity(e.parentElement) : 1);
+  const found = new Map(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement, text = walker.currentNode.data.trim();
+    if (!text || !e.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    if (e.closest("svg, math, script, noscript, .skip-link, [hidden]")) continue;
+    const style = getComputedStyle(e), size = parseFloat(style.fontSize), below = behind(e);
+    const ink = rgba(style.color);
+    const [a, b] = [over([...ink.slice(0, 3), ink[3] * opacity(e)], below), below].map(light);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    const key = `${e.tagName}.${e.className} ${style.color} on ${below.map(Math.round)}`;
+    if (ratio < (large ? 3 : 4.5)) found.set(key, `${ratio.toFixed(2)} "${text.slice(0, 30)}"`);
+  }
+  return [...found].map((pair) => pair.join(": "));
+}"""
 
 
 def shoot(browser, build, folder, pages, width, scheme, full):
-    """Take all pages once; the number of those that scroll sideways."""
+    """Take all pages once; the number of those that scroll sideways or have faint text."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
     )
-    page, wide = context.new_page(), 0
+    page, wrong = context.new_page(), 0
     for name in pages:
         page.goto((build / name).resolve().as_uri())
         page.wait_for_timeout(200)
         stem = name.removesuffix(".html").replace("/", "-")
         page.screenshot(path=folder / f"{stem}-{width}-{scheme}.png", full_page=full)
-        over, cut = page.evaluate(OVERFLOW), page.evaluate(CUT)
+        over, faint = page.evaluate(OVERFLOW), page.evaluate(CONTRAST)
         if over > 0:
-            wide += 1
             print(f"{name} at {width}, {scheme}: {over} px too wide", page.evaluate(STICKS_OUT))
-        if cut and scheme == "light":
-            print(f"{name} at {width}: {cut} code blocks are wider than the page and scroll")
+        if faint:
+            print(f"{name} at {width}, {scheme}: faint text", *faint, sep="\n    ")
+        wrong += over > 0 or bool(faint)
     context.close()
-    return wide
+    return wrong
 
 
 def main():
@@ -69,22 +105,22 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pages", nargs="*", help="all pages of the build: --pages all")
     parser.add_argument("--full", action="store_true", help="whole pages, not a screen of each")
+    parser.add_argument("--browser", default=shutil.which("chromium"), help="path of Chromium")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     pages = args.pages or [name for name in PAGES if (args.build / name).is_file()]
     if pages == ["all"]:
         pages = sorted(str(path.relative_to(args.build)) for path in args.build.rglob("*.html"))
     with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        wide = sum(
+        browser = play.chromium.launch(executable_path=args.browser, args=["--no-sandbox"])
+        wrong = sum(
             shoot(browser, args.build, args.folder, pages, width, scheme, args.full)
             for width in (1280, 390)
             for scheme in ("light", "dark")
         )
         browser.close()
-    print(f"{len(pages)} pages, 4 pictures each, {wide} scroll sideways")
+    print(f"{len(pages)} pages, 4 pictures each, {wrong} of them wrong")
+    sys.exit(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pydoc
 import re
 import sys
 import tomllib
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 from docutils import nodes
@@ -216,7 +216,8 @@ def _describe(app, pagename, templatename, context, doctree):
     texts = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
     text = next((t for t in [*own, *texts] if len(t) > 40 and not t.startswith("Bases:")), project)
     text = text if len(text) < 200 else text[:200].rpartition(" ")[0] + " …"
-    tags = {"og:title": context["title"], "og:description": text, "og:type": "website"}
+    title = unescape(re.sub(r"<[^>]+>", "", context["title"]))
+    tags = {"og:title": title, "og:description": text, "og:type": "website"}
     if _SITE:
         tags |= {"og:url": context["pageurl"], "og:image": f"{_SITE}/_static/card.png"}
     shown = [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items()]

@@ -100,6 +100,13 @@ def test_a_build_without_colours_for_dark_code_is_seen(tmp_path):
     assert [*_check_build().without_colours(tmp_path)] == []
 
 
+def test_pages_without_one_description_are_seen(tmp_path):
+    page = tmp_path / "text.html"
+    for n in (0, 1, 2):
+        page.write_text(n * '<meta name="description" content="Taggers">', encoding="utf-8")
+        assert bool([*_check_build().undescribed(tmp_path)]) == (n != 1)
+
+
 def test_formulas_become_mathml():
     pytest.importorskip("sphinx")
     from docutils import nodes

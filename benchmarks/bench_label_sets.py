@@ -60,7 +60,7 @@ def load(folder, name):
 
 def models(n_labels, C):
     """What is compared, by name."""
-    yield "LinearSVC a label", OneVsRestClassifier(LinearSVC(C=C, random_state=0))
+    yield "LinearSVC per label", OneVsRestClassifier(LinearSVC(C=C, random_state=0))
     yield "ClassifierChain(LinearSVC)", ClassifierChain(LinearSVC(C=C, random_state=0))
     for estimator in (BCFWSSVM, SAGCRF):
         for edges in (None, "tree", "full"):

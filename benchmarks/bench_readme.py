@@ -1,4 +1,4 @@
-"""The table of README: one row for each regime, one definition of "times".
+"""The table of README: one row for each regime, one definition of "ratio".
 
     python benchmarks/bench_readme.py --data FOLDER [--rows 1 2 ...] [--json FILE]
 
@@ -6,7 +6,7 @@ FOLDER holds ``conll2000/``, ``conll2002_dutch/``, ``treebank_pos/``, ``ocr_lett
 and ``word_alignment/``. Needs the ``bench`` extra. CPU seconds of one core. CRFsuite has all states
 (the same weights and objective as ours), and trains to its own stop by its own clock, after its
 features are generated; ours is the whole call of ``SAGCRF().fit`` with warm kernels, to a proven
-gap of 1e-3. The last three rows: scikit-learn's linear SVMs a label to their own stop; PyMaxflow
+gap of 1e-3. The last three rows: scikit-learn's linear SVMs per label to their own stop; PyMaxflow
 from arrays of scores to labels, ours from the image; SciPy's assignment of each sentence pair, from
 scores, ours from features. Quality is chunk F1, accuracy, or subset accuracy on the test part, in
 percent, or 1 where the answers are the same.
@@ -73,12 +73,12 @@ def many_labels(folder, n):
 
 
 def label_sets(folder):
-    """Scene: a linear SVM a label beside a CRF with all pairs of labels."""
+    """Scene: a linear SVM per label against a CRF with all pairs of labels."""
     data = bench_label_sets.load(folder, "scene")
     models = dict(bench_label_sets.models(data.Y.shape[1], 1.0))
     theirs, ours = (
         bench_label_sets.measure(models[name], data)
-        for name in ("LinearSVC a label", "SAGCRF, all pairs")
+        for name in ("LinearSVC per label", "SAGCRF, all pairs")
     )
     quality = [100.0 * line["subset accuracy"] for line in (theirs, ours)]
     return theirs["CPU s"], ours["CPU s"], *quality
@@ -115,20 +115,20 @@ def alignment(folder):
 
 
 ROWS = {
-    "Chunks, 400 sentences | CRFsuite": lambda f: train(tasks.conll2000(f, 400)),
-    "Chunks, 8,936 sentences | CRFsuite": lambda f: train(tasks.conll2000(f)),
-    "Dutch entities, 15,806 sentences | CRFsuite": lambda f: train(tasks.dutch(f)),
-    "Letters from 128 pixels | CRFsuite": lambda f: train(tasks.ocr(f)),
-    "Tags and endings, 309 labels | CRFsuite": lambda f: train(many_labels(f, 600)),
-    "Chunks, 2,000 sentences, elastic net | CRFsuite": lambda f: train(
+    "Chunking, 400 sentences | CRFsuite": lambda f: train(tasks.conll2000(f, 400)),
+    "Chunking, 8,936 sentences | CRFsuite": lambda f: train(tasks.conll2000(f)),
+    "Dutch named entities, 15,806 sentences | CRFsuite": lambda f: train(tasks.dutch(f)),
+    "Handwritten letters, 128 pixels | CRFsuite": lambda f: train(tasks.ocr(f)),
+    "POS tags with word endings, 309 labels | CRFsuite": lambda f: train(many_labels(f, 600)),
+    "Chunking, 2,000 sentences, elastic net | CRFsuite": lambda f: train(
         tasks.conll2000(f, 2000), 0.1, 0.1
     ),
-    "Chunks, 2,000 sentences, C = 50 | CRFsuite": lambda f: train(
+    "Chunking, 2,000 sentences, C = 50 | CRFsuite": lambda f: train(
         tasks.conll2000(f, 2000), 0.0, 0.01
     ),
-    "Label sets of scene | LinearSVC a label": label_sets,
-    "Image cut, 1024 x 1024 | PyMaxflow": lambda f: image_cuts(),
-    "Word alignment, Hansards | SciPy": alignment,
+    "Multi-label images (scene) | LinearSVC per label": label_sets,
+    "Image cut, 1024 x 1024 pixels | PyMaxflow": lambda f: image_cuts(),
+    "Word alignment (Hansards) | SciPy": alignment,
 }
 
 
@@ -139,7 +139,7 @@ def main():
     parser.add_argument("--rows", nargs="+", type=int, default=list(range(1, len(ROWS) + 1)))
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    print("| task | peer | its s | skstruct, s | times | its quality | ours |")
+    print("| task | compared with | its s | our s | ratio | its quality | our quality |")
     print("|---|---|--:|--:|--:|--:|--:|")
     lines = []
     for k, (name, measure) in enumerate(ROWS.items(), start=1):

@@ -2,12 +2,13 @@
 
 ``python doc/benchmarks.py`` writes the page and an SVG beside each JSON file, ``--check`` only
 compares. A result has its table as it was printed (columns, rows), where it comes from (script,
-commit, date, machine, conditions), who wins (verdict), and what to draw (figure):
+commit, commits of some rows by their first cells, date, machine, conditions), the topic it is
+listed under, who wins (verdict), and what to draw (figure):
 
-* ``{"kind": "bars", "labels": [columns], "value": column, "unit": "x"}``: a bar a row; the value is
+* ``{"kind": "bars", "labels": [columns], "value": column, "unit": "x"}``: a bar per row; the value is
   what `pattern` finds in the cell, by default the number behind "=" or the only one. Rows whose
   labels match `peer` are grey. Rows without a value are left out.
-* ``{"kind": "scatter", "x": column, "y": column}``: a point a row, both axes logarithmic.
+* ``{"kind": "scatter", "x": column, "y": column}``: a point per row, both axes logarithmic.
 """
 
 import json
@@ -23,7 +24,6 @@ PAGE = DOC / "benchmarks.rst"
 OURS, PEER, TEXT = "#2f6fb5", "#9a9a9a", "#7a7a7a"  # to be read on white and on black
 ROW, BARS = 18, 300
 CHARACTER, CAPITAL = 6.4, 9.0  # widths of letters in the widest font that browsers draw them in
-LONG = 20  # rows that a reader need not scroll past
 
 HEAD = """\
 .. This page is written by doc/benchmarks.py.
@@ -31,12 +31,15 @@ HEAD = """\
 Benchmarks
 ==========
 
-Figures that the scripts in ``benchmarks/`` have printed, with the commit they ran on and the machine. Nothing is taken
-from papers. A table is one run of one script, unless it says more; both sides of a comparison do the same work on the
-same machine. Other machines will give other seconds, and rows of different tables should not be compared. Peers that
-are faster are named. The files behind the tables are in ``doc/_static/benchmarks``, and ``benchmarks/README.md`` says
-how to run the scripts.
+Results printed by the scripts in ``benchmarks/``, each with its commit and machine. Both sides of a comparison do the
+same work on the same machine. Each table is one run unless noted; seconds of different tables are not comparable. We
+also report the cases where another package is faster. ``benchmarks/README.md`` explains how to run the scripts.
 """
+SUMMARY = """\
+Seconds are CPU seconds of one core. The ratio is the time of the other package divided by ours: above 1, skstruct is
+faster. Quality is chunk F1, accuracy or subset accuracy in percent, or the percentage of identical solutions.
+"""
+FOLDED = "400 sentences", "C = 50"  # in tasks of the summary whose rows are in the full table alone
 
 
 def results():
@@ -71,7 +74,7 @@ def _width(text):
 
 
 def bars(result):
-    """A bar a row."""
+    """A bar per row."""
     figure, columns = result["figure"], result["columns"]
     labels = [columns.index(name) for name in figure["labels"]]
     at = columns.index(figure["value"])
@@ -94,7 +97,7 @@ def bars(result):
 
 
 def scatter(result):
-    """A point a row, with the line where both are equal."""
+    """A point per row, with the line where both are equal."""
     figure, columns = result["figure"], result["columns"]
     x, y = (columns.index(figure[axis]) for axis in "xy")
     points = [(row[0], number(row[x]), number(row[y])) for row in result["rows"]]
@@ -124,37 +127,64 @@ def scatter(result):
     return _svg(left + size + 60, top + size + 24, figure["title"], parts)
 
 
-def table(result):
-    """Lines of the table, folded if it is long."""
-    rows, indent = result["rows"], ""
-    if len(rows) > LONG:
-        yield from (f".. dropdown:: The table, {len(rows)} rows", "")
-        indent = "   "
-    yield from (f"{indent}.. list-table::", f"{indent}   :header-rows: 1", "")
-    for row in [result["columns"], *rows]:
-        if len(row) != len(result["columns"]):
-            raise ValueError(f"{result['title']}: {row} has not {len(result['columns'])} cells")
+def table(columns, rows):
+    """Lines of a table."""
+    yield from (".. list-table::", "   :header-rows: 1", "")
+    for row in [columns, *rows]:
+        if len(row) != len(columns):
+            raise ValueError(f"{row} has not the {len(columns)} cells of {columns}")
         for k, cell in enumerate(row):
-            yield f"{indent}   {' ' if k else '*'} - {cell}".rstrip()
+            yield f"   {' ' if k else '*'} - {cell}".rstrip()
     yield ""
 
 
-def section(name, result):
-    """Lines of a result."""
-    title = result["title"]
-    yield from (title, "-" * len(title), "", result["verdict"], "")
+def folded(title, lines):
+    """Lines that a click opens."""
+    yield from (f".. dropdown:: {title}", "")
+    yield from (f"   {line}".rstrip() for line in lines)
+
+
+def details(name, result):
+    """Lines of the figure, the table and where they come from."""
     yield from (
         f".. image:: _static/benchmarks/{name}.svg",
         f"   :alt: {result['figure']['title']}",
         "",
     )
-    yield from table(result)
+    yield from table(result["columns"], result["rows"])
     versions = ", ".join(f"{package} {v}" for package, v in result.get("versions", {}).items())
+    others = "".join(f" ({row}: ``{at}``)" for row, at in result.get("commits", {}).items())
     yield (
-        f"{result['conditions']} ``benchmarks/{result['script']}`` on commit ``{result['commit']}``, "
-        f"{result['date']}, {result['machine']}{'; ' + versions if versions else ''}."
+        f"{result['conditions']} ``benchmarks/{result['script']}`` on commit "
+        f"``{result['commit']}``{others}, {result['date']}, {result['machine']}"
+        f"{'; ' + versions if versions else ''}."
     )
     yield ""
+
+
+def summary(name, result):
+    """Lines of the table on top: rows of one run, each with its commit."""
+    commits = result.get("commits", {})
+    rows = [
+        [*row, f"``{commits.get(row[0], result['commit'])}``"]
+        for row in result["rows"]
+        if not row[0].endswith(FOLDED)
+    ]
+    yield from (SUMMARY, *table([*result["columns"], "commit"], rows), result["verdict"], "")
+    yield from folded(result["title"], details(name, result))
+
+
+def sections(found):
+    """Lines of all results by topic: the verdicts, with the tables folded beneath."""
+    for topic in dict.fromkeys(result["topic"] for result in found.values()):
+        yield from (topic, "-" * len(topic), "")
+        for name, result in found.items():
+            if result["topic"] == topic == "Summary":
+                yield from summary(name, result)
+            elif result["topic"] == topic:
+                yield from (f"**{result['title']}.** {result['verdict']}", "")
+                title = f"Table, {len(result['rows'])} rows"
+                yield from folded(title, details(name, result))
 
 
 def written():
@@ -162,8 +192,7 @@ def written():
     found = results()
     draw = {"bars": bars, "scatter": scatter}
     files = {RESULTS / f"{name}.svg": draw[r["figure"]["kind"]](r) for name, r in found.items()}
-    lines = [line for name, result in found.items() for line in section(name, result)]
-    return {**files, PAGE: "\n".join([HEAD, *lines]).rstrip() + "\n"}
+    return {**files, PAGE: "\n".join([HEAD, *sections(found)]).rstrip() + "\n"}
 
 
 def main(arguments):

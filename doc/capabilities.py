@@ -230,16 +230,16 @@ _HEAD = """\
 Compatibility matrix: estimators, structures, predictions
 =========================================================
 
-These tables are not written by hand: a script tries each estimator on a few samples of each structure, and asks the
-model for every kind of answer. "exact" means over all labellings, "relaxed" over a linear relaxation, with a bound
-(:doc:`graphs` says what certificates are worth then), "{no}" that the call is refused with a message that says what to
-use instead. Structures are listed once for each way of inference that ``inference="auto"`` may choose.
+A script generates these tables by running each estimator, and every kind of prediction, on a few samples of each
+structure. "exact" means over all labellings, "relaxed" over a linear relaxation, with a bound (see the certificates in
+:doc:`graphs`), "{no}" that the call raises an error that suggests an alternative. Structures are listed once per inference
+method that ``inference="auto"`` may choose.
 
 Training
 --------
 
-What the training objective, and so the certificate, ranges over. Where an estimator has several algorithms that differ
-here, they are in brackets.
+The set over which the training objective, and thus the certificate, is defined. Brackets name the algorithms of an
+estimator where they differ.
 """
 
 _ANSWERS = """\
@@ -255,9 +255,9 @@ _DATA = """\
 Data
 ----
 
-"weights of nodes" are those of ``fit(X, y, node_weight=...)``, "missing labels" also sets of labels
-(:doc:`imperfect_labels`), "shards" what ``pack_shards`` packs (:doc:`scale`). Dense features and weights of samples are
-taken everywhere.
+"weights of nodes" are those of ``fit(X, y, node_weight=...)``, "missing labels" includes sets of labels
+(:doc:`imperfect_labels`), "shards" are those of ``pack_shards`` (:doc:`scale`). Dense features and sample weights are
+supported everywhere.
 """
 
 

@@ -35,7 +35,7 @@ def save(figure, name, mode, suffix, **options):
 def chosen():
     """Rows of the benchmark where both run to their own stops."""
     rows = json.loads((STATIC / "benchmarks" / "crf.json").read_text())["rows"]
-    own_stop = ", its stop against SAGCRF()'s"
+    own_stop = ", both to their own stop"
     for data, rival, theirs, ours, *_ in rows:
         if rival.endswith(own_stop):
             yield data, rival.removesuffix(own_stop), float(theirs), float(ours)

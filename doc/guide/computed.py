@@ -17,7 +17,7 @@ from skstruct.testing import random_sequences
 
 
 def noisy_sequences(rng, n, spread=1.0):
-    """Labels that tend to stay, seen through noise among features that say nothing."""
+    """Labels that tend to persist, with noise and uninformative features."""
     y = [np.cumsum(rng.random(12) < 0.2) % 3 for _ in range(n)]
     X = [
         np.hstack([np.eye(3)[v] + spread * rng.normal(size=(12, 3)), rng.normal(size=(12, 40))])
@@ -34,7 +34,7 @@ def choosing_c():
     for C in values:
         crf = SAGCRF(C=C, max_iter=2000, random_state=0).fit(X[:25], y[:25])
         scores.append((crf.score(X[:25], y[:25]), crf.score(X[25:], y[25:])))
-    plot = Plot((-4, 2), (0.3, 1.0), "C", "share of labels right")
+    plot = Plot((-4, 2), (0.3, 1.0), "C", "accuracy")
     plot.ticks(
         [(k, f"{10.0**k:g}") for k in range(-4, 3)], [(v, f"{v}") for v in (0.4, 0.6, 0.8, 1.0)]
     )
@@ -62,7 +62,7 @@ def solvers():
 
 def losses():
     lead = np.linspace(-3, 4, 60)
-    plot = Plot((-3, 4), (0, 4), "lead of the right label", "loss")
+    plot = Plot((-3, 4), (0, 4), "margin of the right label", "loss")
     plot.ticks([(k, str(k)) for k in range(-3, 5)], [(k, str(k)) for k in range(5)])
     for name, values in (
         ("log loss", np.log1p(np.exp(-lead))),
@@ -88,7 +88,7 @@ def early_stopping():
             curves[name] = (
                 crf.set_callbacks(stopper).fit(X[:25], y[:25]).history_["validation_score"]
             )
-    plot = Plot((1, 40), (0.4, 1.0), "epoch", "share of labels right")
+    plot = Plot((1, 40), (0.4, 1.0), "epoch", "accuracy")
     plot.ticks(
         [(k, str(k)) for k in (1, 10, 20, 30, 40)], [(v, str(v)) for v in (0.4, 0.6, 0.8, 1.0)]
     )
@@ -131,7 +131,7 @@ def l1_path():
         crf.set_params(C=C).fit(X, train.train.entity)
         shares.append(np.mean(crf.coef_ != 0))
         scores.append(crf.score(X_test, train.test.entity))
-    plot = Plot((-2, 1), (0, 1), "C", "share")
+    plot = Plot((-2, 1), (0, 1), "C", "fraction")
     plot.ticks([(k, f"{10.0**k:g}") for k in (-2, -1, 0, 1)], [(v, str(v)) for v in (0, 0.5, 1.0)])
     plot.curve(np.log10(values), scores, "labels right")
     plot.curve(np.log10(values), shares, "weights not 0")

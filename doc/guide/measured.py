@@ -18,9 +18,9 @@ def _rows(name):
 
 
 def large():
-    rows = {row["solver"]: row["s a pass"] for row in _rows("large_output")}
+    rows = {row["solver"]: row["s per pass"] for row in _rows("large_output")}
     return bars(
-        "Seconds a pass: 137,531 characters, 2,797 labels",
+        "Seconds per pass: 137,531 characters, 2,797 labels",
         [*rows],
         [float(seconds) for seconds in rows.values()],
         [f"{seconds} s" for seconds in rows.values()],
@@ -76,7 +76,7 @@ def threads():
     drawing.text(30, 190, "Two threads: times as fast as one", 13, anchor="start", bold=True)
     for k, row in enumerate(rows):
         y, ratio = 200 + 28 * k, float(row["times as fast"])
-        drawing.text(322, y + 15, row["what"], 12, anchor="end")
+        drawing.text(322, y + 15, row["task"], 12, anchor="end")
         drawing.rect(330, y, 120 * ratio, 20, BLUE)
         drawing.text(338 + 120 * ratio, y + 15, row["times as fast"], 12, anchor="start")
     drawing.path([(450, 196), (450, 200 + 28 * len(rows))], GREY, 1, dashed=True)

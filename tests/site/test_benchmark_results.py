@@ -57,9 +57,21 @@ def test_numbers_of_cells(cell, pattern, value):
 
 
 def test_rows_of_another_width_are_refused():
-    result = {"title": "T", "columns": ["a", "b"], "rows": [["1"]]}
-    with pytest.raises(ValueError, match="has not 2 cells"):
-        list(drawing.table(result))
+    with pytest.raises(ValueError, match="has not the 2 cells"):
+        list(drawing.table(["a", "b"], [["1"]]))
+
+
+def test_the_summary_has_eight_rows_of_one_result():
+    page = drawing.PAGE.read_text(encoding="utf-8")
+    summary = page[: page.index(".. dropdown::")].split("   * - ")[2:]  # without the head
+    result = drawing.results()["readme"]
+    cells = [
+        [cell.strip() for cell in re.split(r"\n +- ", row.split("\n\n")[0])] for row in summary
+    ]
+    assert len(cells) == 8
+    for *row, commit in cells:
+        assert row in result["rows"]
+        assert commit.strip("`") == result["commits"].get(row[0], result["commit"])
 
 
 def test_a_run_takes_the_place_of_a_result(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,6 @@
-"""Blocks of code in the documents can be pasted: they parse, and begin at the margin."""
+"""Blocks of code in the documents can be pasted: they parse, begin at the margin, and run."""
 
+import doctest
 import re
 import textwrap
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 _BUILT = {"_build", "auto_examples", "generated"}
 _RST = re.compile(r"^( *)\.\. code-block:: (\w+)\n(?:\1 +:\w+:.*\n)*((?:\1 +\S.*\n|\n)+)", re.M)
+_PYTHON = re.compile(_RST.pattern.replace(r"(\w+)", "(python)"), re.M)
 _MD = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 
 
@@ -53,6 +55,90 @@ def test_code_has_a_language(path):
     text = path.read_text(encoding="utf-8")
     bare = r"^(?! *\.\.)[^\n]*::$" if path.suffix == ".rst" else r"(?:^|\n\n)```\n(?=\S)"
     assert not re.findall(bare, text, re.M)
+
+
+# Blocks of Python that are only parsed, by what is in them, and why.
+NOT_RUN = {
+    r"\bClient\(|\bray\.": "a cluster; tests/shards",
+    r"parallel_config\(\"loky\"\)": "processes; tests/shards",
+    r"load_kernels\(": "a bundle; core/jit/test_bundles.py",
+    r"load_parallel_text\(": "a corpus that is not in the repository",
+    r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
+    r"MyProblem|class SkipChain|check_structure\(graph": "parts of the example that is run whole",
+}
+_COLUMNS = """
+import gzip, pathlib
+_text = "He PRP B-NP\\nruns VBZ B-VP\\n\\n" * 4
+pathlib.Path("first.txt").write_text(_text), pathlib.Path("template").write_text("U0:%x[0,0]")
+for _name in ("second.txt.gz", "part1.txt.gz", "part2.txt.gz"):
+    with gzip.open(_name, "wt") as _file:
+        _file.write(_text)
+"""
+# What a reader has, where a block needs more than the code above it on its page.
+GIVEN = {
+    r"iter_conll\(files": _COLUMNS,
+    r"X_dev": "X_dev, y_dev = X, y",
+    r'"C = 10": other': "crf = other = model[-1]",
+    r"to_wapiti": "from skstruct.preprocessing import TemplateVectorizer\n"
+    "_words = [[x[0] for x in words] for words in X]\n"
+    'model = make_pipeline(TemplateVectorizer("U0:%x[0,0]"), SAGCRF()).fit(_words, train.entity)',
+    r"checkpoint=\"training\"": "_task = iter(sentences), iter(data.train.chunk)\n"
+    'shards = pack_shards(*_task, "shards", shard_size=40, vectorizer=vectorizer)',
+}
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# Not of this list: its kernels are in no file, see test_guide.py.
+_PAGES = [path for path in _documents() if path.suffix == ".rst" and path.stem != "own_solver"]
+PAGES = [p for p in _PAGES if re.search(r"^ *>>> |code-block:: python", p.read_text("utf-8"), re.M)]
+
+
+def _fitting(table, code):
+    return [pattern for pattern in table if re.search(pattern, code)]
+
+
+class Parser(doctest.DocTestParser):
+    """Finds the blocks of Python of a page, too, as examples without output.
+
+    A block with a caption is a file: it is written, and runs alone. One that needs what GIVEN has
+    runs in a copy of the page's names.
+    """
+
+    def parse(self, string, name="<string>"):
+        return super().parse(_PYTHON.sub(self._example, string), name)
+
+    def _example(self, block):
+        code = textwrap.dedent(block[3]).strip("\n") + "\n"
+        if _fitting(NOT_RUN, code):
+            return block[0]
+        given = "".join(GIVEN[pattern] + "\n" for pattern in _fitting(GIVEN, code))
+        names = "dict(globals())" if given else "globals()"
+        if file := re.search(r":caption: (\S+\.py)", block[0]):
+            names = f"__import__('pathlib').Path({file[1]!r}).write_text({code!r}) and {{}}"
+        quiet = "with __import__('contextlib').redirect_stdout(__import__('io').StringIO())"
+        return f"\n>>> {quiet}: exec({given + code!r}, {names})\n" + "\n" * block[0].count("\n")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_code_of_pages_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {"module_relative": False, "optionflags": FLAGS, "parser": Parser()}
+    assert doctest.testfile(str(path), **options).failed == 0
+
+
+def test_blocks_that_are_not_run_are_few():
+    """And all others are tried, each once."""
+    found = [code for path in PAGES for _, _, code in _PYTHON.findall(path.read_text("utf-8"))]
+    assert all(any(re.search(p, code) for code in found) for p in [*NOT_RUN, *GIVEN])
+    tried = [
+        example
+        for path in PAGES
+        for example in Parser().get_examples(path.read_text("utf-8"))
+        if ": exec(" in example.source
+    ]
+    skipped = [code for code in found if _fitting(NOT_RUN, code)]
+    assert len(tried) + len(skipped) == len(found)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "skstruct").rglob("*.py"))
+    assert "code-block:: python" not in sources  # docstrings have examples, which run
 
 
 def test_clients_of_dask_are_made_once():

@@ -1,7 +1,6 @@
 """README and landing page: code gives what they say, figures are those of their source."""
 
 import ast
-import doctest
 import importlib.util
 import json
 import re
@@ -12,11 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
-
-
-def test_code_of_the_landing_page_runs():
-    failed, tried = doctest.testfile(str(DOC / "index.rst"), module_relative=False)
-    assert (failed, tried) == (0, 25)
 
 
 _READMES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
@@ -52,10 +46,12 @@ def _measured(name):
 
 def test_the_table_of_the_readme_is_what_was_measured():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = _measured("readme")
-    assert 0 < len(rows) <= 10
-    for row in rows:
-        assert f"| {' | '.join(row)} |" in readme, row
+    head = "| task | compared with | its s | our s | ratio | its quality | our quality |\n"
+    table = readme.partition(head)[2].partition("\n\n")[0].splitlines()[1:]
+    measured = {f"| {' | '.join(row)} |": float(row[4]) for row in _measured("readme")}
+    assert len(table) >= 4
+    assert set(table) <= measured.keys()
+    assert min(map(measured.get, table)) < 1  # also what others do faster
 
 
 def _regimes():

@@ -64,7 +64,7 @@ NOT_RUN = {
     r"load_kernels\(": "a bundle; core/jit/test_bundles.py",
     r"load_parallel_text\(": "a corpus that is not in the repository",
     r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
-    r"MyProblem|class SkipChain|check_structure\((graph|OneEvent)": "run whole elsewhere, or parts of it",
+    r"MyProblem|class SkipChain|check_structure\((graph|OneEvent)": "parts; run whole elsewhere",
 }
 _COLUMNS = """
 import gzip, pathlib

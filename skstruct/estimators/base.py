@@ -6,7 +6,7 @@ import contextlib
 import copy
 import time
 import warnings
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -190,6 +190,18 @@ class StructuredEstimator(
     _takes_partial_labels = False
     #: Whether training on shards needs inner products of the feature rows of a sample.
     _multiplies_rows = False
+    #: Parameters of other packages, and what takes their place.
+    _foreign_parameters: dict = {}  # noqa: RUF012
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Name what takes the place of another package's parameter; else as ever."""
+        for name in parameters:
+            if name in cls._foreign_parameters:
+                raise TypeError(
+                    f"{cls.__name__} has no parameter {name!r}: {cls._foreign_parameters[name]}; "
+                    'the guide\'s page "Coming from sklearn-crfsuite" lists them all'
+                )
+        return super().__new__(cls)
 
     def _validate_params(self):
         if wrong := wrong_graph(self.graph):

@@ -273,6 +273,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     array(['a', 'b', 'b'], dtype='<U1')
     """
 
+    _foreign_parameters: dict = {  # noqa: RUF012
+        **dict.fromkeys(
+            ("c1", "c2"),
+            "in place of c1 and c2 set C = 1 / (c1 + 2 * c2) and l1_ratio = c1 / (c1 + 2 * c2)",
+        ),
+        "algorithm": "the algorithm is `solver`",
+        "max_iterations": "set `max_iter`",
+        "min_freq": "set min_count of SequenceVectorizer",
+    }
     _parameter_constraints: dict = {  # noqa: RUF012
         "graph": [StrOptions(NAMES), Graph],
         "C": [Interval(Real, 0, np.inf, closed="neither")],

@@ -1065,6 +1065,45 @@ class MAPConvergenceDisplay:
             )
         return cls(curves, xlabel=x).plot(ax)
 
+    @classmethod
+    def from_result(
+        cls, result: Any, name: str | None = None, *, x: str = "seconds", ax: Any = None
+    ) -> Self:
+        """Draw the ``history_`` of one result.
+
+        Parameters
+        ----------
+        result : MAPResult
+            What :func:`~skstruct.map_inference.solve_map` returned.
+        name : str, default=None
+            Its name in the legend; by default that of its method.
+        x : {"seconds", "passes"}, default="seconds"
+            The abscissa.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        MAPConvergenceDisplay
+            The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.MAPConvergenceDisplay.from_results : Draws several on one axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct.inspection import MAPConvergenceDisplay
+        >>> from skstruct.map_inference import MAPResult
+        >>> result = MAPResult(np.array([0, 1]), 1.5, 1.5, True, method="tree")
+        >>> ax = Figure().subplots()
+        >>> MAPConvergenceDisplay.from_result(result, "exact", ax=ax).curves["exact"].bound
+        array([1.5])
+        """
+        return cls.from_results([result] if name is None else {name: result}, x=x, ax=ax)
+
     def plot(self, ax: Any = None) -> Self:
         """Draw; what is not finite (nothing is known yet) is left out.
 

@@ -109,9 +109,26 @@ def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimato
     assert last.startswith(f"[{name}] max_iter reached: 1 epoch, ")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("c1", r"set C = 1 / \(c1 \+ 2 \* c2\) and l1_ratio"),
+        ("max_iterations", "set `max_iter`"),
+    ],
+)
+def test_parameters_of_crfsuite_are_translated(name, message):
+    with pytest.raises(TypeError, match=f"SAGCRF has no parameter '{name}': .*{message}.*crfsuite"):
+        SAGCRF(C=1.0, **{name: 0.1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c0'"):
+        SAGCRF(c0=0.1)
+
+
 _COMPILE = """
 import sys
+from skstruct.core.jit import numba_private
 from skstruct.core.jit.dispatch import kernel
+
+numba_private._PATIENCE = 0.0
 
 @kernel
 def triple(x):
@@ -142,6 +159,7 @@ def test_the_first_compile_of_a_process_is_announced_once(tmp_path):
     said = _stderr(path, tmp_path / "cold")
     assert said.count("\n") == 1
     assert said.startswith("skstruct: compiling kernels")
+    assert "python -m skstruct compile" in said
     assert "SKSTRUCT_QUIET=1" in said
     assert _stderr(path, tmp_path / "cold") == "", "loaded from the cache"
     assert _stderr(path, tmp_path / "other", SKSTRUCT_QUIET="1") == ""
@@ -157,7 +175,8 @@ def test_a_kernel_that_returns_its_scratch():
     def total(work):
         return part(work)[0]
 
-    with pytest.raises(TypeError, match=r"total or a kernel that it calls returns an array"):
+    place = r"\(test_messages\.py, line \d+: return part\(work\)\[0\]\)"
+    with pytest.raises(TypeError, match=f"^total does not compile: .*{place}; .*return a tuple$"):
         total(np.zeros(3))
 
 

@@ -1,5 +1,6 @@
 """A structure from outside the package works everywhere, by what Graph documents alone."""
 
+import os
 import pickle
 from typing import NamedTuple
 
@@ -236,6 +237,35 @@ def test_four_verbs_train_every_estimator(estimator, bags):
     ranked, _ = voted.predict_top_k(X[:2], k=3)
     for bag, row in zip(ranked, expected.predict_top_k(table[:2], k=3)[0], strict=True):
         assert bag[:, 0].tolist() == row[:, 0].tolist()
+
+
+class MisspeltProblem(VoteProblem):
+    structure = "Misspelt"
+
+
+@oracles.max_oracle.register(MisspeltProblem)
+@kernel
+def _(problem, i, theta, labels):
+    return problem.work.own.vote[0]
+
+
+@kernel
+def _solve(problem, theta, labels):
+    return oracles.max_oracle(problem, 0, theta, labels)
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing compiles")
+def test_errors_of_kernels_are_told_in_short(bags):
+    X, _, y = bags
+    problem = MisspeltProblem(*training_problem(Vote(), X, y)[0])
+    theta, labels = np.zeros(9), np.zeros(3, dtype=np.int32)
+    place = r"\(test_own_structure\.py, line \d+: return problem\.work\.own\.vote\[0\]\)"
+    reason = "Unknown attribute 'vote' of type Votes"
+    said = f"^max_oracle of Misspelt does not compile: {reason} {place}$"
+    with pytest.raises(TypeError, match=said):
+        oracles.max_oracle(problem, 0, theta, labels)
+    with pytest.raises(TypeError, match=said):
+        _solve(problem, theta, labels)
 
 
 @pytest.fixture(scope="module")

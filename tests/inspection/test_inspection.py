@@ -238,6 +238,10 @@ class TestDisplays:
         assert_array_equal(display.bound_lines_["trws"].get_xdata(), [2, 3])
         display = MAPConvergenceDisplay.from_results([passes, passes])
         assert list(display.score_lines_) == ["trws 0", "trws 1"]
+        for name in (None, "mine"):
+            display = MAPConvergenceDisplay.from_result(passes, name, x="passes", ax=display.ax_)
+            assert list(display.score_lines_) == [name or "trws"]
+            assert_array_equal(display.bound_lines_[name or "trws"].get_xdata(), [2, 3])
         with pytest.raises(ValueError, match=r"x must be .* got 'score'"):
             MAPConvergenceDisplay.from_results(passes, x="score")
         with pytest.raises(ValueError, match=r"curves\['a'\] must have equally many .* 2, 1 and 2"):

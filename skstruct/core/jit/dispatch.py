@@ -447,6 +447,7 @@ def generic(contract):
                 _refuse_other_flags(name, dispatcher)
                 compile_cheaply(dispatcher)
             _tell_apart(cls)
+            function.verb = name  # its own is mostly `_`
             registry[cls] = dispatcher
             note_problem(cls, function)
             return dispatcher

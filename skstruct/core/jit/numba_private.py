@@ -7,6 +7,7 @@ How kernels are compiled is in :mod:`skstruct.core.jit.compilers`, how they take
 import gc
 import hashlib
 import io
+import linecache
 import logging
 import os
 import pickle
@@ -24,7 +25,7 @@ import numba
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
-from .cache_key import foreign_digest, frozen_values, problem_kernels
+from .cache_key import foreign_digest, frozen_values, is_foreign, problem_kernels
 
 try:
     from numba.core.compiler import CompileResult
@@ -50,12 +51,26 @@ TRICKS = {"references": True, "passes": True}
 # A user who sees nothing for ten seconds believes that a program hangs.
 _COMPILING = (
     "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
-    "seconds, later processes load them from the cache (SKSTRUCT_QUIET=1 silences this line)"
+    "seconds, later processes load them from the cache (`python -m skstruct compile` compiles in "
+    "advance; SKSTRUCT_QUIET=1 silences this line)"
 )
+_PATIENCE = 2.0  # seconds of compiling
 _has_said, _n_announcing = False, 0
 
-# Numba's message about a function without reference counts that returns another array.
-_NEW_ARRAY = "Only accept returning of array passed into the function as argument"
+# Numba's messages about functions without reference counts, and what they mean to an author.
+_ADVICE = dict.fromkeys(
+    ("Only accept returning of array passed", "NRT required but not enabled"),
+    "a kernel neither allocates (arrays, lists, copies of slices) nor returns an array that is not "
+    "one of its arguments (part of `work`, say): write into an argument or scratch, by a loop, or "
+    "return a tuple",
+)
+_ADVICE["Untyped global name"] = (
+    "a kernel calls verbs, functions made by kernel or inner_kernel, and what numba knows of NumPy"
+)
+# The innermost of numba's nested messages: what follows the last of these headings.
+_REASON = re.compile(
+    r"(?:\(step: [^)]*\)|specific error:)\s*\n\s*(?!\s|(?:\w+: )?(?:Failed in|No implem))(.+)"
+)
 
 _intrinsics = []
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
@@ -206,29 +221,71 @@ def hold_interrupts(dispatcher):
             with _timed(), _held_interrupt(), _no_collections(), _notice():
                 return compile_plainly(sig)
         except numba.core.errors.NumbaError as error:
-            if _NEW_ARRAY in str(error):
-                raise TypeError(
-                    f"{dispatcher.py_func.__qualname__} or a kernel that it calls returns an array "
-                    "that is not one of its arguments (part of `work`, perhaps): kernels write "
-                    "into arrays that they are given, or return a tuple"
-                ) from error
-            raise
+            short = _in_short(str(error), dispatcher.py_func, tuple(getattr(sig, "args", sig)))
+            if short is None:
+                raise
+            raise TypeError(short) from error
 
     dispatcher.compile = compile_held
 
 
-def _say_once(name):
+def _in_short(text, function, arguments):
+    """Numba's message about a kernel of another package in one line; None for one of this."""
+    problem = next((cls for cls in _classes(arguments) if problem_kernels([cls])), None)
+    foreign = problem_kernels([problem] if problem else [])
+    foreign += [function] if is_foreign(function.__module__) else []
+    if not foreign:
+        return None
+    found = [*_REASON.finditer(text)]
+    reason, end = (found[-1][1], found[-1].end()) if found else (text.partition("\n")[0], 0)
+    advice = next((f"; {known}" for part, known in _ADVICE.items() if part in reason), "")
+    n = 1
+    while n:  # types inside types, whose fields nobody wants to read
+        reason, n = re.subn(r"\bReference\((\w+)\)|\b(\w+)\([^()]*\)", r"\1\2", reason)
+    paths = {os.path.basename(f.__code__.co_filename): f.__code__.co_filename for f in foreign}
+    names = "|".join(map(re.escape, paths))
+    line = re.compile(rf'(?<![\w-])({names})(?:", line |:| \()(\d+)').search(text, end)
+    where = ""
+    if line:
+        source = linecache.getline(paths[line[1]], int(line[2])).strip()
+        where, end = f" ({line[1]}, line {line[2]}: {source})", line.end()
+    # What numba names next is the function that this line is in.
+    caller = re.compile(r"<function (?:\S+\.)?(\w+) at ").search(text, end)
+    name = caller[1] if caller else getattr(function, "verb", function.__name__)
+    owner = f" of {getattr(problem, 'structure', problem.__name__)}" if problem else ""
+    reason = re.sub(r"^\w+Error: ", "", reason.strip())
+    return f"{name}{owner} does not compile: {reason}{where}{advice}"
+
+
+def _say_once():
     """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
     global _has_said
-    if not (_has_said or _n_announcing or os.environ.get("SKSTRUCT_QUIET")):
+    if not (_has_said or _n_announcing):
         _has_said = True
         with suppress(OSError, ValueError):  # a stream that is closed
             print(_COMPILING, file=sys.stderr, flush=True)
 
 
+@contextmanager
 def _notice():
-    """Announce the first compile of this process, unless that is done elsewhere."""
-    return nullcontext() if _has_said or sys.stderr is None else _compiles(_say_once)
+    """Say that this process compiles once that has taken some seconds, here and before."""
+    waiting = []
+
+    def wait(name):
+        left = _PATIENCE - compile_seconds()
+        if left <= 0.0:
+            return _say_once()
+        waiting.append(threading.Timer(left, _say_once))
+        waiting[-1].daemon = True
+        waiting[-1].start()
+
+    is_quiet = _has_said or sys.stderr is None or os.environ.get("SKSTRUCT_QUIET")
+    with nullcontext() if is_quiet else _compiles(wait):
+        try:
+            yield
+        finally:
+            for timer in waiting:
+                timer.cancel()
 
 
 @contextmanager

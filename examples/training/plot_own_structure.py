@@ -49,8 +49,9 @@ def look_up(problem, i, theta):
 def _(problem, i, theta, labels):
     words, scores = look_up(problem, i, theta)
     c = np.argmax(scores)
-    for t in range(words.shape[1] if scores[c] > -np.inf else 0):
-        labels[t] = words[c, t]
+    if scores[c] > -np.inf:
+        for t in range(words.shape[1]):
+            labels[t] = words[c, t]
     return scores[c]
 
 
@@ -65,8 +66,9 @@ def _(problem, i, theta, temperature, mu):
     for c in range(words.shape[0]):
         scores[c] = np.exp((scores[c] - top) / temperature)
         total += scores[c]
-    for c in range(words.shape[0] if mu.size > 0 else 0):  # no mu: the value alone is asked for
-        oracles.add_indicator(problem, i, words[c], scores[c] / total, mu)
+    if mu.size > 0:  # else the value alone is needed
+        for c in range(words.shape[0]):
+            oracles.add_indicator(problem, i, words[c], scores[c] / total, mu)
     return top + temperature * np.log(total)
 
 
@@ -78,12 +80,14 @@ class Lexicon(NodeGraph):
 
     def make_problem(self, samples, classes, fit_intercept, **options):
         ids = {label: k for k, label in enumerate(classes.tolist())}
-        known = (tuple(map(ids.get, w)) for w in self.words if ids.keys() >= {*w})
-        known = sorted({*known}, key=len)
+        spelt = [word for word in self.words if all(label in ids for label in word)]
+        known = sorted({tuple(ids[label] for label in word) for word in spelt}, key=len)
         n = samples.lengths.max(initial=len(known[-1]))
-        letters = np.array([w + (0,) * (n - len(w)) for w in known], dtype=np.int32)
-        words = Words(letters, np.searchsorted([*map(len, known)], np.arange(n + 2)))
-        options |= {"own": words, "scratch": Scratch(np.empty(len(known) + 1))}
+        letters = np.zeros((len(known), n), dtype=np.int32)
+        for row, word in zip(letters, known, strict=True):
+            row[: len(word)] = word
+        starts = np.searchsorted([len(word) for word in known], np.arange(n + 2))
+        options |= {"own": Words(letters, starts), "scratch": Scratch(np.empty(len(known) + 1))}
         n_parts = samples.lengths * len(classes)
         return self.problem.make(self, samples, classes, fit_intercept, n_parts, **options)
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,24 @@ def test_the_solver_of_the_guide_measures_anew_what_a_callback_cut(monkeypatch):
     at_zero = n_nodes * np.log(len(cut.classes_)) / len(X)
     assert cut.objective_ == pytest.approx(at_zero, rel=1e-9)
     assert cut.dual_objective_ <= SAGCRF(tol=1e-6).fit(X, y).objective_ <= cut.objective_
+
+
+@pytest.mark.slow
+def test_the_template_of_a_structure_runs_and_its_error_is_the_one_shown(tmp_path):
+    page = (DOC / "own_structure.rst").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^   :caption: one_event\.py\n\n((?:   .*\n|\n)+)", page, re.M)
+    (shown,) = re.findall(r"^   (TypeError: max_oracle of OneEvent .*\n   .*)$", page, re.M)
+    path, code = tmp_path / "one_event.py", textwrap.dedent(block)
+
+    def run():
+        command = [sys.executable, str(path)]
+        env = os.environ | {"PYTHONPATH": str(DOC.parent)}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+    path.write_text(code, encoding="utf-8")
+    assert f"It prints ``{run().stdout.strip()}``." in page
+    path.write_text(code.replace("label_ptr[i]\n", "label_prt[i]\n"), encoding="utf-8")
+    assert run().stderr.splitlines()[-1] == " ".join(shown.split())
 
 
 @pytest.mark.parametrize("chapter", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)

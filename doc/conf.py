@@ -170,7 +170,8 @@ def _skip_inherited(app, what, name, item, skip, options):
     of_others = (getattr(FeatureUnion, name, None), getattr(Pipeline, name, None))
     if isinstance(item, property) and item in of_others:
         return True
-    if getattr(item, "__module__", "") == Pipeline.__module__ and "Pipeline." in item.__qualname__:
+    home = getattr(item, "__module__", ""), getattr(item, "__qualname__", "")
+    if home == ("sklearn.pipeline", f"Pipeline.{name}"):
         return True
     of_tuples = name in ("count", "index") and item is getattr(tuple, name)
     return True if of_tuples or type(item).__name__ == "_tuplegetter" else None

@@ -10,7 +10,7 @@ from html import escape, unescape
 from pathlib import Path
 
 from docutils import nodes
-from sklearn.pipeline import FeatureUnion
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 import skstruct
 
@@ -167,7 +167,11 @@ def _skip_inherited(app, what, name, item, skip, options):
     """Leave out what scikit-learn gives every estimator, and Python every NamedTuple."""
     if re.fullmatch(r"set_\w+_request|get_metadata_routing", name):
         return True
-    if isinstance(item, property) and item is getattr(FeatureUnion, name, None):
+    of_others = (getattr(FeatureUnion, name, None), getattr(Pipeline, name, None))
+    if isinstance(item, property) and item in of_others:
+        return True
+    home = getattr(item, "__module__", ""), getattr(item, "__qualname__", "")
+    if home == ("sklearn.pipeline", f"Pipeline.{name}"):
         return True
     of_tuples = name in ("count", "index") and item is getattr(tuple, name)
     return True if of_tuples or type(item).__name__ == "_tuplegetter" else None

@@ -99,7 +99,7 @@ _HOME = {
 _ROOMS = {
     *("callbacks", "core", "data", "datasets", "decoding", "estimators", "graphs", "inference"),
     *("inspection", "lite", "losses", "map_inference", "metrics", "model_selection"),
-    *("preprocessing", "scores", "shards", "solvers", "testing"),
+    *("pipeline", "preprocessing", "scores", "shards", "solvers", "testing"),
 }
 
 

@@ -8,14 +8,15 @@ token sees: features are a step of the pipeline, so they are searched over as we
 ``ProgressBar`` shows how far the search is.
 """
 
+from functools import partial
+
 import matplotlib.pyplot as plt
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
 from skstruct.metrics import SCORERS, chunk_f1_score
+from skstruct.pipeline import Pipeline
 from skstruct.preprocessing import SequenceVectorizer
 
 
@@ -27,14 +28,14 @@ def features(words, t, window):
     return found
 
 
-def as_dicts(sentences, window):
-    rows = [words.tolist() for words in sentences]
-    return [[features(words, t, window) for t in range(len(words))] for words in rows]
+def as_dicts(words, window):
+    words = words.tolist()
+    return [features(words, t, window) for t in range(len(words))]
 
 
 data = make_annotated_sentences(n_train=200, random_state=0)
 X, y = data.train.word, data.train.entity
-print(as_dicts(X[:1], window=1)[0][0])
+print(as_dicts(X[0], window=1)[0])
 
 # %%
 # Steps are tuned by their names, as always in scikit-learn. To save such a model, put ``as_dicts``
@@ -42,15 +43,14 @@ print(as_dicts(X[:1], window=1)[0][0])
 
 model = Pipeline(
     [
-        ("dicts", FunctionTransformer(as_dicts)),
-        ("features", SequenceVectorizer()),
+        ("vectorizer", SequenceVectorizer()),
         ("crf", SAGCRF(Chain(forbidden="iob2"), random_state=0)),
     ]
 )
 search = GridSearchCV(
     model,
     {
-        "dicts__kw_args": [{"window": 0}, {"window": 1}, {"window": 2}],
+        "vectorizer__features": [partial(as_dicts, window=window) for window in (0, 1, 2)],
         "crf__C": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0],
     },
     scoring=SCORERS["chunk_f1"],
@@ -63,7 +63,8 @@ try:
 except (ImportError, AttributeError):  # needs rich, and a search that takes callbacks
     pass
 search.fit(X, y)
-print(search.best_params_, f"cross-validated chunk F1 {search.best_score_:.3f}")
+best = search.best_params_["vectorizer__features"].keywords | {"C": search.best_params_["crf__C"]}
+print(best, f"cross-validated chunk F1 {search.best_score_:.3f}")
 print(f"test chunk F1 {chunk_f1_score(data.test.entity, search.predict(data.test.word)):.3f}")
 
 # %%
@@ -78,7 +79,7 @@ for window in (0, 1, 2):
         for p, mean, std in zip(
             results["params"], results["mean_test_score"], results["std_test_score"], strict=True
         )
-        if p["dicts__kw_args"]["window"] == window
+        if p["vectorizer__features"].keywords["window"] == window
     ]
     C, mean, std = zip(*chosen, strict=True)
     ax.errorbar(C, mean, yerr=std, marker="o", capsize=3, label=f"{window} words on either side")

@@ -179,6 +179,7 @@ TRUSTED = [
     "skstruct.estimators.crf.SAGCRF",
     "skstruct.data.names.VocabularyNames",
     "skstruct.graphs.chain.Chain",
+    "skstruct.pipeline.Pipeline",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",
     "skstruct.preprocessing.patterns.Template",

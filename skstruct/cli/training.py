@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from .. import BCFWSSVM, SAGCRF, Chain
 from ..callbacks import EarlyStopping
 from ..metrics import SCORERS
+from ..pipeline import Pipeline
 from ..preprocessing import TemplateVectorizer
 from ..preprocessing.patterns import parse
 from .checking import (

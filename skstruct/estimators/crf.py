@@ -34,8 +34,7 @@ from .marginals import ProbabilisticPredictor
 from .partial_fit import Streaming
 
 if TYPE_CHECKING:
-    from sklearn.pipeline import Pipeline  # slow to import
-
+    from ..pipeline import Pipeline  # slow to import
     from ..preprocessing import TemplateVectorizer
 
 

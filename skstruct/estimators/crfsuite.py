@@ -7,11 +7,11 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..lite import CRFSUITE, RECORD, read_fields
+from ..pipeline import Pipeline
 from ..preprocessing import SequenceVectorizer
 from .exchange import as_bytes, linear_chain, merged
 

@@ -129,6 +129,11 @@ def _parts(model):
             "TemplateVectorizer can"
         )
     check_is_fitted(vectorizer)
+    if getattr(vectorizer, "features", None) is not None:
+        raise TypeError(
+            "SequenceVectorizer(features=...) cannot be exported: the file holds no functions. "
+            "set_params(features=None) on the vectorizer, and give the tagger what it returned"
+        )
     if getattr(vectorizer, "vocabulary_", None) is None:
         raise ValueError("SequenceVectorizer(hashing=True) cannot be exported: it has no names")
     if vectorizer.n_features_out_ != estimator.n_features_in_:

@@ -27,7 +27,7 @@ from ..solvers.passes import (
 )
 from ..solvers.primal import loss_values
 from .partial_labels import ImputedLabels, allowed_mask
-from .prediction import clash_of, on_one_state, shard_codes
+from .prediction import as_given, clash_of, on_one_state, shard_codes
 
 _NO_MEMORY = np.empty(0)
 
@@ -60,8 +60,8 @@ class ProbabilisticPredictor:
         -------
         nodes : ndarray
             An object array of one (n_nodes, n_classes) array a sample, (height, width, n_classes)
-            of images; for a table an array of shape (n_samples, n_classes). Columns as in
-            ``classes_``.
+            of images; for a table an array of shape (n_samples, n_classes). One array, too, if X
+            is one of sequences or images. Columns as in ``classes_``.
         edges : ndarray of shape (n_samples,) of object
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array a sample, of a chain
             (n_nodes - 1, ...). Edges are in the order in which they were given, those of images in
@@ -107,7 +107,7 @@ class ProbabilisticPredictor:
             return node_marginals(part, w, start, stop, make_scratch(part), nodes)
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
-        wrapped = self.graph_.wrap(_clipped(nodes), samples)
+        wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_)
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _take_rules(self, rules):

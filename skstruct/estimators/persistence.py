@@ -38,6 +38,7 @@ TRUSTED = [
     "skstruct.graphs.multiclass.MultiClass",
     "skstruct.graphs.multilabel.MultiLabel",
     "skstruct.graphs.tree.Tree",
+    "skstruct.pipeline.Pipeline",
     "skstruct.preprocessing.union.Learned",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",

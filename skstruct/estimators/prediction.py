@@ -283,6 +283,14 @@ def on_one_state(method):
     return call
 
 
+def as_given(results, X, graph):
+    """Results of nodes as one array where X is one, of images or sequences; else as they are."""
+    is_one = isinstance(X, np.ndarray) and X.dtype != object and X.ndim > 2
+    if not is_one or graph.has_items or results.dtype != object or not len(results):
+        return results
+    return np.stack([*results])
+
+
 # Problems of one sample that are not in use; they hold scratch, so not all are worth keeping.
 _spare = defaultdict(list)
 _MOST_SPARE_KINDS, _MOST_SPARE_PARTS = 16, 1 << 16
@@ -580,7 +588,9 @@ class Predictor(NamedFeatures):
         -------
         ndarray
             Labels: an object array of one 1-D array a sample, or for a table an array of shape
-            (n_samples,). A sample without nodes gets an empty array. Ties go to the first class.
+            (n_samples,). If X is one array of sequences or images, so are they: (n_samples,
+            n_nodes) or (n_samples, height, width). A sample without nodes gets an empty array.
+            Ties go to the first class.
 
         Raises
         ------
@@ -619,7 +629,7 @@ class Predictor(NamedFeatures):
         ['N', 'N']
         """
         samples, codes = self._decode(X, allowed, rules)
-        return self.graph_.answers(codes, self.classes_, samples)
+        return as_given(self.graph_.answers(codes, self.classes_, samples), X, self.graph_)
 
     def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""

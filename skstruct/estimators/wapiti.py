@@ -8,13 +8,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..lite import most_weights
+from ..pipeline import Pipeline
 from ..preprocessing.columns import TokenColumns
 from ..preprocessing.patterns import parse_line
 from ..preprocessing.template import (

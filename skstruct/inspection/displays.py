@@ -22,7 +22,7 @@ from ..metrics.calibration import (
     node_confidences,
     split_model,
 )
-from .tables import _parts, transition_frame
+from .tables import _label_names, _parts, transition_frame
 
 
 def _pyplot():
@@ -306,7 +306,7 @@ class TransitionDisplay(_HeatMap):
         ((2, 2), 'next label')
         """
         weights = np.asarray(transition_frame(model, edge_feature, edge_type=edge_type))
-        return cls(weights, _last(model).classes_).plot(ax)
+        return cls(weights, _label_names(_last(model))).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw; 0 is the middle of the colours.

@@ -44,7 +44,7 @@ def node_confidences(model, X, y):
     if isinstance(classes, list):
         raise TypeError("label sets have a probability a label: use scikit-learn's display of each")
     shares = model.predict_marginals(X)
-    y, partial = split_partial(y, is_table=shares.dtype != object)
+    y, partial = split_partial(y, is_table=shares.ndim == 2)
     if not len(shares) or len(shares) != len(y):
         raise ValueError(f"X has {len(shares)} samples, and y has {len(y)}: some are needed")
     marginals = np.concatenate([np.reshape(own, (-1, classes.size)) for own in shares])

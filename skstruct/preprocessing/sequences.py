@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import reprlib
+import warnings
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from copy import copy, deepcopy
+from copy import copy
 from functools import partial
+from importlib import import_module
 from itertools import accumulate, chain, compress, pairwise, repeat
 from numbers import Integral, Number
 from typing import Any
@@ -18,7 +20,7 @@ from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -335,6 +337,41 @@ def _known(found, values, ends):
     return found, values, ends
 
 
+# Functions of users that make the features of a sentence.
+
+
+def _function_of(features):
+    """The function, given as it is or by its importable name."""
+    if callable(features):
+        return features
+    module, _, name = features.rpartition(".") if isinstance(features, str) else ("", "", "")
+    if not module:
+        raise TypeError(
+            f"features must be a function, or its name as 'module.function', got {features!r}"
+        )
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"features={features!r} cannot be imported: {error}") from error
+
+
+def _warn_of_file(function):
+    """Warn if a file of `function`, which holds its name alone, loads in this program only."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__self__", function)  # the object of a method
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module, name = getattr(named, "__module__", None), named.__qualname__
+    if module == "__main__" or "<" in name:
+        warnings.warn(
+            "SequenceVectorizer: the saved model will not load in another program. The file holds "
+            f"only the name of features, here {module}.{name}: move the function into a module "
+            "that ships with the model, and import it from there",
+            UserWarning,
+            stacklevel=1,  # at one place, and so once
+        )
+
+
 class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     """Turn sequences of feature dicts, or of attribute lists, into a RaggedArray over CSR.
 
@@ -356,6 +393,10 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     Parameters
     ----------
+    features : callable or str, default=None
+        A function of your own from a sequence of any kind to the list of its tokens, each a dict
+        or a list as above; or its name, "module.function". By default X has the tokens. For models
+        that are saved it must be in a module (:ref:`own_features`); saving warns if it is not.
     hashing : bool, default=False
         Hash the names into `n_features` columns (FeatureHasher) instead of keeping a vocabulary.
         Nothing is learned then, and names are lost.
@@ -398,11 +439,20 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     ['title', 'word=He', 'word=runs']
     >>> vectorizer.transform(X)[1].toarray()
     array([[0., 1., 0.]])
+
+    Features by a function:
+
+    >>> def features(words):
+    ...     return [{"word": word, "end": word[-1:]} for word in words]
+    >>> vectorizer = SequenceVectorizer(features=features).fit([["He", "runs"]])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['end=e', 'end=s', 'word=He', 'word=runs']
     """
 
     def __init__(
         self,
         *,
+        features: Callable | str | None = None,
         hashing: bool = False,
         n_features: int = 2**20,
         min_count: int = 1,
@@ -410,6 +460,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         sequence_id: str | None = None,
         columns: Any = None,
     ) -> None:
+        self.features = features
         self.hashing = hashing
         self.n_features = n_features
         self.min_count = min_count
@@ -498,13 +549,20 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     def __getstate__(self):
         state = super().__getstate__()
+        if self.features is not None:
+            # Never the name: a file that is trusted could name any function there is.
+            state["features"] = function = _function_of(self.features)
+            if "vocabulary_" in state:  # those that are not fitted travel to workers
+                _warn_of_file(function)
         names = state.get("_names")
         if names is not None and names.positions() is state["vocabulary_"]:
             state = {name: value for name, value in state.items() if name != "vocabulary_"}
         return state
 
     def __setstate__(self, state):
-        super().__setstate__(state)
+        if isinstance(state.get("features"), str):
+            raise ValueError("the stored vectorizer is damaged: its features are not a function")
+        super().__setstate__({"features": None} | state)
         if state.get("_names") is not None and "vocabulary_" not in state:
             self.vocabulary_ = self._names.positions()
             if len(self.vocabulary_) != self.n_features_out_:
@@ -569,8 +627,22 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             values, offsets, names = frame_columns(X, self.sequence_id, self.columns)
             rows = zip(*(column.tolist() for column in values), strict=True)
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
-            return (tokens[start:stop] for start, stop in pairwise(offsets))
-        return sequences_of(X, fitting)
+            sequences = (tokens[start:stop] for start, stop in pairwise(offsets))
+        else:
+            sequences = sequences_of(X, fitting)
+        return sequences if self.features is None else self._tokens_of(sequences)
+
+    def _tokens_of(self, sequences):
+        """What the function makes of each sequence, one at a time."""
+        function = _function_of(self.features)
+        for i, sequence in enumerate(sequences):
+            tokens = function(sequence)
+            if not isinstance(tokens, (list, tuple)):
+                raise TypeError(
+                    "features must return the list of a sequence's tokens, dicts or lists of str: "
+                    f"of sequence {i} of X it returned {type(tokens).__name__}"
+                )
+            yield tokens
 
     def restrict(self, support: ArrayLike) -> SequenceVectorizer:
         """Keep some of the features, as DictVectorizer does: the others are ignored from now on.
@@ -758,7 +830,9 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     small, weights = copy(model), copy(estimator)
     weights.node_weights_ = np.ascontiguousarray(table[np.r_[used, np.full(len(table) - n, True)]])
     weights.n_features_in_ = int(used.sum())
-    vectorizer = deepcopy(vectorizer).restrict(used)
+    state, vectorizer = vars(vectorizer), clone(vectorizer)
+    vars(vectorizer).update(state)
+    vectorizer.restrict(used)
     for name in ("_dual", "_stream"):  # of the weights that were
         vars(weights).pop(name, None)
     if "_feature_names" in vars(weights):

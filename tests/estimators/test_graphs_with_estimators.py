@@ -17,8 +17,10 @@ from skstruct import (
     GDMMSSVM,
     SAGCRF,
     CasimirSSVM,
+    Chain,
     ExtragradientSSVM,
     Grid,
+    Matching,
     Pairwise,
     SubgradientSSVM,
 )
@@ -33,6 +35,7 @@ from skstruct.metrics import (
     node_f1_score,
     sequence_accuracy_score,
 )
+from skstruct.metrics.calibration import node_confidences
 from skstruct.model_selection import cross_val_marginals
 from skstruct.preprocessing import PerNode
 
@@ -406,3 +409,41 @@ def test_more_than_kernels_count_is_refused():
     none = np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int32)
     with pytest.raises(ValueError, match="sample 1 has 2147483648 nodes, above 2147483647"):
         pack(np.empty((0, 1)), np.array([0, 3, 3 + 2**31]), [none, none], None)
+
+
+# One array in, one array out
+
+
+@pytest.mark.parametrize("estimator", [*FITS, SAGCRF(tol=0.1, random_state=0)])
+@pytest.mark.parametrize("graph", [Grid(), Chain()])
+def test_an_array_of_samples_gives_an_array_of_labels(estimator, graph):
+    shape = (6, 2, 3) if isinstance(graph, Grid) else (6, 3)
+    X = np.random.default_rng(0).normal(size=(*shape, 2))
+    y = np.where(X[..., 0] > 0, "up", "down")
+    model = clone(estimator).set_params(graph=graph).fit(X, y)
+    labels, listed = model.predict(X), model.predict(list(X))
+    assert (labels.shape, labels.dtype, listed.shape) == (y.shape, y.dtype, (6,))
+    assert_array_equal(labels, np.stack([*listed]))
+    score = node_accuracy_score(y, labels)
+    for forms in (X, y), (X, list(y)), (list(X), y), (list(X), list(y)):
+        assert_allclose(model.score(*forms), score)
+    for metric in (node_accuracy_score, sequence_accuracy_score):
+        assert metric(list(y), labels) == metric(y, listed) == metric(y, labels)
+    assert model.predict(X[:1]).shape == (1, *shape[1:])
+    assert len(model.predict(X[:0])) == 0
+    folds = cross_val_score(model, X, y, cv=2, scoring=SCORERS["node_f1_macro"])
+    assert np.isfinite(folds).all()
+    if isinstance(model, SAGCRF):
+        marginals = model.predict_marginals(X)
+        assert marginals.shape == (*shape, 2)
+        assert_array_equal(marginals, np.stack([*model.predict_marginals(list(X))]))
+        correct, sure = node_confidences(model, X, y)
+        assert_allclose(correct.mean(), (model.classes_[marginals.argmax(-1)] == y).mean())
+        assert_allclose(sure, marginals.max(axis=-1).ravel())
+
+
+def test_links_of_an_array_of_pairs_stay_lists():
+    X = np.random.default_rng(0).normal(size=(4, 2, 2, 3))
+    y = [np.array([[0, 0], [1, 1]])] * 4
+    model = BCFWSSVM(Matching(), tol=0.1, random_state=0).fit(list(X), y)
+    assert model.predict(X).shape == (4,)

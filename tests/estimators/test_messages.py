@@ -1,18 +1,22 @@
 """What estimators say of typical mistakes, of compiling, and of how a fit ended."""
 
 import os
+import pickle
 import subprocess
 import sys
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
-from numpy.testing import assert_allclose
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import skstruct.core.memory
 from skstruct import (
@@ -34,7 +38,13 @@ from skstruct.core.jit.dispatch import inner_kernel, kernel
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
 from skstruct.estimators.persistence import TRUSTED
-from skstruct.inspection import coef_frame, explain, transition_frame
+from skstruct.inspection import (
+    TransitionDisplay,
+    coef_frame,
+    explain,
+    top_features,
+    transition_frame,
+)
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
 
 
@@ -359,6 +369,13 @@ def test_schemes_are_for_chains(graph, x, kind, forbidden):
         BCFWSSVM(graph(forbidden=forbidden)).fit([(np.eye(2), x)], [["a", "b"]])
 
 
+def test_a_fit_far_from_the_optimum_names_the_scale_of_features_and_c():
+    X, y = np.random.default_rng(0).normal(scale=100.0, size=(4, 3, 3, 1)), np.eye(3, dtype=int)
+    advice = "or scale the features, or lower C: for images try 1 / pixels"
+    with pytest.warns(ConvergenceWarning, match=advice):
+        BCFWSSVM(Grid(attractive=True), C=100.0, max_iter=1, random_state=0).fit(X, [y] * 4)
+
+
 def test_names_of_label_sets_are_kept():
     rng = np.random.default_rng(0)
     X, names = rng.normal(size=(30, 2)), ["sport", "politics", "arts"]
@@ -367,6 +384,13 @@ def test_names_of_label_sets_are_kept():
     assert svm.label_names_in_.tolist() == names
     assert coef_frame(svm).columns.tolist() == names
     assert transition_frame(svm).index.tolist() == names
+    assert top_features(svm, 1)["label"].tolist() == names
+    drawn = TransitionDisplay.from_estimator(svm, ax=Figure().subplots())
+    assert [text.get_text() for text in drawn.ax_.get_xticklabels()] == names
+    assert_array_equal(clone(svm).fit(X, Y.to_numpy()).predict(X), svm.predict(X))
+    frame = pl.DataFrame(Y.to_dict("list"))
+    named = make_pipeline(StandardScaler(), clone(svm)).fit(X, frame)
+    assert coef_frame(pickle.loads(pickle.dumps(named))).columns.tolist() == names
     svm.fit(X, Y.to_numpy())
     assert not hasattr(svm, "label_names_in_")
     assert coef_frame(svm).columns.tolist() == [0, 1, 2]

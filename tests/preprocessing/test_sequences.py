@@ -1,6 +1,9 @@
 """Vectorizers against expansions by hand, and PerNode."""
 
+import pickle
+import warnings
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,8 +20,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skstruct import SAGCRF, RaggedArray
-from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer, sequences
+from skstruct import SAGCRF, RaggedArray, export
+from skstruct.lite import Tagger
+from skstruct.preprocessing import (
+    PerNode,
+    SequenceVectorizer,
+    TemplateVectorizer,
+    drop_unused_features,
+    fit_vectorizer,
+    sequences,
+)
 from skstruct.preprocessing.columns import frame_column
 from tests.helpers.token_cases import TOKENS
 
@@ -508,3 +519,130 @@ def test_a_vocabulary_in_another_order(monkeypatch):
     vectorizer = SequenceVectorizer().fit([[["a", "b", "c"]]])
     vectorizer.vocabulary_ = {"c": 2, "a": 0, "b": 1}
     assert_array_equal(vectorizer.transform([[["a"], ["c"]]])[0].indices, [0, 2])
+
+
+# Functions of users.
+
+WORDS = [["He", "runs"], ["Ada", "left", "Rome"], []]
+
+
+def endings(words, size=1):
+    return [{"w": word, "end": word[-size:]} for word in words]
+
+
+class _Endings:
+    def __call__(self, words):
+        return endings(words)
+
+    def of(self, words):
+        return endings(words)
+
+
+class _Script(_Endings):
+    __module__, __qualname__ = "__main__", "Script"
+
+
+@pytest.mark.parametrize(
+    "features",
+    [endings, partial(endings, size=1), f"{__name__}.endings", _Endings(), _Endings().of],
+    ids=["function", "partial", "name", "object", "method"],
+)
+def test_features_by_a_function(features):
+    tokens = [endings(words) for words in WORDS]
+    given, plain = SequenceVectorizer(features=features), SequenceVectorizer()
+    assert (given.fit_transform(WORDS).flat != plain.fit_transform(tokens).flat).nnz == 0
+    assert given.vocabulary_ == plain.vocabulary_
+    assert (given.transform(WORDS).flat != plain.transform(tokens).flat).nnz == 0
+    assert given.transform(WORDS).offsets.tolist() == [0, 2, 5, 5]
+    in_parts = fit_vectorizer(SequenceVectorizer(features=features), WORDS, part_size=1)
+    assert in_parts.vocabulary_ == plain.vocabulary_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy = pickle.loads(pickle.dumps(given))
+    assert callable(copy.features)
+    assert (copy.transform(WORDS).flat != given.transform(WORDS).flat).nnz == 0
+
+
+def test_features_of_lists_of_attributes_and_of_frames():
+    lists = SequenceVectorizer(features=lambda text: [[f"w={w}"] for w in text.split()])
+    lists.fit(["He runs", "Ada left"])
+    assert lists.get_feature_names_out().tolist() == ["w=Ada", "w=He", "w=left", "w=runs"]
+    frame = pd.DataFrame({"s": [0, 0, 1], "word": ["He", "runs", "Ada"], "pos": ["P", "V", "N"]})
+    rows = SequenceVectorizer(features=lambda s: [(t["pos"],) for t in s], sequence_id="s")
+    assert rows.fit_transform(frame).lengths.tolist() == [2, 1]
+    assert rows.get_feature_names_out().tolist() == ["N", "P", "V"]
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        (3, TypeError, "features must be a function, or its name as 'module.function', got 3"),
+        ("endings", TypeError, "features must be a function, .*, got 'endings'"),
+        ("no_such_module.f", ValueError, "features='no_such_module.f' cannot be imported: No mod"),
+        (f"{__name__}.f", ValueError, "cannot be imported: module .* has no attribute 'f'"),
+        (len, TypeError, "features must return the list .*: of sequence 0 of X it returned int"),
+        (str, TypeError, "of sequence 0 of X it returned str"),
+    ],
+)
+def test_functions_that_cannot_be_used(features, error, message):
+    with pytest.raises(error, match=message):
+        SequenceVectorizer(features=features).fit(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("features", "named"),
+    [
+        (_Script().of, "__main__.Script"),
+        (partial(_Script(), 1), "__main__.Script"),
+        (lambda words: endings(words), "<lambda>"),
+        (partial(partial(lambda words: endings(words))), "<lambda>"),
+    ],
+    ids=["method", "object", "lambda", "partial"],
+)
+def test_saving_warns_of_functions_that_will_not_load(features, named):
+    vectorizer = SequenceVectorizer(features=features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vectorizer.__getstate__()  # as a search does that sends it to workers
+    vectorizer._fit_counts(sequences.NameCounts({"a": 1}, {}))
+    message = f"will not load in another program. The file holds .*{named}: move the function"
+    with pytest.warns(UserWarning, match=message):
+        vectorizer.__getstate__()
+
+
+def test_a_file_never_names_a_function_by_a_string():
+    vectorizer = SequenceVectorizer(features=f"{__name__}.endings").fit(WORDS)
+    state = vectorizer.__getstate__()
+    assert state["features"] is endings
+    with pytest.raises(ValueError, match="damaged: its features are not a function"):
+        SequenceVectorizer().__setstate__(state | {"features": "os.system"})
+    state.pop("features")  # a pickle of before there were such functions
+    old = SequenceVectorizer.__new__(SequenceVectorizer)
+    old.__setstate__(state)
+    assert old.transform([endings(WORDS[0])]).flat.nnz == 4
+
+
+def test_functions_are_searched_over_and_kept_by_small_copies():
+    labels = [["D", "V"], ["N", "V", "N"]] * 2
+    model = make_pipeline(SequenceVectorizer(features=endings), SAGCRF(l1_ratio=1.0, C=10))
+    sizes = [endings, partial(endings, size=2)]
+    search = GridSearchCV(model, {"sequencevectorizer__features": sizes}, cv=2, error_score="raise")
+    best = search.fit(WORDS[:2] * 2, labels).best_estimator_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = drop_unused_features(best)
+    assert small[0].features is best[0].features
+    assert len(small[0].vocabulary_) <= len(best[0].vocabulary_)
+    for a, b in zip(small.predict(WORDS), best.predict(WORDS), strict=True):
+        assert_array_equal(a, b)
+
+
+def test_taggers_without_numba_take_what_the_function_returned(tmp_path):
+    model = make_pipeline(SequenceVectorizer(features=endings), SAGCRF(random_state=0))
+    expected = model.fit(WORDS[:2], [["D", "V"], ["N", "V", "N"]]).predict(WORDS[:2])
+    with pytest.raises(TypeError, match="cannot be exported: the file holds no functions"):
+        export(model, tmp_path / "tagger.npz")
+    model[0].set_params(features=None)
+    export(model, tmp_path / "tagger.npz")
+    labels = Tagger.load(tmp_path / "tagger.npz").tag_batch([endings(words) for words in WORDS[:2]])
+    assert [list(own) for own in labels] == [own.tolist() for own in expected]

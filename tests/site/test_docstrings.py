@@ -52,6 +52,7 @@ PUBLIC_MODULES = [
     "skstruct.scores",
     "skstruct.lite",
     "skstruct.callbacks",
+    "skstruct.pipeline",
     "skstruct.preprocessing",
     "skstruct.metrics",
     "skstruct.model_selection",

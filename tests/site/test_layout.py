@@ -27,8 +27,8 @@ MAY_IMPORT = {
     "map_inference": {"core", "inference"},
     "torch": {"core", "data", "graphs", "inference", "losses", "scores", "solvers"},
     "estimators": {
-        "core", "data", "graphs", "lite", "losses", "map_inference", "metrics", "preprocessing",
-        "scores", "shards", "solvers", "torch",
+        "core", "data", "graphs", "lite", "losses", "map_inference", "metrics", "pipeline",
+        "preprocessing", "scores", "shards", "solvers", "torch",
     },
     "decoding": {
         "core", "data", "estimators", "graphs", "inference", "lite", "losses", "solvers",
@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "lite": set(),
     "callbacks": {"core", "data", "estimators"},
     "model_selection": {"core", "data", "metrics"},
+    "pipeline": {"core"},
 }  # fmt: skip
 # These stand above all others.
 TOP = {"__init__", "__main__", "cli"}

@@ -10,6 +10,7 @@ The folder ``examples/deploy`` of the repository has the same as two programs, `
 ``tag.py``, with the lines for a container.
 """
 
+# sphinx_gallery_tags = ["named entities", "deployment", "Chain"]
 import pickle
 import tempfile
 import zipfile
@@ -92,3 +93,7 @@ ax.axvline(
 ax.set(xlabel="KB on disk", ylabel="entity F1", title="weights below a threshold dropped")
 ax.legend()
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/deployment` has services, containers and own features;
+# :doc:`/auto_examples/text/plot_l1_path` makes models small by training.

@@ -7,6 +7,7 @@ right? ``cross_val_marginals`` gives every training sample the marginals of a mo
 seen it; the reliability curve is scikit-learn's.
 """
 
+# sphinx_gallery_tags = ["handwriting", "confidence", "Chain"]
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import calibration_curve
@@ -42,3 +43,7 @@ i = int(np.argmin(least))
 MarginalsDisplay.from_estimator(model, data.X_test[i], tokens=data.y_test[i])
 plt.gca().set(xlabel="true digit")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_confident_chunks` calibrates the probabilities of whole
+# entities; :doc:`/guide/decisions` turns probabilities into decisions.

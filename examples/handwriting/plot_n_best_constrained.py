@@ -7,6 +7,8 @@ What if the best labelling is wrong? ``predict_top_k`` gives the runners-up with
 calendar dates between 1950 and 2029.
 """
 
+# sphinx_gallery_tags = ["handwriting", "constraints", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_n_best_constrained.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -76,3 +78,7 @@ ax.axhline(accuracy(constrained), color="C1", linestyle=":", label="best one und
 ax.set(xlabel="k", ylabel="share of test strings", xticks=range(1, 21, 2))
 ax.legend(loc="lower right")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/items/plot_reranking` learns to choose from the list;
+# :doc:`/guide/inference` has all predictions of a fitted model.

@@ -11,6 +11,8 @@ accuracy against the share that is hidden.
 Run ``python examples/handwriting/plot_partial_labels.py``, with ``--plot [FILE]`` for a picture.
 """
 
+# sphinx_gallery_tags = ["handwriting", "missing labels", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_partial_labels.svg"
 import argparse
 
 import numpy as np
@@ -96,3 +98,7 @@ print(f"log-likelihood of what is known, a date: {known.mean():.2f}")
 
 if args.plot is not None:
     plot(rows, args.plot)
+
+# %%
+# **Next:** :doc:`/imperfect_labels` describes missing, ambiguous and uncertain labels,
+# :doc:`/guide/losses` the objectives.

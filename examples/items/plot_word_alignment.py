@@ -8,6 +8,7 @@ structural SVM learns from a few sentences that have been aligned by hand. The a
 each word has at most one link.
 """
 
+# sphinx_gallery_tags = ["word alignment", "Matching"]
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -117,3 +118,6 @@ for row, k in zip(axes, (1, 3, 5), strict=True):
 axes[0, 0].set_title("IBM model 1, both directions agree")
 axes[0, 1].set_title("learned matching")
 plt.show()
+
+# %%
+# **Next:** :doc:`/items` describes matchings, their loss and real alignment data.

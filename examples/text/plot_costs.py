@@ -7,6 +7,8 @@ than a word that is blacked out for nothing. ``loss`` of a structural SVM says h
 from label to the cost of missing it, or a matrix for all pairs of labels.
 """
 
+# sphinx_gallery_tags = ["named entities", "costs", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_costs.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -50,7 +52,7 @@ def costs(factor):
     return table
 
 
-print(costs(10.0).to_string(float_format="%g"))
+costs(10.0)
 
 # %%
 # Recall of the tokens of people rises with their cost, at the price of precision. Each fit goes on
@@ -76,3 +78,7 @@ ax.set(xlabel="cost of a missed token of a person", ylabel="share of tokens")
 ax.set_xticks(factors, [f"{factor:g}" for factor in factors])
 ax.legend()
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/losses` has all losses, and losses of your own;
+# :doc:`/auto_examples/text/plot_confident_chunks` trades precision for recall after training.

@@ -5,6 +5,7 @@ A structure of your own: words of a lexicon
 Each digit of a string is a node. Here they must be a date: :doc:`/own_structure`.
 """
 
+# sphinx_gallery_tags = ["own structure"]
 from functools import partial
 from timeit import timeit
 from typing import NamedTuple
@@ -148,3 +149,6 @@ for kind in (Lexicon, SortedLexicon):
     decode = partial(oracles.top_k_oracle, problem, 0, theta, values, labels)
     decode()  # compiles
     print(f"{kind.__name__}: {1e4 * timeit(decode, number=100):.0f} microseconds")
+
+# %%
+# **Next:** :doc:`/own_structure`, :doc:`/guide/own_solver`.

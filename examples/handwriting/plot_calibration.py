@@ -30,8 +30,8 @@ for C in (0.01, 0.1, 1.0):
     truth = y.flat[:, None] == classes
     share, stated = calibration_curve(truth.ravel(), flat.ravel(), n_bins=10)
     ax.plot(stated, share, marker="o", label=f"C = {C}")
-    print(f"C = {C}: log loss a digit {log_loss(y.flat, flat, labels=classes):.3f}")
-ax.set(xlabel="stated probability", ylabel="share that is right")
+    print(f"C = {C}: log loss per digit {log_loss(y.flat, flat, labels=classes):.3f}")
+ax.set(xlabel="stated probability", ylabel="fraction that is right")
 ax.legend()
 
 # %%

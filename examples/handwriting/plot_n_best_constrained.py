@@ -75,7 +75,7 @@ fig, ax = plt.subplots(layout="constrained")
 ax.plot(range(1, 21), found, marker="o", label="true string is among the k best")
 ax.axhline(accuracy(chosen), color="C2", linestyle="--", label="first of 20 that is a date")
 ax.axhline(accuracy(constrained), color="C1", linestyle=":", label="best one under the masks")
-ax.set(xlabel="k", ylabel="share of test strings", xticks=range(1, 21, 2))
+ax.set(xlabel="k", ylabel="fraction of test strings", xticks=range(1, 21, 2))
 ax.legend(loc="lower right")
 plt.show()
 

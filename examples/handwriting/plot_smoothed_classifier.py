@@ -29,7 +29,7 @@ classifiers = {
 }
 
 # %%
-# Digits right, and whole dates right, by the classifier alone and smoothed.
+# Accuracy on digits, and on whole dates (exact match), by the classifier alone and smoothed.
 
 shares, models = {}, {}
 for name, classifier in classifiers.items():

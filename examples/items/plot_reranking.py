@@ -4,7 +4,7 @@ Second thoughts: reranking an n-best list
 
 A chain sees a string of digits two at a time. What holds for the whole string, it cannot say: here
 that the last digit is a check digit, which makes the sum of all divisible by ten, unless somebody
-slipped, in one string of three. So a second model chooses among the chain's ten best answers, by
+slipped, in one string of three. So a second model chooses among the chain's ten best outputs, by
 features of whole strings.
 """
 
@@ -76,7 +76,7 @@ for name, weight in zip(("lack", "rank", "sum"), reranker.coef_.ravel(), strict=
     print(f"weight of {name:6} {weight:5.2f}")
 
 # %%
-# Strings that are right on the test part: the chain's first answer, the first whose sum is right,
+# Strings that are right on the test part: the chain's first output, the first whose sum is right,
 # the second model's choice, and the most that any choice from the list could reach.
 
 labellings, tables = candidates(X_test)
@@ -114,7 +114,7 @@ bars.invert_yaxis()
 bars.set(xlabel="strings that are right", xlim=(0, 1))
 kept = np.arange(1, len(right) + 1)
 curve.plot(kept / len(right), np.cumsum(right[order]) / kept)
-curve.set(xlabel="share of strings answered, surest first", ylabel="of these are right")
+curve.set(xlabel="fraction of strings kept, most probable first", ylabel="accuracy on these")
 plt.show()
 
 # %%

@@ -4,7 +4,7 @@ Which word translates which: matchings
 
 German puts its verbs last, English does not. A word is linked to its translation by what the words
 mean, how they are spelled and where they stand: features of pairs of words, whose weights a
-structural SVM learns from a few sentences that have been aligned by hand. The answer is a matching:
+structural SVM learns from a few sentences that have been aligned by hand. The output is a matching:
 each word has at most one link.
 """
 

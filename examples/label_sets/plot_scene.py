@@ -82,7 +82,7 @@ for values, colour, label in (
     shift = 0.19 if values is whole else -0.19
     bars = bars_of.barh(np.arange(3) - shift, [*values.values()], 0.36, color=colour, label=label)
     bars_of.bar_label(bars, fmt="%.2f", padding=3)
-bars_of.set(yticks=range(3), yticklabels=models, xlim=(0, 1), xlabel="share of test photographs")
+bars_of.set(yticks=range(3), yticklabels=models, xlim=(0, 1), xlabel="fraction of photographs")
 bars_of.invert_yaxis()
 bars_of.legend()
 bound = np.nanmax(np.abs(table))

@@ -40,7 +40,7 @@ is_person = np.char.endswith(data.test.entity.flat.astype(str), "-PER")
 
 # %%
 # A matrix of costs as a DataFrame, rows true, columns predicted: taking one kind of name for
-# another costs as always 1, and so does a word too many; a person that passes costs more.
+# another costs 1 as before, and so does a word too many; a person that is missed costs more.
 
 LABELS = ["B-LOC", "B-ORG", "B-PER", "I-ORG", "I-PER", "O"]
 people = ["B-PER", "I-PER"]
@@ -74,7 +74,7 @@ for factor in factors:
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.semilogx(factors, recall, "o-", label="recall of people")
 ax.semilogx(factors, precision, "s--", label="precision of people")
-ax.set(xlabel="cost of a missed token of a person", ylabel="share of tokens")
+ax.set(xlabel="cost of a missed token of a person", ylabel="recall and precision, tokens")
 ax.set_xticks(factors, [f"{factor:g}" for factor in factors])
 ax.legend()
 plt.show()

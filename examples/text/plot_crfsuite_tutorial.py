@@ -117,7 +117,7 @@ print(node_classification_report(y_test, y_pred, labels=labels, digits=3))
 #     f1_scorer = make_scorer(metrics.flat_f1_score, average="weighted", labels=labels)
 #     rs = RandomizedSearchCV(crf, params_space, cv=3, n_iter=50, scoring=f1_scorer)
 #
-# ``C`` is the strength of both, ``l1_ratio`` the share of L1. Whole names are scored, not tokens;
+# ``C`` is the strength of both, ``l1_ratio`` the fraction of L1. Names are scored, not tokens;
 # ``GridSearchCV`` and the others of scikit-learn work as well.
 
 space = {"sagcrf__C": loguniform(0.1, 100), "sagcrf__l1_ratio": uniform(0, 1)}

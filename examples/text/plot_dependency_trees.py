@@ -73,7 +73,7 @@ y = [labels(words, numbers) for words, _, _, numbers in sentences]
 train, test = slice(0, 250), slice(250, None)
 
 # %%
-# Four models of the same words. What counts is the subjects that look alike in both numbers: about
+# Four models of the same words, judged by the subjects that look alike in both numbers: about
 # objects of that kind the sentence tells nothing.
 
 single = LogisticRegression().fit(np.vstack(X_words[train]), np.concatenate(y[train]))
@@ -113,7 +113,7 @@ _, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
 _, tree = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
 for k, (name, pair) in enumerate(shares.items()):
     bars.barh(np.array([0, 5]) + k, pair, 0.9, label=name)
-bars.set(xlabel="share of right numbers", xlim=(0, 1))
+bars.set(xlabel="accuracy", xlim=(0, 1))
 bars.set_yticks([1.5, 6.5], ["beside\nthe verb", "further\naway"])
 bars.invert_yaxis()
 bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8)

@@ -11,7 +11,7 @@ The signals are simulated, so figures here say nothing about real people. Real r
 PAMAP2 or sleep stages, take the place of ``recording``; the rest of the page stays as it is.
 """
 
-# sphinx_gallery_tags = ["time series", "evaluation", "Chain"]
+# sphinx_gallery_tags = ["time series", "model selection", "Chain"]
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -28,7 +28,7 @@ X_test, y_test = data.X_test[300:], data.y_test[300:]
 
 # %%
 # To see what there is to gain, first a fit that watches but never stops: its patience is without
-# end. ``validation`` may also be a share of the training samples, which are then held out.
+# end. ``validation`` may also be a fraction of the training samples, which are then held out.
 
 options = {"C": 100.0, "tol": 0.1, "solver": "sag", "random_state": 0}
 watching = EarlyStopping(watched, patience=1000, restore_best=False)
@@ -63,7 +63,7 @@ watched_plot.semilogx(epochs, history["validation_score"], color="0.6", label="w
 best = early.best_iter_
 watched_plot.plot(best, early.best_validation_score_, "o", label=f"kept: epoch {best}")
 watched_plot.axvline(early.n_iter_, linestyle=":", label=f"stopped: epoch {early.n_iter_}")
-watched_plot.set(xlabel="epochs", ylabel="share of digits right")
+watched_plot.set(xlabel="epochs", ylabel="accuracy on digits")
 watched_plot.legend(loc="lower right")
 objective_plot.loglog(epochs, history["objective"], label="objective")
 objective_plot.axvline(early.n_iter_, linestyle=":")

@@ -119,7 +119,7 @@ print(crf.predict(X_test[:1]), crf.predict_top_k(X_test[:1], k=3))
 MarginalsDisplay.from_estimator(crf, X_test[0])
 
 # %%
-# A fifth verb. The n best words are found by forcing the digits one by one, which serves every
+# A fifth operation. The n best words are found by forcing the digits one by one, which serves every
 # structure. Here all words are known: sorting them is faster.
 
 

@@ -158,6 +158,7 @@ sphinx_gallery_conf = {
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
     "ignore_repr_types": r"matplotlib|Display",  # what is drawn is seen
+    "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,  # a page that asks the network for scripts
     "parallel": 2,

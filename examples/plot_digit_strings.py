@@ -35,9 +35,8 @@ def plot(data, shown, predictions, marginals, file):
         image_axis.set(title=f"{data.strings_test[i]}\nread as {text(predictions[i])}")
         image_axis.axis("off")
         axis.imshow(marginals[i].T, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axis.set(xlabel="position", ylabel="digit", yticks=range(10))
+        axis.set(xlabel="position", ylabel="probability of digit", yticks=range(10))
         axis.set(xticks=range(len(marginals[i])))
-    fig.suptitle("Dates, and the probability of each digit at each position")
     fig.tight_layout()
     if file:
         fig.savefig(file, dpi=120)

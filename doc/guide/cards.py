@@ -32,9 +32,14 @@ CARDS = {
         [("Acme", "B-ORG", GREEN), ("Corp", "I-ORG", GREEN)],
     ],
     "costs": [
-        [("██████████", "", INK), ("met", "", INK)],
-        [("Mr.", "", INK), ("███████", "", INK)],
+        [("███████", "", INK), ("met", "", INK)],
+        [("Mr.", "", INK), ("█████", "", INK)],
         [("in Paris.", "", INK)],
+    ],
+    "deployment": [
+        [("pipeline.fit", "", INK)],
+        [("model.skops", "runs no code", GREEN)],
+        [("predict", "", INK)],
     ],
     "partial_labels": [
         [("1", "", INK), ("9", "", INK), ("?", "", RED), ("5", "", INK)],
@@ -59,7 +64,7 @@ def card(rows):
     drawing, size = Drawing(400, 280), 30
     step = 280 / len(rows)
     for k, row in enumerate(rows):
-        widths = [max(0.62 * size * len(text), 13 * len(label)) + 20 for text, label, _ in row]
+        widths = [max(0.65 * size * len(text), 13 * len(label)) + 20 for text, label, _ in row]
         x, y = (400 - sum(widths) - 8 * (len(row) - 1)) / 2, step * (k + 0.5)
         if all(text.startswith(("-", "+", " ")) for text, _, _ in row):
             x = 12  # code

@@ -11,6 +11,7 @@ The folder ``examples/deploy`` of the repository has the same as two programs, `
 """
 
 # sphinx_gallery_tags = ["named entities", "deployment", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_deployment.svg"
 import pickle
 import tempfile
 import zipfile

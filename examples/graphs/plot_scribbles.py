@@ -8,7 +8,7 @@ all where they look alike, and a graph cut finds the best of all 2\\ :sup:`68160
 Nothing is trained.
 """
 
-# sphinx_gallery_tags = ["image segmentation", "MAP inference", "Grid"]
+# sphinx_gallery_tags = ["image segmentation", "MAP inference", "FactorGraph"]
 # sphinx_gallery_thumbnail_number = 2
 from itertools import pairwise
 

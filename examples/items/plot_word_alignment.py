@@ -9,6 +9,7 @@ each word has at most one link.
 """
 
 # sphinx_gallery_tags = ["word alignment", "Matching"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -111,12 +112,11 @@ def draw(ax, pair, truth, predicted):
     ax.set_axis_off()
 
 
-fig, axes = plt.subplots(3, 2, figsize=(11, 6), layout="constrained")
-for row, k in zip(axes, (1, 3, 5), strict=True):
-    for ax, predicted in zip(row, (agreed[k], found[k]), strict=True):
-        draw(ax, test_pairs[k], test_links[k], predicted)
-axes[0, 0].set_title("IBM model 1, both directions agree")
-axes[0, 1].set_title("learned matching")
+for title, links in (("IBM model 1, both directions agree", agreed), ("learned matching", found)):
+    fig, axes = plt.subplots(2, 1, figsize=(6, 4.2), layout="constrained")
+    for ax, k in zip(axes, (5, 7), strict=True):
+        draw(ax, test_pairs[k], test_links[k], links[k])
+    fig.suptitle(title)
 plt.show()
 
 # %%

@@ -110,7 +110,7 @@ i = next(i for i, (a, b, at) in enumerate(rows) if alike[i] and far[i] and a[at]
 words, head, relation, _ = sentences[test][i]
 colours = {"one": "tab:blue", "many": "tab:orange", "-": "0.6"}
 _, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
-_, tree = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
+_, tree = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for k, (name, pair) in enumerate(shares.items()):
     bars.barh(np.array([0, 5]) + k, pair, 0.9, label=name)
 bars.set(xlabel="accuracy", xlim=(0, 1))
@@ -124,12 +124,12 @@ for child, parent in enumerate(head):
         height = 0.5 * (high - low)
         x = (low + high) / 2 + (high - low) / 2 * np.cos(arc)
         tree.plot(x, height * np.sin(arc), color="0.7", zorder=1)
-        tree.text((low + high) / 2, height, relation[child], ha="center", va="bottom", size=8)
+        tree.text((low + high) / 2, height, relation[child], ha="center", va="bottom")
 for at, word in enumerate(words):
     label = str(found["tree with relations"][i][at])
-    tree.text(at, -0.25, word, ha="center", va="top", color=colours[label], weight="bold")
-    tree.text(at, -0.75, found["chain"][i][at], ha="center", va="top", size=8)
-tree.text(-0.7, -0.75, "chain:", ha="right", va="top", size=8)
+    tree.text(at, -0.25, word, ha="center", va="top", color=colours[label], weight="bold", size=12)
+    tree.text(at, -0.75, found["chain"][i][at], ha="center", va="top")
+tree.text(-0.7, -0.75, "chain:", ha="right", va="top")
 tree.set(xlim=(-1.6, len(words) - 0.4), ylim=(-1.3, None), title="colour: blue one, orange many")
 tree.set_axis_off()
 plt.show()

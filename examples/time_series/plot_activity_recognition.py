@@ -4,11 +4,11 @@ Activity recognition: a time series with a CRF
 
 A sensor at the belt measures acceleration. What is its wearer doing? A classifier labels windows of
 two seconds one by one, and its predictions flicker: nobody sits for two seconds in the middle of
-standing. A linear-chain CRF with the same features learns how long activities last and which one
-follows which. People in the test folds are never seen in training.
+standing. A linear-chain CRF with the same features learns which activities go on and
+which one follows which. People in the test folds are never seen in training.
 
-The signals are simulated, so figures here say nothing about real people. Real recordings, such as
-PAMAP2 or sleep stages, take the place of ``recording``; the rest of the page stays as it is.
+The signals are simulated, so figures here say nothing about real people. Real recordings, of
+activities or of sleep, take the place of ``recording``; the rest of the page stays as it is.
 """
 
 # sphinx_gallery_tags = ["time series", "model selection", "Chain"]
@@ -112,7 +112,8 @@ results = {
 pd.DataFrame(results).T.round(3)
 
 # %%
-# What the chain has learned: to stay is likely, and nobody climbs stairs after lying down.
+# What the chain has learned, rows before columns: to stay scores highest, and nobody walks off
+# without standing up first.
 
 transition_frame(crf).round(1)
 

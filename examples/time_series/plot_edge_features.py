@@ -88,15 +88,14 @@ plain, gap = (
 )
 gain = [sum(a != t) - sum(b != t) for a, b, t in zip(plain, gap, y[test], strict=True)]
 i = int(np.argmax(gain))
-times, truth = diaries[100 + i][0], y[100 + i]
+truth = y[100 + i]
 rows = {"truth": truth, "one table": plain[i], "tables by the gap": gap[i]}
 for row, doing in enumerate(rows.values()):
-    for k, activity in enumerate(ACTIVITIES):
-        at = times[doing == activity]
-        shown.scatter(at, np.full(len(at), row), color=f"C{k}", s=40)
-    wrong = doing != truth
-    shown.scatter(times[wrong], np.full(wrong.sum(), row), color="black", marker="x", s=25)
-shown.set(xlabel="hours", ylim=(2.6, -0.6), title="a diary; crosses are errors")
+    colours = [f"C{k}" for k in np.searchsorted(ACTIVITIES, doing)]
+    shown.bar(np.arange(len(doing)), 0.8, 1, row - 0.4, color=colours, edgecolor="white")
+    wrong = np.flatnonzero(doing != truth)
+    shown.scatter(wrong, np.full(len(wrong), row), color="black", marker="x", s=60)
+shown.set(xlabel="event", ylim=(2.6, -0.6), title="a diary; crosses are errors")
 shown.set_yticks(range(3), rows)
 plt.show()
 

@@ -91,7 +91,8 @@ changed = [(source[i], target[j]) for i, j in sorted(first ^ second)]
 print(f"in one of the two best only: {changed}; scores {scores[0]:.2f} and {scores[1]:.2f}")
 
 # %%
-# Green links are right, red ones wrong, dashed ones are missed.
+# Green links are right, red ones wrong, dashed ones are missed. In the first sentence the learned
+# matching has more errors than IBM model 1, in the second fewer.
 
 
 def draw(ax, pair, truth, predicted):
@@ -114,7 +115,7 @@ def draw(ax, pair, truth, predicted):
 
 for title, links in (("IBM model 1, both directions agree", agreed), ("learned matching", found)):
     fig, axes = plt.subplots(2, 1, figsize=(6, 4.2), layout="constrained")
-    for ax, k in zip(axes, (5, 7), strict=True):
+    for ax, k in zip(axes, (1, 7), strict=True):
         draw(ax, test_pairs[k], test_links[k], links[k])
     fig.suptitle(title)
 plt.show()

@@ -38,7 +38,7 @@ NEXT = np.array(
 TILT = np.radians([80, 25, 5, 8, 20])
 STEPS = np.array([0, 0, 0, 1.9, 1.5])  # per second
 FORCE = np.array([0.02, 0.03, 0.05, 0.25, 0.3])
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(1)
 
 
 def recording(belt, pace, force, n=150):
@@ -112,15 +112,20 @@ results = {
 pd.DataFrame(results).T.round(3)
 
 # %%
+# Both remedies help, and neither wins in accuracy: over the seeds 0 to 3, the CRF and the classifier
+# of neighbours have 0.91, windows alone 0.84. But only the CRF changes about as rarely as people do.
+# It does not average out errors that last: with sensors three times as askew (0.25 for 0.08), the
+# CRF has 0.76, the classifier of neighbours 0.79, windows alone 0.75.
+#
 # What the chain has learned, rows before columns: to stay scores highest, and nobody walks off
 # without standing up first.
 
 transition_frame(crf).round(1)
 
 # %%
-# A recording of the last fold, whose person the CRF has not seen. The lowest band has its
-# marginals: where colours share the height, the CRF is not sure. It makes up for the noise of
-# windows, not for what is peculiar to a person: these stairs are climbed at the pace of a walk.
+# A recording of the last fold, whose person the CRF has not seen; the one in which windows alone
+# have most errors. The lowest band has the marginals: where colours share the height, the CRF is
+# not sure. It can be sure and wrong: these stairs are climbed at the pace of a walk.
 
 i = max(test, key=lambda i: np.sum(found["windows alone"][i] != y[i]))
 time = np.arange(len(y[i])) * 2

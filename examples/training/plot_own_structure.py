@@ -99,8 +99,7 @@ class Lexicon(NodeGraph):
 
 
 # %%
-# Check it, then train it: months and years of ``load_digit_strings``. The other solvers and
-# estimators take it, too, but for GDMM, which asks for nodes and edges that stand for themselves.
+# Check it, then train it on months and years. GDMM alone needs nodes and edges of their own.
 dates = [f"{month}{year}" for month in ["", *range(1, 13)] for year in range(1950, 2030)]
 lexicon = Lexicon([[int(digit) for digit in date] for date in dates])
 data = load_digit_strings(n_train=200, n_test=400)
@@ -149,6 +148,3 @@ for kind in (Lexicon, SortedLexicon):
     decode = partial(oracles.top_k_oracle, problem, 0, theta, values, labels)
     decode()  # compiles
     print(f"{kind.__name__}: {1e4 * timeit(decode, number=100):.0f} microseconds")
-
-# %%
-# **Next:** :doc:`/own_structure`, :doc:`/guide/own_solver`.

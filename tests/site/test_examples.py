@@ -121,8 +121,9 @@ def test_tags_are_those_of_the_index():
     assert used == set(listed)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "training/plot_own_structure"])
 def test_pages_end_with_where_to_go(name):
+    """But the one whose lines are counted: it begins with a link to its chapter."""
     last = PAGES[name].rpartition("\n# %%\n")[2]
     assert last.startswith("# **Next:**")
     links = re.findall(r":doc:`/([\w/]+)`", last)

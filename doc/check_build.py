@@ -74,6 +74,7 @@ def without_thumbnail(build):
     shown = Counter(cards.values())
     for page in sorted((build / "auto_examples").rglob("plot_*.html")):
         card = cards.get(f"sphx_glr_{page.stem}_thumb.png")
+        card = card or cards.get(f"sphx_glr_{page.stem}_thumb.svg")
         if card is None or shown[card] > 1:  # what stands for no picture is the same everywhere
             yield f"thumbnail of {page.name}"
 

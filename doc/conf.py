@@ -126,11 +126,12 @@ numpydoc_xref_aliases = {
 
 # What the gallery shows in which order: sections, and the pages of each.
 _GALLERY = {
-    "text": """crfsuite_tutorial chunking_templates ner_grid_search edge_features costs
-        dependency_trees l1_path network_tagger""",
-    "handwriting": "n_best_constrained calibration partial_labels",
+    "text": """crfsuite_tutorial ner_grid_search confident_chunks chunking_templates
+        token_classifier network_tagger dependency_trees costs l1_path""",
+    "time_series": "activity_recognition edge_features",
+    "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier",
     "label_sets": "scene label_sets",
-    "graphs": "snakes photo_segmentation document_graph",
+    "graphs": "scribbles photo_segmentation snakes document_graph",
     "items": "word_alignment localisation reranking",
     "map_inference": "map_segmentation map_bounds",
     "training": "callbacks ssvm_solvers many_labels extragradient nonlinear_scores own_structure",
@@ -157,6 +158,7 @@ sphinx_gallery_conf = {
     # An empty file name: draw the picture for the page, write none.
     "reset_argv": lambda gallery, script: ["--plot", ""],
     "ignore_repr_types": r"matplotlib|Display",  # what is drawn is seen
+    "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,  # a page that asks the network for scripts
     "parallel": 2,

@@ -10,6 +10,7 @@ digits by different writers, so nothing is downloaded.
 Run ``python examples/plot_digit_strings.py``, with ``--plot [FILE]`` for a picture.
 """
 
+# sphinx_gallery_tags = ["handwriting", "confidence", "Chain"]
 import argparse
 import time
 
@@ -27,16 +28,15 @@ def text(digits):
 def plot(data, shown, predictions, marginals, file):
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(2, len(shown), figsize=(3 * len(shown), 4.2), squeeze=False)
+    fig, axes = plt.subplots(2, len(shown), figsize=(2.6 * len(shown), 4.6), squeeze=False)
     for (image_axis, axis), i in zip(axes.T, shown, strict=True):
         image = np.hstack([x.reshape(8, 8) for x in data.X_test[i]])
         image_axis.imshow(image, cmap="gray_r")
         image_axis.set(title=f"{data.strings_test[i]}\nread as {text(predictions[i])}")
         image_axis.axis("off")
         axis.imshow(marginals[i].T, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axis.set(xlabel="position", ylabel="digit", yticks=range(10))
+        axis.set(xlabel="position", ylabel="probability of digit", yticks=range(10))
         axis.set(xticks=range(len(marginals[i])))
-    fig.suptitle("Dates, and the probability of each digit at each position")
     fig.tight_layout()
     if file:
         fig.savefig(file, dpi=120)
@@ -102,4 +102,10 @@ for i in differ[:8]:
     )
 
 if args.plot is not None:
-    plot(data, differ[:5], chains, marginals, args.plot)
+    plot(data, differ[:3], chains, marginals, args.plot)
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_crfsuite_tutorial` is the first page on text,
+# :doc:`/auto_examples/time_series/plot_activity_recognition` the one on sensors,
+# :doc:`/auto_examples/handwriting/plot_n_best_constrained` uses what else is known about a date;
+# :doc:`/guide/choosing` lists structures and estimators.

@@ -6,6 +6,7 @@ Curves are computed by the package, other figures are committed results or named
 
 from pathlib import Path
 
+import cards
 import computed
 import learned
 import measured
@@ -350,3 +351,5 @@ if __name__ == "__main__":
     for figure in DRAWN + computed.FIGURES + learned.FIGURES + measured.FIGURES:
         figure().save(FOLDER / f"{figure.__name__}.svg")
         print(figure.__name__)
+    for name, rows in cards.CARDS.items():
+        cards.card(rows).save(FOLDER / f"card_{name}.svg")

@@ -3,13 +3,15 @@ From a pipeline to a small file, and back without running code
 ==============================================================
 
 A tagger in production needs three things: a file that is small, a format that runs no code when it
-is loaded, and the same answers as before. ``sparsify`` drops weights that hardly matter and keeps
-the rest in single precision; `skops <https://skops.readthedocs.io>`_ stores the pipeline.
+is loaded, and the same predictions. ``sparsify`` drops weights that hardly matter and keeps the
+rest in single precision; `skops <https://skops.readthedocs.io>`_ stores the pipeline.
 
 The folder ``examples/deploy`` of the repository has the same as two programs, ``train.py`` and
 ``tag.py``, with the lines for a container.
 """
 
+# sphinx_gallery_tags = ["named entities", "deployment", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_deployment.svg"
 import pickle
 import tempfile
 import zipfile
@@ -79,7 +81,7 @@ with tempfile.TemporaryDirectory() as folder:
 same = all(
     (a == b).all() for a, b in zip(loaded.predict(X_test), chosen.predict(X_test), strict=True)
 )
-print(f"the same answers: {same}")
+print(f"the same predictions: {same}")
 print(loaded.predict([[["Ada", "NNP"], ["Berg", "NNP"], ["signed", "VBD"], ["it", "PRP"]]])[0])
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -92,3 +94,7 @@ ax.axvline(
 ax.set(xlabel="KB on disk", ylabel="entity F1", title="weights below a threshold dropped")
 ax.legend()
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/deployment` has services, containers and own features;
+# :doc:`/auto_examples/text/plot_l1_path` makes models small by training.

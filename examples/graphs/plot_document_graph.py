@@ -8,6 +8,8 @@ author", each with a table of weights of its own. Which field cites which is lea
 a direction, so its table need not be symmetric.
 """
 
+# sphinx_gallery_tags = ["linked documents", "Pairwise"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import sparse
@@ -74,12 +76,12 @@ for name, types in (("no links", []), ("authors", [1]), ("citations", [0]), ("bo
 # Authors stay in their field. Below, one library: papers by their true fields, and crosses where a
 # model is wrong.
 
-fig, axes = plt.subplots(2, 2, figsize=(9, 8), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 tables = models["both"].pairwise_coef_
-for ax, table, title in zip(axes[0], tables, ("row cites column", "by one author"), strict=True):
+for ax, table, title in zip(axes, tables, ("row cites column", "by one author"), strict=True):
     shown = ax.imshow(table, cmap="coolwarm", vmin=-np.abs(tables).max(), vmax=np.abs(tables).max())
     ax.set(title=title, xticks=range(3), yticks=range(3), xticklabels=FIELDS, yticklabels=FIELDS)
-fig.colorbar(shown, ax=axes[0], label="learned score")
+fig.colorbar(shown, ax=axes, label="learned score")
 found = {
     name: models[name].predict(linked_by(X[test], types))
     for name, types in (("no links", []), ("both", [0, 1]))
@@ -93,7 +95,8 @@ edges, fields = X[test][i][1], np.searchsorted(FIELDS, y[test][i])
 angle = 2 * np.pi * fields / 3 + rng.uniform(-0.9, 0.9, size=len(fields))
 radius = rng.uniform(0.6, 1.0, size=len(fields))
 place = np.column_stack([np.cos(angle), np.sin(angle)]) * radius[:, None]
-for ax, (name, bad) in zip(axes[1], wrong.items(), strict=True):
+fig, axes = plt.subplots(1, 2, figsize=(8, 4.4), layout="constrained")
+for ax, (name, bad) in zip(axes, wrong.items(), strict=True):
     for u, v, kind in edges if name == "both" else []:
         ax.plot(*place[[u, v]].T, color=("silver", "gold")[kind], zorder=1)
     for k, field in enumerate(FIELDS):
@@ -101,5 +104,9 @@ for ax, (name, bad) in zip(axes[1], wrong.items(), strict=True):
     ax.scatter(*place[bad[i]].T, s=30, marker="x", color="black", zorder=3)
     ax.set_title(f"{name}: {bad[i].sum()} of {len(fields)} papers wrong")
     ax.set_axis_off()
-axes[1, 0].legend(loc="center")
+axes[0].legend(loc="center")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_dependency_trees` has graphs without cycles, which have
+# probabilities, too; :doc:`/graphs` describes edges and their types.

@@ -9,6 +9,7 @@ models with the same features of pixels, and edges that know nothing, their dire
 ends look like.
 """
 
+# sphinx_gallery_tags = ["image segmentation", "Grid"]
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import sparse
@@ -111,3 +112,8 @@ for row, i in zip(axes, shown[:3], strict=True):
             if labels[i][r, c] != numbers[r, c]:
                 ax.plot([c - 0.4, c + 0.4], [r + 0.4, r - 0.4], color="crimson", linewidth=2)
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/graphs/plot_photo_segmentation` has a photograph,
+# :doc:`/auto_examples/graphs/plot_document_graph` a general graph; :doc:`/graphs` describes the
+# features of edges.

@@ -7,6 +7,7 @@ right? ``cross_val_marginals`` gives every training sample the marginals of a mo
 seen it; the reliability curve is scikit-learn's.
 """
 
+# sphinx_gallery_tags = ["handwriting", "confidence", "Chain"]
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import calibration_curve
@@ -29,8 +30,8 @@ for C in (0.01, 0.1, 1.0):
     truth = y.flat[:, None] == classes
     share, stated = calibration_curve(truth.ravel(), flat.ravel(), n_bins=10)
     ax.plot(stated, share, marker="o", label=f"C = {C}")
-    print(f"C = {C}: log loss a digit {log_loss(y.flat, flat, labels=classes):.3f}")
-ax.set(xlabel="stated probability", ylabel="share that is right")
+    print(f"C = {C}: log loss per digit {log_loss(y.flat, flat, labels=classes):.3f}")
+ax.set(xlabel="stated probability", ylabel="fraction that is right")
 ax.legend()
 
 # %%
@@ -42,3 +43,7 @@ i = int(np.argmin(least))
 MarginalsDisplay.from_estimator(model, data.X_test[i], tokens=data.y_test[i])
 plt.gca().set(xlabel="true digit")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_confident_chunks` calibrates the probabilities of whole
+# entities; :doc:`/guide/decisions` turns probabilities into decisions.

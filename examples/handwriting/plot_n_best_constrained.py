@@ -7,6 +7,8 @@ What if the best labelling is wrong? ``predict_top_k`` gives the runners-up with
 calendar dates between 1950 and 2029.
 """
 
+# sphinx_gallery_tags = ["handwriting", "constraints", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_n_best_constrained.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -73,6 +75,10 @@ fig, ax = plt.subplots(layout="constrained")
 ax.plot(range(1, 21), found, marker="o", label="true string is among the k best")
 ax.axhline(accuracy(chosen), color="C2", linestyle="--", label="first of 20 that is a date")
 ax.axhline(accuracy(constrained), color="C1", linestyle=":", label="best one under the masks")
-ax.set(xlabel="k", ylabel="share of test strings", xticks=range(1, 21, 2))
+ax.set(xlabel="k", ylabel="fraction of test strings", xticks=range(1, 21, 2))
 ax.legend(loc="lower right")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/items/plot_reranking` learns to choose from the list;
+# :doc:`/guide/inference` has all predictions of a fitted model.

@@ -6,11 +6,13 @@ Annotators skip what they cannot read, or say "a 1 or a 7". Most dates then have
 and leaving out every date with a gap throws most of the work away. A CRF can be trained on the
 likelihood of what is known (the sum over all labellings that fit), a structural SVM by completing
 the labels and training in turns. This example hides digits of handwritten dates and draws the
-accuracy against the share that is hidden.
+accuracy against the fraction that is hidden.
 
 Run ``python examples/handwriting/plot_partial_labels.py``, with ``--plot [FILE]`` for a picture.
 """
 
+# sphinx_gallery_tags = ["handwriting", "missing labels", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_partial_labels.svg"
 import argparse
 
 import numpy as np
@@ -43,7 +45,7 @@ def plot(rows, file):
     fig, ax = plt.subplots(figsize=(6, 4))
     for name in rows[0][1]:
         ax.plot(SHARES, [row[1][name] for row in rows], "o-", label=name)
-    ax.set(xlabel="share of digits without a label", ylabel="test digits right")
+    ax.set(xlabel="fraction of digits without a label", ylabel="accuracy on test digits")
     ax.set_title("Dates with missing labels")
     ax.legend()
     fig.tight_layout()
@@ -96,3 +98,7 @@ print(f"log-likelihood of what is known, a date: {known.mean():.2f}")
 
 if args.plot is not None:
     plot(rows, args.plot)
+
+# %%
+# **Next:** :doc:`/imperfect_labels` describes missing, ambiguous and uncertain labels,
+# :doc:`/guide/losses` the objectives.

@@ -9,6 +9,7 @@ steps are handwritten digits (8 x 8 pixels, by different writers in training and
 sequences are dates.
 """
 
+# sphinx_gallery_tags = ["handwriting", "time series", "Chain"]
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -28,7 +29,7 @@ classifiers = {
 }
 
 # %%
-# Digits right, and whole dates right, by the classifier alone and smoothed.
+# Accuracy on digits, and on whole dates (exact match), by the classifier alone and smoothed.
 
 shares, models = {}, {}
 for name, classifier in classifiers.items():
@@ -43,7 +44,8 @@ for name, classifier in classifiers.items():
         "dates {:.3f} -> {:.3f}".format(*shares[name])
     )
 
-fig, (bars, table) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+_, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, table = plt.subplots(figsize=(6, 4.2), layout="constrained")
 place = np.arange(len(shares))
 for shift, label, column in ((-0.2, "alone", 0), (0.2, "smoothed", 1)):
     bars.bar(place + shift, [own[column] for own in shares.values()], 0.4, label=label)
@@ -67,3 +69,7 @@ print(
     "read as",
     "".join(map(str, forest.predict(data.X_test[i : i + 1])[0])),
 )
+
+# %%
+# **Next:** :doc:`/auto_examples/time_series/plot_activity_recognition` has time series;
+# :doc:`/auto_examples/text/plot_token_classifier` starts from scores as plain arrays.

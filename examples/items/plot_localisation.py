@@ -7,6 +7,7 @@ visual words; the score of a box comes from the words inside it. Learning counts
 overlaps with the true one, not just whether it is the same.
 """
 
+# sphinx_gallery_tags = ["object localisation", "Boxes", "Candidates"]
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import zoom
@@ -87,7 +88,7 @@ print(
 
 colours = {"true": "white", "iou": "tab:orange", "all boxes": "cyan"}
 shown = {"true": y_test, "iou": boxes[:20], "all boxes": fits["all boxes"].predict(X_test)}
-fig, axes = plt.subplots(2, 4, figsize=(11, 4.2), layout="constrained")
+fig, axes = plt.subplots(2, 3, figsize=(9, 4.6), layout="constrained")
 for i, ax in enumerate(axes.flat):
     ax.imshow(images[40 + i])
     for name, colour in colours.items():
@@ -98,3 +99,6 @@ for i, ax in enumerate(axes.flat):
     ax.set_axis_off()
 axes[0, 0].legend(loc="lower left", fontsize=8)
 plt.show()
+
+# %%
+# **Next:** :doc:`/items` describes boxes, candidates and their losses.

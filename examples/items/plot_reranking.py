@@ -4,10 +4,12 @@ Second thoughts: reranking an n-best list
 
 A chain sees a string of digits two at a time. What holds for the whole string, it cannot say: here
 that the last digit is a check digit, which makes the sum of all divisible by ten, unless somebody
-slipped, in one string of three. So a second model chooses among the chain's ten best answers, by
+slipped, in one string of three. So a second model chooses among the chain's ten best outputs, by
 features of whole strings.
 """
 
+# sphinx_gallery_tags = ["handwriting", "reranking", "Candidates"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_reranking.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -74,7 +76,7 @@ for name, weight in zip(("lack", "rank", "sum"), reranker.coef_.ravel(), strict=
     print(f"weight of {name:6} {weight:5.2f}")
 
 # %%
-# Strings that are right on the test part: the chain's first answer, the first whose sum is right,
+# Strings that are right on the test part: the chain's first output, the first whose sum is right,
 # the second model's choice, and the most that any choice from the list could reach.
 
 labellings, tables = candidates(X_test)
@@ -105,11 +107,16 @@ for name, value in shares.items():
 sure = np.array([row.max() for row in reranker.predict_marginals(tables)])
 right = np.array([np.array_equal(a, b) for a, b in zip(chosen, y_test, strict=True)])
 order = np.argsort(-sure, kind="stable")
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
-axes[0].barh(list(shares), list(shares.values()), color=["0.7", "0.7", "tab:blue", "0.85"])
-axes[0].invert_yaxis()
-axes[0].set(xlabel="strings that are right", xlim=(0, 1))
+_, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, curve = plt.subplots(figsize=(6, 4.2), layout="constrained")
+bars.barh(list(shares), list(shares.values()), color=["0.7", "0.7", "tab:blue", "0.85"])
+bars.invert_yaxis()
+bars.set(xlabel="strings that are right", xlim=(0, 1))
 kept = np.arange(1, len(right) + 1)
-axes[1].plot(kept / len(right), np.cumsum(right[order]) / kept)
-axes[1].set(xlabel="share of strings answered, surest first", ylabel="of these are right")
+curve.plot(kept / len(right), np.cumsum(right[order]) / kept)
+curve.set(xlabel="fraction of strings kept, most probable first", ylabel="accuracy on these")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/handwriting/plot_n_best_constrained` has n-best lists and masks;
+# :doc:`/items` describes candidates.

@@ -4,10 +4,12 @@ Which word translates which: matchings
 
 German puts its verbs last, English does not. A word is linked to its translation by what the words
 mean, how they are spelled and where they stand: features of pairs of words, whose weights a
-structural SVM learns from a few sentences that have been aligned by hand. The answer is a matching:
+structural SVM learns from a few sentences that have been aligned by hand. The output is a matching:
 each word has at most one link.
 """
 
+# sphinx_gallery_tags = ["word alignment", "Matching"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -89,7 +91,8 @@ changed = [(source[i], target[j]) for i, j in sorted(first ^ second)]
 print(f"in one of the two best only: {changed}; scores {scores[0]:.2f} and {scores[1]:.2f}")
 
 # %%
-# Green links are right, red ones wrong, dashed ones are missed.
+# Green links are right, red ones wrong, dashed ones are missed. In the first sentence the learned
+# matching has more errors than IBM model 1, in the second fewer.
 
 
 def draw(ax, pair, truth, predicted):
@@ -110,10 +113,12 @@ def draw(ax, pair, truth, predicted):
     ax.set_axis_off()
 
 
-fig, axes = plt.subplots(3, 2, figsize=(11, 6), layout="constrained")
-for row, k in zip(axes, (1, 3, 5), strict=True):
-    for ax, predicted in zip(row, (agreed[k], found[k]), strict=True):
-        draw(ax, test_pairs[k], test_links[k], predicted)
-axes[0, 0].set_title("IBM model 1, both directions agree")
-axes[0, 1].set_title("learned matching")
+for title, links in (("IBM model 1, both directions agree", agreed), ("learned matching", found)):
+    fig, axes = plt.subplots(2, 1, figsize=(6, 4.2), layout="constrained")
+    for ax, k in zip(axes, (1, 7), strict=True):
+        draw(ax, test_pairs[k], test_links[k], links[k])
+    fig.suptitle(title)
 plt.show()
+
+# %%
+# **Next:** :doc:`/items` describes matchings, their loss and real alignment data.

@@ -7,6 +7,8 @@ something is known already: an author gives one label, and the model proposes th
 interactions between a hundred labels is decoded exactly, in linear time.
 """
 
+# sphinx_gallery_tags = ["label sets", "constraints", "MultiLabel"]
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import f1_score
@@ -52,19 +54,24 @@ tree = models["tree"]
 j, k = tree.graph_.edges_.T
 together = (Y.T @ Y)[j, k]
 chance = Y.sum(axis=0)[j] * Y.sum(axis=0)[k] / len(Y)
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+_, bars_of = plt.subplots(figsize=(6, 4.2), layout="constrained")
+fig, pairs = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for place, (name, pair) in enumerate(scores.items()):
-    bars = axes[0].bar(np.arange(2) + 0.38 * (place - 0.5), pair, 0.36, label=name)
-    axes[0].bar_label(bars, fmt="%.2f")
-axes[0].set(ylabel="F1 of the other labels", ylim=(0, 1.25 * max(map(max, scores.values()))))
-axes[0].set_xticks([0, 1], ["from the words", "and one label is known"])
-axes[0].legend(loc="upper left")
-points = axes[1].scatter(
+    bars = bars_of.bar(np.arange(2) + 0.38 * (place - 0.5), pair, 0.36, label=name)
+    bars_of.bar_label(bars, fmt="%.2f")
+bars_of.set(ylabel="F1 of the other labels", ylim=(0, 1.25 * max(map(max, scores.values()))))
+bars_of.set_xticks([0, 1], ["from the words", "and one label is known"])
+bars_of.legend(loc="upper left")
+points = pairs.scatter(
     np.log2((together + 1) / (chance + 1)), tree.pairwise_coef_, c=together, cmap="viridis", s=22
 )
-axes[1].axhline(0, color="grey", linewidth=0.8)
-axes[1].set(
+pairs.axhline(0, color="grey", linewidth=0.8)
+pairs.set(
     xlabel="log2 of documents with both labels, seen / by chance", ylabel="learned interaction"
 )
 fig.colorbar(points, label="documents with both labels")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/label_sets/plot_scene` has few labels and all pairs of them;
+# :doc:`/guide/inference` describes ``allowed``.

@@ -10,6 +10,8 @@ The features are simulated; the label sets are like those of the Scene data (Bou
 which :func:`~skstruct.datasets.load_multilabel` reads if you have the file.
 """
 
+# sphinx_gallery_tags = ["label sets", "MultiLabel"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -71,25 +73,30 @@ table = np.full((len(LABELS), len(LABELS)), np.nan)
 table[k, j] = crf.pairwise_coef_
 together = Y.T @ Y
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+_, bars_of = plt.subplots(figsize=(6, 4.2), layout="constrained")
+fig, pairs = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for values, colour, label in (
     (whole, "tab:blue", "whole set right"),
     (empty, "tab:orange", "empty set"),
 ):
     shift = 0.19 if values is whole else -0.19
-    bars = axes[0].barh(np.arange(3) - shift, [*values.values()], 0.36, color=colour, label=label)
-    axes[0].bar_label(bars, fmt="%.2f", padding=3)
-axes[0].set(yticks=range(3), yticklabels=models, xlim=(0, 1), xlabel="share of test photographs")
-axes[0].invert_yaxis()
-axes[0].legend()
+    bars = bars_of.barh(np.arange(3) - shift, [*values.values()], 0.36, color=colour, label=label)
+    bars_of.bar_label(bars, fmt="%.2f", padding=3)
+bars_of.set(yticks=range(3), yticklabels=models, xlim=(0, 1), xlabel="fraction of photographs")
+bars_of.invert_yaxis()
+bars_of.legend()
 bound = np.nanmax(np.abs(table))
-shown = axes[1].imshow(table[1:, :-1], cmap="RdBu", vmin=-bound, vmax=bound)
+shown = pairs.imshow(table[1:, :-1], cmap="RdBu", vmin=-bound, vmax=bound)
 for a, b, value in zip(k, j, crf.pairwise_coef_, strict=True):
     colour = "white" if abs(value) > 0.6 * bound else "black"
     text = f"{value:+.1f}\n{together[a, b]} seen"
-    axes[1].text(b, a - 1, text, ha="center", va="center", color=colour, fontsize=9)
-axes[1].set(xticks=range(5), yticks=range(5), xticklabels=LABELS[:-1], yticklabels=LABELS[1:])
-axes[1].spines[:].set_visible(False)
-axes[1].set_title("interactions")
-fig.colorbar(shown, ax=axes[1], label="score of both together")
+    pairs.text(b, a - 1, text, ha="center", va="center", color=colour, fontsize=9)
+pairs.set(xticks=range(5), yticks=range(5), xticklabels=LABELS[:-1], yticklabels=LABELS[1:])
+pairs.spines[:].set_visible(False)
+pairs.set_title("interactions")
+fig.colorbar(shown, ax=pairs, label="score of both together")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/label_sets/plot_label_sets` has a hundred labels;
+# :doc:`/guide/structures` describes label sets.

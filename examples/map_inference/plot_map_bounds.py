@@ -7,6 +7,8 @@ meet, the labelling is proved to be optimal. Here they work on a picture of eigh
 neighbours attract each other by the contrast between them, as in scene decomposition.
 """
 
+# sphinx_gallery_tags = ["MAP inference", "FactorGraph"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -81,3 +83,7 @@ axes[1].set_title("best labelling" + (", proved" if winner.optimal else ""))
 for ax in axes:
     ax.set_axis_off()
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/graphs/plot_scribbles` solves a large model exactly;
+# :doc:`/map_inference` says which method suits which model.

@@ -7,6 +7,7 @@ whole image is one factor of all pixels: a cardinality factor, which costs nothi
 has about the expected size. It is never written out, its table would have 2 ** 3072 entries.
 """
 
+# sphinx_gallery_tags = ["image segmentation", "MAP inference", "FactorGraph"]
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -53,10 +54,10 @@ results = {
         strict=True,
     )
 }
-fig, axes = plt.subplots(1, 4, figsize=(14, 3), layout="constrained")
-axes[0].imshow(image, cmap="gray")
-axes[0].set_title(f"{target} pixels to find")
-for ax, (name, result) in zip(axes[1:], results.items(), strict=True):
+fig, axes = plt.subplots(2, 2, figsize=(8, 6.6), layout="constrained")
+axes[0, 0].imshow(image, cmap="gray")
+axes[0, 0].set_title(f"{target} pixels to find")
+for ax, (name, result) in zip(axes.flat[1:], results.items(), strict=True):
     found = result.labels.reshape(image.shape)
     union = (found | truth).sum()
     overlap = (found & truth).sum() / union if union else 0.0
@@ -66,6 +67,10 @@ for ax, (name, result) in zip(axes[1:], results.items(), strict=True):
     )
     ax.imshow(found, cmap="gray")
     ax.set_title(f"{name}: overlap {overlap:.2f}")
-for ax in axes:
+for ax in axes.flat:
     ax.set_axis_off()
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/map_inference/plot_map_bounds` compares methods;
+# :doc:`/map_inference` has all factors.

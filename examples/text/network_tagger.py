@@ -9,8 +9,8 @@ Needs PyTorch (``pip install torch``), so that this page is shown and not run. O
 ``python examples/text/network_tagger.py``.
 """
 
+# sphinx_gallery_tags = ["named entities", "neural networks", "Chain"]
 # sphinx_gallery_thumbnail_path = "_static/guide/network.svg"
-
 import numpy as np
 import torch
 
@@ -81,3 +81,7 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# %%
+# **Next:** :doc:`/torch` describes the layer; :doc:`/auto_examples/text/plot_token_classifier`
+# decodes the scores of a network that is already trained.

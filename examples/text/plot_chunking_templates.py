@@ -7,6 +7,8 @@ was learned: chunks of the Wall Street Journal (CoNLL-2000) if that corpus has b
 names in generated sentences, which need no network.
 """
 
+# sphinx_gallery_tags = ["chunking", "inspection", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_chunking_templates.svg"
 import matplotlib.pyplot as plt
 from sklearn.pipeline import make_pipeline
 
@@ -51,13 +53,17 @@ found = model.predict(X_test)
 print(chunk_classification_report(y_test, found, scheme="iob2", zero_division=0))
 
 # %%
-# What speaks for each label, and why the first word of a sentence got the label that it has: the
-# contributions of all words add up to the score of the labelling.
+# The largest weights of each label.
 
-print(top_features(model, k=3).to_string(index=False))
+top_features(model, k=3)
+
+# %%
+# Why the first word of a sentence got its label: the contributions of all words add up to the score
+# of the labelling.
+
 reasons = explain(model, X_test[0])
 print(" ".join(X_test[0][:, 0]))
-print(reasons[reasons["node"] == 0].round(2).to_string(index=False))
+reasons[reasons["node"] == 0].round(2)
 
 # %%
 # Which labels follow each other, and what speaks for and against one of them. In the generated
@@ -65,11 +71,16 @@ print(reasons[reasons["node"] == 0].round(2).to_string(index=False))
 
 weights = top_features(model, k=12)
 weights = weights[weights["label"] == shown].sort_values("weight")
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-TransitionDisplay.from_estimator(model, ax=axes[0])
-axes[0].set_title("scores of steps")
+_, steps = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
+TransitionDisplay.from_estimator(model, ax=steps)
+steps.set_title("scores of transitions")
 colours = ["C3" if weight < 0 else "C0" for weight in weights["weight"]]
-axes[1].barh(weights["feature"], weights["weight"], color=colours)
-axes[1].axvline(0, color="black", linewidth=0.8)
-axes[1].set(xlabel="weight", title=f"the largest weights of {shown}")
+bars.barh(weights["feature"], weights["weight"], color=colours)
+bars.axvline(0, color="black", linewidth=0.8)
+bars.set(xlabel="weight", title=f"the largest weights of {shown}")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_ner_grid_search` has features as dicts and analyses
+# errors; :doc:`/text` describes templates, :doc:`/guide/inspection` all tables of weights.

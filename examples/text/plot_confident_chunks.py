@@ -8,6 +8,8 @@ can be trusted, and ``CalibrationDisplay`` shows whether it can. The sentences a
 the page needs no download; the curves of a corpus look the same.
 """
 
+# sphinx_gallery_tags = ["named entities", "confidence", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_confident_chunks.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -71,3 +73,7 @@ plt.show()
 
 truth = [chunks(labels) for labels in data.test.entity[:5]]
 print(scaled.predict_chunks(data.test.word[:5], chunks=truth)[0])
+
+# %%
+# **Next:** :doc:`/guide/decisions` decides what is accepted, reviewed or rejected;
+# :doc:`/auto_examples/handwriting/plot_calibration` looks at labels of single positions.

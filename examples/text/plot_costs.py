@@ -7,6 +7,8 @@ than a word that is blacked out for nothing. ``loss`` of a structural SVM says h
 from label to the cost of missing it, or a matrix for all pairs of labels.
 """
 
+# sphinx_gallery_tags = ["named entities", "costs", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_costs.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -38,7 +40,7 @@ is_person = np.char.endswith(data.test.entity.flat.astype(str), "-PER")
 
 # %%
 # A matrix of costs as a DataFrame, rows true, columns predicted: taking one kind of name for
-# another costs as always 1, and so does a word too many; a person that passes costs more.
+# another costs 1 as before, and so does a word too many; a person that is missed costs more.
 
 LABELS = ["B-LOC", "B-ORG", "B-PER", "I-ORG", "I-PER", "O"]
 people = ["B-PER", "I-PER"]
@@ -50,7 +52,7 @@ def costs(factor):
     return table
 
 
-print(costs(10.0).to_string(float_format="%g"))
+costs(10.0)
 
 # %%
 # Recall of the tokens of people rises with their cost, at the price of precision. Each fit goes on
@@ -72,7 +74,11 @@ for factor in factors:
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.semilogx(factors, recall, "o-", label="recall of people")
 ax.semilogx(factors, precision, "s--", label="precision of people")
-ax.set(xlabel="cost of a missed token of a person", ylabel="share of tokens")
+ax.set(xlabel="cost of a missed token of a person", ylabel="recall and precision, tokens")
 ax.set_xticks(factors, [f"{factor:g}" for factor in factors])
 ax.legend()
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/losses` has all losses, and losses of your own;
+# :doc:`/auto_examples/text/plot_confident_chunks` trades precision for recall after training.

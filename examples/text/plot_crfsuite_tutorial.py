@@ -11,6 +11,8 @@ The tutorial reads CoNLL 2002. Here the sentences are generated, so that nothing
 Dutch of CoNLL 2002 write ``fetch_conll2002_dutch()``.
 """
 
+# sphinx_gallery_tags = ["named entities", "model selection", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_crfsuite_tutorial.svg"
 import matplotlib.pyplot as plt
 from scipy.stats import loguniform, uniform
 from sklearn.model_selection import RandomizedSearchCV
@@ -115,7 +117,7 @@ print(node_classification_report(y_test, y_pred, labels=labels, digits=3))
 #     f1_scorer = make_scorer(metrics.flat_f1_score, average="weighted", labels=labels)
 #     rs = RandomizedSearchCV(crf, params_space, cv=3, n_iter=50, scoring=f1_scorer)
 #
-# ``C`` is the strength of both, ``l1_ratio`` the share of L1. Whole names are scored, not tokens;
+# ``C`` is the strength of both, ``l1_ratio`` the fraction of L1. Names are scored, not tokens;
 # ``GridSearchCV`` and the others of scikit-learn work as well.
 
 space = {"sagcrf__C": loguniform(0.1, 100), "sagcrf__l1_ratio": uniform(0, 1)}
@@ -136,24 +138,33 @@ print(f"cross-validated F1 of names {search.best_score_:.3f}")
 #     print_state_features(Counter(crf.state_features_).most_common(30))
 
 best = search.best_estimator_
-print(transition_frame(best).round(2), end="\n\n")
-print(top_features(best, k=2).to_string(index=False))
+transition_frame(best).round(2)
 
 # %%
-# The picture of the tutorial: both parameters, coloured by the score. Beside it the transitions;
-# those that the tagging scheme forbids are left out.
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+top_features(best, k=2)
+
+# %%
+# The plot of the tutorial: both parameters, coloured by the score. Of the transitions, those that
+# the tagging scheme forbids are left out.
+
+fig, search_plot = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, transitions = plt.subplots(figsize=(6, 4.2), layout="constrained")
 tried = search.cv_results_
-points = axes[0].scatter(
+points = search_plot.scatter(
     tried["param_sagcrf__C"].astype(float),
     tried["param_sagcrf__l1_ratio"].astype(float),
     c=tried["mean_test_score"],
     s=90,
     cmap="viridis",
 )
-axes[0].set(xscale="log", xlabel="C", ylabel="l1_ratio", title="random search")
+search_plot.set(xscale="log", xlabel="C", ylabel="l1_ratio", title="random search")
 fig.colorbar(points, label="F1 of names, 3 folds")
-TransitionDisplay.from_estimator(best, ax=axes[1])
-axes[1].set_title("learned transitions")
+TransitionDisplay.from_estimator(best, ax=transitions)
+transitions.set_title("learned transitions")
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/plot_ner_grid_search` analyses the errors of such a model,
+# :doc:`/auto_examples/text/plot_confident_chunks` its confidence; :doc:`/migration` lists all
+# parameters of CRFsuite, CRF++ and Wapiti.

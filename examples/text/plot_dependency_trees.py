@@ -10,6 +10,8 @@ head of each word; with ``edge_features=True`` also the relation of the word to 
 The sentences come from a small grammar, with their trees.
 """
 
+# sphinx_gallery_tags = ["syntax", "Tree"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -71,7 +73,7 @@ y = [labels(words, numbers) for words, _, _, numbers in sentences]
 train, test = slice(0, 250), slice(250, None)
 
 # %%
-# Four models of the same words. What counts is the subjects that look alike in both numbers: about
+# Four models of the same words, judged by the subjects that look alike in both numbers: about
 # objects of that kind the sentence tells nothing.
 
 single = LogisticRegression().fit(np.vstack(X_words[train]), np.concatenate(y[train]))
@@ -107,26 +109,31 @@ rows = zip(found["chain"], found["tree with relations"], subjects, strict=True)
 i = next(i for i, (a, b, at) in enumerate(rows) if alike[i] and far[i] and a[at] != b[at])
 words, head, relation, _ = sentences[test][i]
 colours = {"one": "tab:blue", "many": "tab:orange", "-": "0.6"}
-fig, axes = plt.subplots(1, 2, figsize=(12, 4), layout="constrained", width_ratios=(2, 3))
+_, bars = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, tree = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for k, (name, pair) in enumerate(shares.items()):
-    axes[0].barh(np.array([0, 5]) + k, pair, 0.9, label=name)
-axes[0].set(xlabel="share of right numbers", xlim=(0, 1))
-axes[0].set_yticks([1.5, 6.5], ["beside\nthe verb", "further\naway"])
-axes[0].invert_yaxis()
-axes[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8)
+    bars.barh(np.array([0, 5]) + k, pair, 0.9, label=name)
+bars.set(xlabel="accuracy", xlim=(0, 1))
+bars.set_yticks([1.5, 6.5], ["beside\nthe verb", "further\naway"])
+bars.invert_yaxis()
+bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8)
 for child, parent in enumerate(head):
     if parent >= 0:
         low, high = sorted((child, parent))
         arc = np.linspace(0, np.pi, 40)
         height = 0.5 * (high - low)
         x = (low + high) / 2 + (high - low) / 2 * np.cos(arc)
-        axes[1].plot(x, height * np.sin(arc), color="0.7", zorder=1)
-        axes[1].text((low + high) / 2, height, relation[child], ha="center", va="bottom", size=8)
+        tree.plot(x, height * np.sin(arc), color="0.7", zorder=1)
+        tree.text((low + high) / 2, height, relation[child], ha="center", va="bottom")
 for at, word in enumerate(words):
     label = str(found["tree with relations"][i][at])
-    axes[1].text(at, -0.25, word, ha="center", va="top", color=colours[label], weight="bold")
-    axes[1].text(at, -0.75, found["chain"][i][at], ha="center", va="top", size=8)
-axes[1].text(-0.7, -0.75, "chain:", ha="right", va="top", size=8)
-axes[1].set(xlim=(-1.6, len(words) - 0.4), ylim=(-1.3, None), title="colour: blue one, orange many")
-axes[1].set_axis_off()
+    tree.text(at, -0.25, word, ha="center", va="top", color=colours[label], weight="bold", size=12)
+    tree.text(at, -0.75, found["chain"][i][at], ha="center", va="top")
+tree.text(-0.7, -0.75, "chain:", ha="right", va="top")
+tree.set(xlim=(-1.6, len(words) - 0.4), ylim=(-1.3, None), title="colour: blue one, orange many")
+tree.set_axis_off()
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/graphs/plot_document_graph` has graphs with cycles and several
+# types of edges; :doc:`/guide/structures` describes trees.

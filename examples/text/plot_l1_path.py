@@ -6,6 +6,7 @@ An L1 penalty makes most weights exactly 0. How many are left, and how good is t
 strong to weak regularisation go on from each other with ``warm_start=True``.
 """
 
+# sphinx_gallery_tags = ["named entities", "model selection", "deployment", "Chain"]
 import pickle
 
 import matplotlib.pyplot as plt
@@ -75,3 +76,7 @@ for name, each in (("all names", model), ("used ones", small)):
 assert chunk_f1_score(data.test.entity, small.predict(as_dicts(data.test))) == max(scores)
 
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/deploy/plot_deployment` stores small models; :doc:`/small_models`
+# compares the ways to them.

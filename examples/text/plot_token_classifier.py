@@ -9,6 +9,8 @@ follows the tagging scheme; :func:`skstruct.fit_transitions` learns from labelle
 are likely, too.
 """
 
+# sphinx_gallery_tags = ["named entities", "neural networks", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_token_classifier.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -83,3 +85,8 @@ for ax, chances, title in zip(axes[1:], shown, ("each token alone", "all steps")
     ax.set_xticks(range(len(chances)), list(data.test.word[i]), rotation=60, ha="right")
     ax.set_title(title)
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/text/network_tagger` trains a network and a CRF together,
+# :doc:`/auto_examples/handwriting/plot_smoothed_classifier` wraps a classifier and a CRF as one
+# estimator.

@@ -8,6 +8,8 @@ on new data. ``EarlyStopping`` watches held-out samples and leaves the weights t
 All of them are scikit-learn callbacks, set with ``set_callbacks``.
 """
 
+# sphinx_gallery_tags = ["handwriting", "training", "Chain"]
+# sphinx_gallery_thumbnail_number = 1
 import tempfile
 from pathlib import Path
 
@@ -26,7 +28,7 @@ X_test, y_test = data.X_test[300:], data.y_test[300:]
 
 # %%
 # To see what there is to gain, first a fit that watches but never stops: its patience is without
-# end. ``validation`` may also be a share of the training samples, which are then held out.
+# end. ``validation`` may also be a fraction of the training samples, which are then held out.
 
 options = {"C": 100.0, "tol": 0.1, "solver": "sag", "random_state": 0}
 watching = EarlyStopping(watched, patience=1000, restore_best=False)
@@ -55,14 +57,19 @@ print(f"the copy is as good: {stored.score(X_test, y_test) == crf.score(X_test, 
 
 history = whole.history_
 epochs = range(1, whole.n_iter_ + 1)
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-axes[0].semilogx(epochs, history["validation_score"], color="0.6", label="watched dates")
+_, watched_plot = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, objective_plot = plt.subplots(figsize=(6, 4.2), layout="constrained")
+watched_plot.semilogx(epochs, history["validation_score"], color="0.6", label="watched dates")
 best = early.best_iter_
-axes[0].plot(best, early.best_validation_score_, "o", label=f"kept: epoch {best}")
-axes[0].axvline(early.n_iter_, linestyle=":", label=f"stopped: epoch {early.n_iter_}")
-axes[0].set(xlabel="epochs", ylabel="share of digits right")
-axes[0].legend(loc="lower right")
-axes[1].loglog(epochs, history["objective"], label="objective")
-axes[1].axvline(early.n_iter_, linestyle=":")
-axes[1].set(xlabel="epochs", ylabel="training objective")
+watched_plot.plot(best, early.best_validation_score_, "o", label=f"kept: epoch {best}")
+watched_plot.axvline(early.n_iter_, linestyle=":", label=f"stopped: epoch {early.n_iter_}")
+watched_plot.set(xlabel="epochs", ylabel="accuracy on digits")
+watched_plot.legend(loc="lower right")
+objective_plot.loglog(epochs, history["objective"], label="objective")
+objective_plot.axvline(early.n_iter_, linestyle=":")
+objective_plot.set(xlabel="epochs", ylabel="training objective")
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/model_selection` has early stopping within a search, :doc:`/scale` fits
+# that outlive their process.

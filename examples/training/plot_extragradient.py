@@ -7,6 +7,8 @@ others need best labellings. Its certificate is that of all structural SVMs, and
 BCFW visits one sample at a time, and is ahead on one core.
 """
 
+# sphinx_gallery_tags = ["training", "Chain"]
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,17 +32,16 @@ for name, model in models.items():
 # %%
 # The certified gap of each, relative to its objective. It is measured now and then.
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
-for ax, x in zip(axes, ("passes", "seconds"), strict=True):
+for x in ("passes", "seconds"):
+    _, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
     for name, model in models.items():
         history = model.history_
         known = np.isfinite(history["dual_gap"])
         gap = history["dual_gap"][known] / model.objective_
         style = "-" if name.startswith("BCFW") else "--"
         ax.loglog(history[x][known], gap, style, label=name)
-    ax.set_xlabel(x)
-axes[0].set_ylabel("relative duality gap")
-axes[0].legend()
+    ax.set(xlabel=x, ylabel="relative duality gap")
+    ax.legend()
 plt.show()
 
 # %%
@@ -53,3 +54,7 @@ radius = float(np.sqrt(sum((table**2).sum() for table in tables)))
 ball = ExtragradientSSVM(radius=radius, tol=3e-3, max_iter=2000).fit(data.X_train, data.y_train)
 apart = np.linalg.norm(ball.coef_ - solution.coef_) / np.linalg.norm(solution.coef_)
 print(f"radius {radius:.3f}: {100 * apart:.1f} percent from the solution for C = 0.1")
+
+# %%
+# **Next:** :doc:`/auto_examples/training/plot_ssvm_solvers` compares the others;
+# :doc:`/guide/solvers` says which one to take.

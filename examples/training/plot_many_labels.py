@@ -7,6 +7,8 @@ of labels at every character; GDMM only searches for the best new label of a nod
 pair of an edge, and takes a few passes more.
 """
 
+# sphinx_gallery_tags = ["training", "Chain"]
+# sphinx_gallery_thumbnail_number = 2
 import warnings
 
 import matplotlib.pyplot as plt
@@ -43,11 +45,15 @@ for name, model in models.items():
 # keeps fewer.
 
 history = models["GDMM"].history_
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-ConvergenceDisplay.from_estimators(models, y="objective", x="seconds", ax=axes[0])
-axes[0].set(yscale="log", title="objective against time")
-axes[1].plot(history["passes"], history["node_set"], label=f"labels a node, of {n_labels}")
-axes[1].plot(history["passes"], history["edge_set"], label=f"pairs an edge, of {n_labels**2:,}")
-axes[1].set(xlabel="passes of GDMM", ylabel="mean size of the active set", ylim=0)
-axes[1].legend()
+_, times = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, sets = plt.subplots(figsize=(6, 4.2), layout="constrained")
+ConvergenceDisplay.from_estimators(models, y="objective", x="seconds", ax=times)
+times.set(yscale="log", title="objective against time")
+sets.plot(history["passes"], history["node_set"], label=f"labels a node, of {n_labels}")
+sets.plot(history["passes"], history["edge_set"], label=f"pairs an edge, of {n_labels**2:,}")
+sets.set(xlabel="passes of GDMM", ylabel="mean size of the active set", ylim=0)
+sets.legend()
 plt.show()
+
+# %%
+# **Next:** :doc:`/guide/large_label_sets` has more ways to train with many labels.

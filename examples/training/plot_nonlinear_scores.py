@@ -7,7 +7,8 @@ stroke that has moved by one are other pixels, with other weights. A small convo
 wherever they are; the chain above it stays the same, and so do its oracles.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_tags = ["handwriting", "neural networks", "Chain"]
+# sphinx_gallery_thumbnail_number = 3
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -56,22 +57,27 @@ for name, model in fits.items():
 # Each outer step linearises the scores and solves a convex problem. Its stationarity, how far the
 # step moves over its size, falls.
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+_, objective = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, stationarity = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for name in maps:
     history = fits[name].history_
-    axes[0].semilogy(history["passes"], history["objective"], label=name)
-    axes[1].semilogy(history["passes"], history["stationarity"], label=name)
-axes[0].set(xlabel="passes", ylabel="objective")
-axes[1].set(xlabel="passes", ylabel="stationarity")
-axes[0].legend()
+    objective.semilogy(history["passes"], history["objective"], label=name)
+    stationarity.semilogy(history["passes"], history["stationarity"], label=name)
+objective.set(xlabel="passes", ylabel="objective")
+stationarity.set(xlabel="passes", ylabel="stationarity")
+objective.legend()
 
 # %%
 # What the filters look for.
 
 filters = fits["convolution"].score_map_.layers(fits["convolution"].score_params_)[0]
 largest = np.abs(filters).max()
-fig, axes = plt.subplots(2, 8, figsize=(8, 2.3), layout="constrained")
+fig, axes = plt.subplots(4, 4, figsize=(5.6, 4), layout="constrained")
 for ax, weights in zip(axes.flat, filters.T, strict=True):
     ax.imshow(weights.reshape(3, 3), cmap="RdBu", vmin=-largest, vmax=largest)
     ax.set_axis_off()
 plt.show()
+
+# %%
+# **Next:** :doc:`/nonlinear` describes score functions and how they are trained; :doc:`/torch` has
+# networks of PyTorch.

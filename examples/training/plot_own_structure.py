@@ -5,6 +5,7 @@ A structure of your own: words of a lexicon
 Each digit of a string is a node. Here they must be a date: :doc:`/own_structure`.
 """
 
+# sphinx_gallery_tags = ["own structure"]
 from functools import partial
 from timeit import timeit
 from typing import NamedTuple
@@ -98,8 +99,7 @@ class Lexicon(NodeGraph):
 
 
 # %%
-# Check it, then train it: months and years of ``load_digit_strings``. The other solvers and
-# estimators take it, too, but for GDMM, which asks for nodes and edges that stand for themselves.
+# Check it, then train it on months and years. GDMM alone needs nodes and edges of their own.
 dates = [f"{month}{year}" for month in ["", *range(1, 13)] for year in range(1950, 2030)]
 lexicon = Lexicon([[int(digit) for digit in date] for date in dates])
 data = load_digit_strings(n_train=200, n_test=400)
@@ -118,7 +118,7 @@ print(crf.predict(X_test[:1]), crf.predict_top_k(X_test[:1], k=3))
 MarginalsDisplay.from_estimator(crf, X_test[0])
 
 # %%
-# A fifth verb. The n best words are found by forcing the digits one by one, which serves every
+# A fifth operation. The n best words are found by forcing the digits one by one, which serves every
 # structure. Here all words are known: sorting them is faster.
 
 

@@ -6,6 +6,8 @@ BCFW works on the dual and knows at every moment how far it is from the optimum.
 stochastic subgradient method work on the primal; Casimir's snapshots give a dual bound, too.
 """
 
+# sphinx_gallery_tags = ["training", "Chain"]
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 from skstruct import BCFWSSVM, CasimirSSVM, SubgradientSSVM
@@ -33,7 +35,12 @@ for name, model in models.items():
 # The best dual bound of all is a certified reference for the suboptimality of each.
 
 bound = max(getattr(model, "dual_objective_", 0.0) for model in models.values())
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, ax=axes[0])
-ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, x="seconds", ax=axes[1])
+_, passes = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, seconds = plt.subplots(figsize=(6, 4.2), layout="constrained")
+ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, ax=passes)
+ConvergenceDisplay.from_estimators(models, y="excess", optimum=bound, x="seconds", ax=seconds)
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/training/plot_extragradient` has one more solver;
+# :doc:`/guide/solvers` says which one to take.

@@ -1,4 +1,4 @@
-"""Examples, as users run them: a model that is deployed, a structure of one's own."""
+"""Examples, as users run them, and the gallery: places, tags, links to what follows."""
 
 import ast
 import json
@@ -13,8 +13,14 @@ import joblib
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "examples" / "deploy"
-OWN_STRUCTURE = ROOT / "examples" / "training" / "plot_own_structure.py"
+EXAMPLES = ROOT / "examples"
+DEPLOY = EXAMPLES / "deploy"
+PAGES = {
+    path.relative_to(EXAMPLES).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(EXAMPLES.rglob("*.py"))
+    if path.stem.startswith("plot_") or path.stem == "network_tagger"
+}
+OWN_STRUCTURE = EXAMPLES / "training" / "plot_own_structure.py"
 API = ROOT / "doc" / "api.rst"
 LINES = [
     '[["Ada", "NNP"], ["Berg", "NNP"], ["signed", "VBD"], ["the", "DT"], ["deal", "NN"]]',
@@ -57,7 +63,7 @@ def test_train_and_tag(tmp_path, monkeypatch):
 # The gallery's build runs it, and doc/check_build.py looks that it did.
 def test_the_structure_of_the_gallery_is_short_and_made_of_public_names():
     text = OWN_STRUCTURE.read_text(encoding="utf-8")
-    assert len(text.partition("# A fifth verb")[0].splitlines()) <= 120
+    assert len(text.partition("# A fifth operation")[0].splitlines()) <= 120
     assert len(text.splitlines()) <= 150
     listed = {"core.oracles", *re.findall(r"^   ([\w.]+)$", API.read_text(encoding="utf-8"), re.M)}
     imported = {
@@ -87,3 +93,40 @@ def test_the_chapter_on_deployment_serves_features_of_ones_own(tmp_path, monkeyp
     stored = skops_io.dumps(joblib.load(tmp_path / "model.joblib"))
     assert "features.as_dicts" in skops_io.get_untrusted_types(data=stored)
     monkeypatch.delitem(sys.modules, "features")
+
+
+def test_every_page_has_its_place_in_the_gallery():
+    """Those that the configuration does not name would stand at the end of their section."""
+    text = (ROOT / "doc" / "conf.py").read_text(encoding="utf-8")
+    (order,) = re.findall(r"^_GALLERY = (\{.*?^\})", text, re.M | re.S)
+    order = ast.literal_eval(order)
+    listed = [f"{section}/{name}" for section, names in order.items() for name in names.split()]
+    assert len(listed) == len(set(listed))
+    named = {name.replace("plot_", "") for name in PAGES if "/" in name}
+    assert set(listed) == named
+
+
+def test_tags_are_those_of_the_index():
+    """A task or a topic and a structure per page; the index lists all, in an order of its own."""
+    header = (EXAMPLES / "GALLERY_HEADER.rst").read_text(encoding="utf-8")
+    listed = json.loads(re.search(r"data-sgtags='(.*?)'", header, re.S)[1])
+    used = set()
+    for name, text in PAGES.items():
+        tags = json.loads(re.search(r"^# sphinx_gallery_tags = (\[.*\])$", text, re.M)[1])
+        structures = [tag for tag in tags if tag[0].isupper() and tag != "MAP inference"]
+        assert structures or "own structure" in tags, name
+        assert set(tags) - set(structures), name
+        used |= set(tags)
+    assert len(listed) == len(set(listed))
+    assert used == set(listed)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "training/plot_own_structure"])
+def test_pages_end_with_where_to_go(name):
+    """But the one whose lines are counted: it begins with a link to its chapter."""
+    last = PAGES[name].rpartition("\n# %%\n")[2]
+    assert last.startswith("# **Next:**")
+    links = re.findall(r":doc:`/([\w/]+)`", last)
+    pages = {f"auto_examples/{page}" for page in PAGES} - {f"auto_examples/{name}"}
+    assert links
+    assert all(link in pages or (ROOT / "doc" / f"{link}.rst").is_file() for link in links)

@@ -8,6 +8,8 @@ it is most likely the same, after five hours it may be anything. ``Chain(edge_fe
 transitions depend on the time that has passed.
 """
 
+# sphinx_gallery_tags = ["time series", "Chain"]
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -70,13 +72,14 @@ gaps = np.linspace(0, 8, 100)
 tables = models["tables by the gap"].pairwise_coef_
 scores = np.tensordot(of_gaps(gaps), tables, axes=1)
 table = models["one table"].pairwise_coef_
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+_, staying = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, shown = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for k, activity in enumerate(ACTIVITIES):
     others = np.delete(np.arange(3), k)
-    axes[0].plot(gaps, scores[:, k, k] - scores[:, k, others].max(axis=1), f"C{k}", label=activity)
-    axes[0].axhline(table[k, k] - table[k, others].max(), color=f"C{k}", linestyle=":", linewidth=1)
-axes[0].set(xlabel="hours since the last event", ylabel="score of staying over changing")
-axes[0].legend(title="dotted: one table")
+    staying.plot(gaps, scores[:, k, k] - scores[:, k, others].max(axis=1), f"C{k}", label=activity)
+    staying.axhline(table[k, k] - table[k, others].max(), color=f"C{k}", linestyle=":", linewidth=1)
+staying.set(xlabel="hours since the last event", ylabel="score of staying over changing")
+staying.legend(title="dotted: one table")
 
 # One diary, and what the two models say.
 plain, gap = (
@@ -85,14 +88,17 @@ plain, gap = (
 )
 gain = [sum(a != t) - sum(b != t) for a, b, t in zip(plain, gap, y[test], strict=True)]
 i = int(np.argmax(gain))
-times, truth = diaries[100 + i][0], y[100 + i]
+truth = y[100 + i]
 rows = {"truth": truth, "one table": plain[i], "tables by the gap": gap[i]}
 for row, doing in enumerate(rows.values()):
-    for k, activity in enumerate(ACTIVITIES):
-        at = times[doing == activity]
-        axes[1].scatter(at, np.full(len(at), row), color=f"C{k}", s=40)
-    wrong = doing != truth
-    axes[1].scatter(times[wrong], np.full(wrong.sum(), row), color="black", marker="x", s=25)
-axes[1].set(xlabel="hours", ylim=(2.6, -0.6), title="a diary; crosses are errors")
-axes[1].set_yticks(range(3), rows)
+    colours = [f"C{k}" for k in np.searchsorted(ACTIVITIES, doing)]
+    shown.bar(np.arange(len(doing)), 0.8, 1, row - 0.4, color=colours, edgecolor="white")
+    wrong = np.flatnonzero(doing != truth)
+    shown.scatter(wrong, np.full(len(wrong), row), color="black", marker="x", s=60)
+shown.set(xlabel="event", ylim=(2.6, -0.6), title="a diary; crosses are errors")
+shown.set_yticks(range(3), rows)
 plt.show()
+
+# %%
+# **Next:** :doc:`/auto_examples/time_series/plot_activity_recognition` has regular steps;
+# :doc:`/guide/structures` describes edge features.

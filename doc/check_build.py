@@ -11,7 +11,10 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+from numpydoc.docscrape import NumpyDocString
 from sklearn.pipeline import FeatureUnion
+
+from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
 
@@ -25,19 +28,23 @@ def inventory(build):
 
 def listed():
     """Names in the reference's tables."""
-    return re.findall(
-        r"^   ([a-z_]*\.?\w+(?:\.\w+)*)$", (DOC / "api.rst").read_text(encoding="utf-8"), re.M
-    )
+    pages = sorted((DOC / "api").rglob("*.rst"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    return re.findall(r"^   (\w+(?:\.\w+)*)$", text, re.M)
 
 
 def members(name):
-    """The public methods and properties of a listed class; none of anything else."""
+    """The public methods and properties that the page of a listed class has."""
     try:
         cls = pydoc.locate(f"skstruct.{name}")
     except pydoc.ErrorDuringImport:  # skstruct.torch without torch
         return
     if not inspect.isclass(cls):
         return
+    # As in conf.py: the page of graphs.Graph has the methods of structures, the text attributes.
+    above = dir(Graph) if "." not in name and issubclass(cls, Graph) else ()
+    shown = NumpyDocString(inspect.getdoc(cls) or "")["Attributes"]
+    shown = {part.strip() for entry in shown for part in entry.name.split(",")}
     # Pages of named tuples have their fields under "Parameters"; what tuples and torch's modules
     # have is theirs to document.
     fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
@@ -48,7 +55,7 @@ def members(name):
         hidden = member.startswith("_") or re.fullmatch(
             r"set_\w+_request|get_metadata_routing", member
         )
-        hidden = hidden or member in fields or member not in ours
+        hidden = hidden or member in fields or member not in ours or member in (*shown, *above)
         found = inspect.getattr_static(cls, member)
         # As in conf.py: properties of a union are scikit-learn's to document.
         hidden = hidden or (isinstance(found, property) and found is vars(FeatureUnion).get(member))

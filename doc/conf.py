@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import inspect
 import json
 import os
 import pydoc
@@ -10,9 +11,12 @@ from html import escape, unescape
 from pathlib import Path
 
 from docutils import nodes
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.docscrape_sphinx import SphinxDocString
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import skstruct
+from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
 sys.path.insert(0, str(DOC / "_ext"))
@@ -39,6 +43,34 @@ suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
 autosummary_generate_overwrite = True
 numpydoc_show_class_members = False
+
+
+def _listed_attributes(name):
+    """Attributes in the docstring of a class: its page has them there, and not below as members."""
+    try:
+        doc = NumpyDocString(inspect.getdoc(pydoc.locate(name)) or "")
+    except pydoc.ErrorDuringImport:  # skstruct.torch without torch
+        return []
+    return [part.strip() for entry in doc["Attributes"] for part in entry.name.split(",")]
+
+
+def _structures():
+    """Methods of each structure that :class:`Graph` lacks; it documents the others, for authors."""
+    classes = {name: getattr(skstruct, name) for name in skstruct.__all__}
+    return {
+        f"skstruct.{name}": [
+            method
+            for method, _ in inspect.getmembers(item, inspect.isfunction)
+            if method[0] != "_" and not hasattr(Graph, method)
+        ]
+        for name, item in classes.items()
+        if inspect.isclass(item) and issubclass(item, Graph)
+    }
+
+
+autosummary_context = {"listed_attributes": _listed_attributes, "structures": _structures()}
+# numpydoc would put the first line of a property in place of what the class says of it.
+SphinxDocString._process_param = lambda self, name, text, *_: (f"**{name.strip()}**", text)
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 autodoc_mock_imports = ["torch"]  # the build does without
 bibtex_bibfiles = ["references.bib"]

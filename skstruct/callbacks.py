@@ -113,7 +113,7 @@ class TimeLimit(_Timed):
     cross-validation and searches the limit holds for each fit.
 
     A pass is cut short where it takes longer than a second. What measures the weights at the end is
-    not: it takes as long as a pass.
+    not: it takes as long as a pass. Read more in the :ref:`User Guide <watching>`.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Checkpoint(_Timed):
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
     from the weights in the file. (BCFWSSVM begins anew: its memory, which is as large as the data,
-    is not stored.)
+    is not stored.) Read more in the :ref:`User Guide <watching>`.
 
     Parameters
     ----------

@@ -60,6 +60,8 @@ _SMALLEST_C = 1e-100
 class Transitions(NamedTuple):
     """Scores of steps: what :func:`fit_transitions` returns and other functions accept.
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     transitions : ndarray of shape (K, K)
@@ -298,6 +300,8 @@ def decode(
 ) -> Any:
     """Best labelling of each sequence of scores (Viterbi decoding).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array of shape (n_samples, length, K) or (length, K), list of arrays, or RaggedArray
@@ -408,6 +412,8 @@ def top_k(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The `k` best labellings of each sequence of scores, and what they score (n-best decoding).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array, list of arrays, or RaggedArray
@@ -482,6 +488,8 @@ def marginals(
 ) -> Any:
     """Probability of each label at each node, over all labellings (forward-backward).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array, list of arrays, or RaggedArray
@@ -535,7 +543,8 @@ def log_partition(
 ) -> float | np.ndarray:
     """The log-partition function: logarithm of the sum of exp(score) over all labellings.
 
-    A labelling's score less this is its log-probability.
+    A labelling's score less this is its log-probability. Read more in the :ref:`User Guide
+    <plain_arrays>`.
 
     Parameters
     ----------
@@ -626,6 +635,8 @@ def sample(
     n_jobs: int | None = None,
 ) -> np.ndarray:
     """Labellings drawn from the distribution of the scores, independent and exact.
+
+    Read more in the :ref:`User Guide <plain_arrays>`.
 
     Parameters
     ----------
@@ -727,7 +738,8 @@ def fit_transitions(
     Minimises ``1/2 |x|^2 + C sum_i NLL_i(x)`` over the scores x of steps, with L-BFGS and exact
     gradients: a conditional random field whose scores of nodes are fixed. The problem is strongly
     convex, so the gradient bounds what is left to gain. Scores of data that the classifier was
-    trained on are too sure of themselves: take held-out ones.
+    trained on are too sure of themselves: take held-out ones. Read more in the :ref:`User Guide
+    <plain_arrays>`.
 
     Parameters
     ----------

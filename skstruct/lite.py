@@ -531,6 +531,7 @@ class Tagger:
     or `TypeError`, with the token or the sample, if a sample is not what the model needs, if the
     forbidden steps allow no labelling, or if a structural SVM is asked for probabilities, and
     `FloatingPointError` if the scores overflow. They change nothing: threads may share one tagger.
+    Read more in the :ref:`User Guide <lite_guide>`.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ def cross_val_marginals(
     """Marginals of every sample from a model that has not seen it.
 
     scikit-learn's ``cross_val_predict`` cannot return them, because it encodes y as one label a
-    sample.
+    sample. Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------

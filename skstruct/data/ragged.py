@@ -82,7 +82,8 @@ class RaggedArray:
 
     Every estimator accepts it in place of a list, for X (rows are nodes) and for y (a 1-D array of
     labels). scikit-learn's splitters keep it packed, so a grid search ships one buffer to its
-    workers rather than thousands of small arrays.
+    workers rather than thousands of small arrays. Read more in the :ref:`User Guide
+    <data_formats>`.
 
     Parameters
     ----------

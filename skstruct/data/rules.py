@@ -163,6 +163,8 @@ def _counted(name, least, most, labels, rule) -> Automaton:
 class AtMostOnce(Rule):
     """At most one chunk of a kind, or one run of a label.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     label : str or label, default=None
@@ -207,6 +209,8 @@ class AtMostOnce(Rule):
 class AtLeastOnce(Rule):
     """At least one chunk of a kind, or node of a label.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     label : str or label
@@ -237,6 +241,8 @@ class AtLeastOnce(Rule):
 @dataclass(frozen=True)
 class Exactly(Rule):
     """A number of chunks of a kind, or of runs of a label.
+
+    Read more in the :ref:`User Guide <rules>`.
 
     Parameters
     ----------
@@ -278,7 +284,7 @@ class Exactly(Rule):
 class Before(Rule):
     """No node of one kind or label after one of another.
 
-    A labelling without one of the two obeys.
+    A labelling without one of the two obeys. Read more in the :ref:`User Guide <rules>`.
 
     Parameters
     ----------
@@ -319,6 +325,8 @@ class Before(Rule):
 @dataclass(frozen=True)
 class Pattern(Rule):
     """A regular expression that the whole sequence of labels must match.
+
+    Read more in the :ref:`User Guide <rules>`.
 
     Parameters
     ----------

@@ -25,6 +25,8 @@ def load_word_alignment(
 ) -> Bunch:
     """Read sentence pairs and the links of their words that people have drawn.
 
+    Read more in the :ref:`User Guide <items_guide>`.
+
     Parameters
     ----------
     text : path or (path, path)
@@ -109,6 +111,8 @@ def load_parallel_text(
     source: PathLike, target: PathLike | None = None, *, encoding: str = "utf-8"
 ) -> Bunch:
     """Read sentences and their translations.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

@@ -150,6 +150,8 @@ def fetch_conll2000(
 ) -> Bunch:
     """The CoNLL-2000 chunking task: 8,936 and 2,012 sentences of the Wall Street Journal.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     data_home : str or Path, default=None
@@ -206,6 +208,8 @@ def fetch_conll2002_dutch(
 ) -> Bunch:
     """The Dutch half of CoNLL-2002, named entities: 15,806, 2,895 and 5,195 sentences.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     data_home : str or Path, default=None
@@ -261,6 +265,8 @@ def fetch_ocr_letters(
     delay: float = 1.0,
 ) -> Bunch:
     """The OCR letters of Taskar et al. (2003): 6,877 handwritten words in ten folds.
+
+    Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------

@@ -24,6 +24,8 @@ _N_PIXELS = 128
 def load_ocr_letters(path: PathLike) -> Bunch:
     """Read the OCR letters, packed or in the form of their authors.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
@@ -109,6 +111,8 @@ def _read_lines(path):
 def load_glyph_chains(path: PathLike) -> Bunch:
     """Read simulated character images: one active bin in each of several groups.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
@@ -170,7 +174,8 @@ def make_glyph_chains(
 
     Characters follow each other as in language: some are frequent, and after each of them a few
     others are likely. A character has its own bin in every group of measurements; each measurement
-    is replaced by a random bin with probability `noise`.
+    is replaced by a random bin with probability `noise`. Read more in the :ref:`User Guide
+    <data_formats>`.
 
     Parameters
     ----------
@@ -278,7 +283,8 @@ def load_digit_strings(
     (20240229, 2922024, 22024, 2024), 4 to 8 digits long. Each digit is an 8 x 8 image from
     :func:`sklearn.datasets.load_digits`. Its images are stored in the order in which they were
     collected, writer after writer; train dates use the first part, test dates the last, and 140
-    images between them (about one writer's) are left out, so that no writer is in both.
+    images between them (about one writer's) are left out, so that no writer is in both. Read more
+    in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------

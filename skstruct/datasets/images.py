@@ -19,7 +19,8 @@ def load_snakes(path: PathLike) -> Bunch:
 
     A snake has ten cells, whose labels 1 to 10 count along it; 0 is the background. The colour of a
     cell says where the next one lies: red up, yellow right, green down, cyan left; the background
-    is blue. No cell shows its number, so that the whole snake must be followed.
+    is blue. No cell shows its number, so that the whole snake must be followed. Read more in the
+    :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -75,6 +76,8 @@ def load_snakes(path: PathLike) -> Bunch:
 
 def load_horses(path: PathLike) -> Bunch:
     """Read the Weizmann horses: photographs in which the pixels of a horse are marked.
+
+    Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -209,7 +212,8 @@ def make_grid_images(
     """Noisy images of smooth regions: neighbours mostly have one label, colours tell little.
 
     Each label has a smooth random field, and a pixel the label whose field is largest there. A
-    label has a colour of its own, drawn once; each pixel shows it with noise.
+    label has a colour of its own, drawn once; each pixel shows it with noise. Read more in the
+    :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -277,6 +281,8 @@ def make_grid_images(
 
 def load_localisation(path: PathLike) -> Bunch:
     """Read images and the boxes around the objects in them.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

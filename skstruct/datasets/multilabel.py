@@ -17,6 +17,8 @@ from ..data.store import read_arrays
 def load_multilabel(path: PathLike) -> Bunch:
     r"""Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
@@ -110,7 +112,7 @@ def make_label_sets(
 
     Labels are popular in different degrees; after its first label a document takes the others
     mostly from the companions of that one. Its words come from the topics of its labels and from a
-    background that all share.
+    background that all share. Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------

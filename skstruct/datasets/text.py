@@ -122,7 +122,8 @@ def make_annotated_sentences(
 
     The text is generated, so figures on it say nothing about real language. Three things make it
     more than a look-up: names that stand for people, places and organisations alike, words that are
-    nouns or verbs by their place, and invented names, more of them in the test part.
+    nouns or verbs by their place, and invented names, more of them in the test part. Read more in
+    the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------
@@ -199,6 +200,8 @@ def load_conll(
     encoding: str = "utf-8",
 ) -> Bunch:
     r"""Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
+
+    Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------
@@ -284,6 +287,8 @@ def iter_conll(
     encoding: str = "utf-8",
 ) -> Iterator[list]:
     r"""Go through column files sentence by sentence; one sentence is in memory at a time.
+
+    Read more in the :ref:`User Guide <scale>`.
 
     Parameters
     ----------

@@ -37,9 +37,10 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     """Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
 
     Scores are divided by the temperature, ``p(y | x) ~ exp(<w, Phi(x, y)> / T)``: predictions and
-    their order stay what they are, probabilities become less sure of themselves (T > 1) or more.
-    T maximises the likelihood of samples that the model has not seen. That is a convex problem in
-    1 / T (the log-partition function is convex); log T is found to six digits.
+    their order stay what they are, probabilities become less sure of themselves (T > 1) or more. T
+    maximises the likelihood of samples that the model has not seen. That is a convex problem in 1 /
+    T (the log-partition function is convex); log T is found to six digits. Read more in the
+    :ref:`User Guide <calibration>`.
 
     Parameters
     ----------

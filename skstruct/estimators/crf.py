@@ -43,7 +43,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
     and tolerances are reported for this divided by ``C sum_i s_i``: ``lam/2 |w|^2 + mean NLL`` with
-    ``lam = 1 / (C sum_i s_i)``. With a `margin` the softmax-margin takes the place of the NLL.
+    ``lam = 1 / (C sum_i s_i)``. With a `margin` the softmax-margin takes the place of the NLL. Read
+    more in the :ref:`User Guide <objective_guide>`.
 
     Parameters
     ----------
@@ -798,9 +799,9 @@ def crf_path(
     """Fits for a sequence of C, each started from the one before.
 
     The third and later fits start from weights extrapolated from the last two, linearly in log C
-    (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote
-    1 of Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
-    prediction.
+    (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote 1 of
+    Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
+    prediction. Read more in the :ref:`User Guide <model_selection_guide>`.
 
     Parameters
     ----------

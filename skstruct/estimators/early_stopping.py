@@ -193,7 +193,8 @@ class EarlyStopping:
     ``best_iter_``.
 
     Set it on the estimator itself, in a pipeline on its last step. Clones share it: in
-    cross-validation and searches each fit holds out samples of its own.
+    cross-validation and searches each fit holds out samples of its own. Read more in the :ref:`User
+    Guide <watching>`.
 
     Parameters
     ----------

@@ -76,7 +76,8 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
 
     The classifier is cross-fitted: a structured model (by default a CRF) is trained on scores that
     it gives for samples that it has not seen, and learns how far they can be trusted and which
-    labels are neighbours. Then the classifier is fitted again, to all samples.
+    labels are neighbours. Then the classifier is fitted again, to all samples. Read more in the
+    :ref:`User Guide <smoothing>`.
 
     Parameters
     ----------

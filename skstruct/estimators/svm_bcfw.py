@@ -27,7 +27,8 @@ class BCFWSSVM(StructuralSVM):
     """Structural SVM trained by block-coordinate Frank-Wolfe, with a duality gap certificate.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
-    Objectives and gaps are reported for this divided by ``C sum_i s_i``.
+    Objectives and gaps are reported for this divided by ``C sum_i s_i``. Read more in the
+    :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------
@@ -335,6 +336,8 @@ def bcfw_path(
     node_weight: SamplesLike | None = None,
 ) -> list[BCFWSSVM]:
     """Fits for a sequence of C, each started from the dual point of the one before.
+
+    Read more in the :ref:`User Guide <model_selection_guide>`.
 
     Parameters
     ----------

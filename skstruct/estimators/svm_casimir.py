@@ -21,7 +21,8 @@ class CasimirSSVM(StructuralSVM):
 
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
     Objectives and gaps are reported for this divided by ``C sum_i s_i``. The residuals of each
-    snapshot are a dual point, so that there is a certificate although the method is primal.
+    snapshot are a dual point, so that there is a certificate although the method is primal. Read
+    more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class ExtragradientSSVM(StructuralSVM):
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``,
     or with a `radius` the mean of the maxima over the ball ``|w| <= radius``, as the saddle point
     of w and one mixture of labellings a sample. Objectives and gaps are reported for the above
-    divided by ``C sum_i s_i``.
+    divided by ``C sum_i s_i``. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------

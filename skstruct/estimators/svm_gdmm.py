@@ -39,7 +39,7 @@ class GDMMSSVM(StructuralSVM):
     agree are labellings only without cycles: for label sets and graphs with cycles the maximum is
     that of the LP relaxation, however small they are (``graph_.training_inference_`` is then
     "relaxed"), an upper bound on the above; predictions are exact where the structure decodes
-    exactly (``graph_.inference_``).
+    exactly (``graph_.inference_``). Read more in the :ref:`User Guide <large_label_sets>`.
 
     Parameters
     ----------

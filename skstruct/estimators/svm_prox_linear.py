@@ -52,7 +52,8 @@ class ProxLinearSSVM(StructuralSVM):
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <f(x_i; w), mu(y) - mu(y_i)>]``,
     where the map f gives the scores of all labels at all nodes, and w has the parameters of the map
     and the weights of pairs. Objectives are reported for this divided by ``C sum_i s_i``. It is not
-    convex: what is found depends on where training starts, and there is no certificate.
+    convex: what is found depends on where training starts, and there is no certificate. Read more
+    in the :ref:`User Guide <nonlinear_guide>`.
 
     Parameters
     ----------

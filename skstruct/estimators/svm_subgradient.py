@@ -20,7 +20,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
 
     Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
     Objectives are reported for this divided by ``C sum_i s_i``. There is no certificate; use
-    BCFWSSVM or CasimirSSVM for one.
+    BCFWSSVM or CasimirSSVM for one. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------

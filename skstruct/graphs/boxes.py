@@ -398,7 +398,8 @@ class Boxes(ItemGraph):
     codes, which stand for indicator features (visual words); or a tuple (positions, values,
     (height, width)) of points at integer positions (row, column), with values (n_points,
     n_features), dense or CSR, or (n_points,) integer codes. A sample of y is a box (xmin, ymin,
-    xmax, ymax) of whole pixels, half-open, so that its width is xmax - xmin.
+    xmax, ymax) of whole pixels, half-open, so that its width is xmax - xmin. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

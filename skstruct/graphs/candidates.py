@@ -128,7 +128,7 @@ class Candidates(ItemGraph):
 
     A sample of X is a table (n_candidates, n_features), dense or CSR, or a tuple (table, boxes of
     shape (n_candidates, 4)); samples may differ in how many candidates they have. The score of a
-    candidate is linear in its features.
+    candidate is linear in its features. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

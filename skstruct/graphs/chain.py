@@ -507,6 +507,8 @@ def _bounded(mask, ends, allowed=None):
 class Chain(PairwiseGraph):
     """A sequence of nodes; each label interacts with the next.
 
+    Read more in the :ref:`User Guide <structures_guide>`.
+
     Parameters
     ----------
     boundary : bool, default=False

@@ -471,7 +471,7 @@ class Matching(ItemGraph):
     is its links: an integer array (n_links, 2) of rows (source, target); a boolean matrix
     (n_sources, n_targets); an integer array (n_sources,) of targets, -1 for none; or a tuple (sure
     links, possible links) of arrays or matrices. Possible links cost nothing, predicted or not. The
-    score of a link is linear in its features.
+    score of a link is linear in its features. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

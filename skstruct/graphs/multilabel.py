@@ -652,7 +652,8 @@ class MultiLabel(Graph):
     LinearSVC. Without edges, on a forest, and with at most 16 labels everything is exact. With more
     labels and cycles, structural SVMs are trained on the LP relaxation (an upper bound on the
     hinge; it is tight where interactions attract), predictions are decoded from it, and CRFs are
-    not available. GDMMSSVM trains on it wherever there are cycles.
+    not available. GDMMSSVM trains on it wherever there are cycles. Read more in the :ref:`User
+    Guide <structures_guide>`.
 
     Parameters
     ----------

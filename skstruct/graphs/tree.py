@@ -65,7 +65,7 @@ class Tree(PairwiseGraph):
     A sample of X is a tuple (features, structure). The structure is either the parents, one a node
     and -1 for a root, or an array (n_edges, 2) of edges in any order and orientation. The weights
     of an edge are those of (label of the parent, label of the child), or of (label of the first
-    end, label of the second).
+    end, label of the second). Read more in the :ref:`User Guide <structures_guide>`.
 
     Parameters
     ----------

@@ -41,6 +41,8 @@ def _axes(ax):
 class ConvergenceDisplay:
     """Plot of the convergence of the objective, or of what bounds it, during training.
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     curves : dict of str to (ndarray, ndarray)
@@ -229,6 +231,8 @@ class _HeatMap:
 class TransitionDisplay(_HeatMap):
     """Heat map of the weights of (label, next label).
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     weights : ndarray of shape (n_classes, n_classes)
@@ -344,6 +348,8 @@ class TransitionDisplay(_HeatMap):
 
 class MarginalsDisplay(_HeatMap):
     """Heat map of one sample's marginals, labels x positions.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------
@@ -475,6 +481,8 @@ class MarginalsDisplay(_HeatMap):
 
 class GridDisplay:
     """Images beside their true labels, the predicted ones, and the pixels where these differ.
+
+    Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -803,6 +811,8 @@ def _check_shapes(shown):
 class CalibrationDisplay:
     """Reliability diagram: how often predictions are right, by how sure the model is of them.
 
+    Read more in the :ref:`User Guide <calibration>`.
+
     Parameters
     ----------
     curves : dict of str to (ndarray of bool, ndarray)
@@ -960,6 +970,8 @@ class MAPCurve(NamedTuple):
 
 class MAPConvergenceDisplay:
     """Bounds and scores of MAP inference, of several runs on one axis.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------

@@ -112,6 +112,8 @@ def _choose(argument, names, value, what):
 def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> Any:
     """Weights of features by label.
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     model : estimator or Pipeline
@@ -163,6 +165,8 @@ def _label_names(model):
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
     """The features of largest absolute weight of every label.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------
@@ -221,6 +225,8 @@ def transition_frame(
     edge_type: int | str | None = None,
 ) -> Any:
     """Weights of pairs (label, next label).
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------
@@ -302,6 +308,8 @@ def explain(
     against: ArrayLike | None = None,
 ) -> Any:
     """Explain the labels of one sample by the terms whose sum is the score of its labelling.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------

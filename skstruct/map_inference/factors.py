@@ -143,6 +143,8 @@ def read_scopes(values, name):
 class Table(Factors):
     """Factors with a score for each configuration of their variables.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     scope : array-like of shape (arity,) or (n_factors, arity) of int
@@ -209,6 +211,8 @@ class Table(Factors):
 
 class Potts(Factors):
     """Pairs of variables that score a weight where their labels are equal.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -277,6 +281,8 @@ class BinaryFactors(Factors):
 
 class Cardinality(BinaryFactors):
     """A score of how many of some binary variables have label 1.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -454,6 +460,8 @@ class LogicFactors(BinaryFactors):
 class ExactlyOne(LogicFactors):
     """Constraints that exactly one of the literals holds.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     variables : array-like of shape (n,) or (n_factors, n) of int
@@ -491,6 +499,8 @@ class ExactlyOne(LogicFactors):
 class AtMostOne(LogicFactors):
     """Constraints that at most one of the literals holds.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     variables : array-like of shape (n,) or (n_factors, n) of int
@@ -526,6 +536,8 @@ class AtMostOne(LogicFactors):
 
 class Or(LogicFactors):
     """Constraints that at least one of the literals holds.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------

@@ -51,6 +51,8 @@ def pairs_of(graph):
 class FactorGraph:
     """A function of discrete variables that is a sum of factors, to be maximised.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     n_states : array-like of shape (n_variables,) of int

@@ -22,6 +22,8 @@ HISTORY_FIELDS = (
 class MAPResult:
     """The best labelling that was found, and how much better another one could be.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     labels, score, bound, optimal : object

@@ -34,6 +34,8 @@ def solve_map(
 ) -> MAPResult:
     """Find a labelling of highest score, and a bound on the score of all others.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     graph : FactorGraph

@@ -103,6 +103,8 @@ def expected_calibration_error(
 ) -> float:
     """Mean distance between confidence and accuracy, over bins of equal width.
 
+    Read more in the :ref:`User Guide <calibration>`.
+
     Parameters
     ----------
     correct : array-like of shape (n,) of bool
@@ -148,6 +150,8 @@ def expected_calibration_error(
 def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float) -> float:
     """Share of right ones among the most confident predictions.
 
+    Read more in the :ref:`User Guide <decisions_guide>`.
+
     Parameters
     ----------
     correct : array-like of shape (n,) of bool
@@ -185,6 +189,8 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
 
 def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: float) -> float:
     """Share of all errors that are found by looking at the least confident predictions.
+
+    Read more in the :ref:`User Guide <decisions_guide>`.
 
     Parameters
     ----------

@@ -43,6 +43,8 @@ def warn_of_tags(labels, stacklevel: int = 3) -> None:
 def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, int, str]]:
     """Chunks of one label sequence.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     labels : sequence of str
@@ -168,6 +170,8 @@ def chunk_precision_recall_fscore_support(
 ) -> tuple:
     """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
@@ -252,6 +256,8 @@ def chunk_precision_score(
 ) -> float | np.ndarray:
     """Share of the predicted chunks that are right.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
@@ -302,6 +308,8 @@ def chunk_recall_score(
 ) -> float | np.ndarray:
     """Share of the true chunks that were found.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
@@ -350,6 +358,8 @@ def chunk_fbeta_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
@@ -403,6 +413,8 @@ def chunk_f1_score(
 ) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
@@ -452,6 +464,8 @@ def chunk_classification_report(
     zero_division: float | str = "warn",
 ) -> str | dict:
     """Precision, recall, F1 and number of chunks of each kind, and their averages.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------

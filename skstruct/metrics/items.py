@@ -21,8 +21,9 @@ def alignment_error_rate(
 ) -> float:
     """Alignment error rate: sure links should be found, and nothing but possible ones.
 
-    With A the predicted links, S the sure and P the possible ones, which include the sure:
-    ``1 - (|A & S| + |A & P|) / (|A| + |S|)``, over all sentence pairs together.
+    With A the predicted links, S the sure and P the possible ones, which include the sure: ``1 -
+    (|A & S| + |A & P|) / (|A| + |S|)``, over all sentence pairs together. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
@@ -102,6 +103,8 @@ def _read_links(samples, name):
 def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     """Intersection over union of boxes, row by row.
 
+    Read more in the :ref:`User Guide <items_guide>`.
+
     Parameters
     ----------
     first, second : array-like of shape (n_boxes, 4)
@@ -140,6 +143,8 @@ def corloc_score(
     y_true: Sequence[Any] | np.ndarray, y_pred: ArrayLike, *, threshold: float = 0.5
 ) -> float:
     """Correct localisation: the share of images whose predicted box overlaps well with a true one.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
@@ -200,7 +205,8 @@ def average_precision(
     Detections of all images are ranked by score. In this order each takes the true box of its image
     that it overlaps most with; it is right if the overlap is at least `threshold` and no other has
     taken that box before. Detections of equal scores count at once, as in scikit-learn's
-    ``average_precision_score``, which this equals when every true box is found.
+    ``average_precision_score``, which this equals when every true box is found. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

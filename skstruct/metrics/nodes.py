@@ -15,6 +15,8 @@ def node_accuracy_score(
 ) -> float:
     """Share of nodes that are labelled right.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
@@ -52,6 +54,8 @@ def sequence_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Share of samples whose labels are all right.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
@@ -107,6 +111,8 @@ def node_precision_score(
 ) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
@@ -150,6 +156,8 @@ def node_recall_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
@@ -195,6 +203,8 @@ def node_fbeta_score(
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
@@ -243,6 +253,8 @@ def node_f1_score(
 ) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
@@ -289,7 +301,8 @@ def node_classification_report(
 ) -> str | dict:
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
-    scikit-learn's ``classification_report`` on the concatenated labels.
+    scikit-learn's ``classification_report`` on the concatenated labels. Read more in the :ref:`User
+    Guide <evaluation_guide>`.
 
     Parameters
     ----------

@@ -347,8 +347,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
 
     A sample of X is a tuple (source, target) of lists of words, or of strings that are split at
     white space; it becomes an array (n_source, n_target, n_features). What words mean is learned
-    without any alignment, from pairs of sentences: those of `parallel_text` and those that `fit`
-    is given. All features lie between -1 and 1.
+    without any alignment, from pairs of sentences: those of `parallel_text` and those that `fit` is
+    given. All features lie between -1 and 1. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

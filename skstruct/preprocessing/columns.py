@@ -46,6 +46,8 @@ def sequence_offsets(ids) -> np.ndarray:
 def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     """One column of a data frame as label sequences.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     frame : pandas.DataFrame or polars.DataFrame

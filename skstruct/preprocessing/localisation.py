@@ -33,7 +33,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
 
     Square patches are cut on a regular grid. Words are the clusters of their colours and those of
     their edges, found by k-means; the point at the middle of a patch has one of each. Gradients may
-    go with the points as they are, too.
+    go with the points as they are, too. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
     The boxes are all pairs of a vertical and a horizontal interval. Intervals have `n_sizes`
     lengths, from `smallest` of the side of the image to all of it, each a constant multiple of the
     one before; they begin about `step` of their length apart. The defaults make 36 intervals a
-    side, 1,296 boxes.
+    side, 1,296 boxes. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

@@ -36,8 +36,9 @@ class PerNode(RaggedTransformer, BaseEstimator):
     output has a row for each input row. Of a sample that is a tuple (features, edges, ...), as of
     :class:`~skstruct.Tree` and :class:`~skstruct.Pairwise`, the first part is transformed; of an
     image (height, width, n_features), as of :class:`~skstruct.Grid`, the pixels. The transformer
-    runs with scikit-learn's default output, whatever the
-    global ``transform_output`` says; data frames between its own steps need its own ``set_output``.
+    runs with scikit-learn's default output, whatever the global ``transform_output`` says; data
+    frames between its own steps need its own ``set_output``. Read more in the :ref:`User Guide
+    <data_formats>`.
 
     Parameters
     ----------

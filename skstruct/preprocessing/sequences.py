@@ -389,7 +389,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
                               a word vector; of one length everywhere
     ========================  =============================================================
 
-    A feature that occurs twice in a token counts twice, as in CRFsuite.
+    A feature that occurs twice in a token counts twice, as in CRFsuite. Read more in the :ref:`User
+    Guide <text_features>`.
 
     Parameters
     ----------
@@ -776,7 +777,8 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     """A copy of a fitted pipeline without the features whose weights are all 0.
 
     It predicts the same, and its file has neither their names nor their weights. After training
-    with an L1 penalty (`l1_ratio`) these are most of the features.
+    with an L1 penalty (`l1_ratio`) these are most of the features. Read more in the :ref:`User
+    Guide <deployment_guide>`.
 
     Parameters
     ----------
@@ -854,7 +856,8 @@ def fit_vectorizer(
     """Fit a vectorizer on a corpus, a part of it at a time.
 
     The result is what ``vectorizer.fit`` learns from all of it at once: the same columns in the
-    same order. Counts are added up over the parts before `min_count` drops anything.
+    same order. Counts are added up over the parts before `min_count` drops anything. Read more in
+    the :ref:`User Guide <scale>`.
 
     Parameters
     ----------

@@ -376,7 +376,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     r"""Expand feature templates over the columns of tokens, as CRF++ and Wapiti do.
 
     The strings of each column are coded by integers once; a template then combines arrays of codes,
-    with no Python for each token and template.
+    with no Python for each token and template. Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------

@@ -137,7 +137,8 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
     word vectors, for instance. Where members want different forms of the tokens, make them
     pipelines that begin with a FunctionTransformer; members that read a data frame choose their
     `columns`. If any member is sparse the union is CSR. Members run with scikit-learn's default
-    output, whatever the global ``transform_output`` says.
+    output, whatever the global ``transform_output`` says. Read more in the :ref:`User Guide
+    <text_features>`.
 
     Parameters
     ----------
@@ -479,6 +480,8 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
 def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> SequenceUnion:
     """A SequenceUnion whose members are named by their types.
+
+    Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------

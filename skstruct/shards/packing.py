@@ -154,7 +154,8 @@ def pack_shards(
     """Pack samples into files that fit and predict read in place.
 
     Samples are gone through once, and one shard of them is in memory at a time: X and y may be
-    generators. Nothing is at `folder` before all is written.
+    generators. Nothing is at `folder` before all is written. Read more in the :ref:`User Guide
+    <scale>`.
 
     Parameters
     ----------

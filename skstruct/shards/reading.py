@@ -288,6 +288,8 @@ def fitting(stored: Graph, graph: Graph) -> Graph:
 class Shard(NamedTuple):
     """One shard, its arrays mapped into memory.
 
+    Read more in the :ref:`User Guide <scale>`.
+
     Parameters
     ----------
     samples : NamedTuple
@@ -331,7 +333,7 @@ class Shards:
 
     Fit, predict and score take it in place of X, and y is in it. Features are read in place, from
     memory maps. A pickle has the path and the fingerprint only: workers, which must see the same
-    path, read the manifest themselves.
+    path, read the manifest themselves. Read more in the :ref:`User Guide <scale>`.
 
     Parameters
     ----------

@@ -25,7 +25,8 @@ class CRF(torch.nn.Module):
     """A conditional random field as a layer on top of a network.
 
     For chains it takes the place of ``torchcrf.CRF`` of pytorch-crf: the same parameters, under the
-    same names, and the same calls. TorchScript (``torch.jit.script``) is not supported.
+    same names, and the same calls. TorchScript (``torch.jit.script``) is not supported. Read more
+    in the :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------

@@ -134,6 +134,8 @@ def crf_loss(
 ) -> torch.Tensor:
     """Negative log-likelihood of the labels: the loss of conditional random fields.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores : Tensor of shape (n_rows, K) or (B, T, K)
@@ -227,7 +229,8 @@ def smoothed_hinge_loss(
 ) -> torch.Tensor:
     """The structural hinge of SSVMs, smoothed or as it is.
 
-    The best score of a labelling and its task loss, less the score of the labels.
+    The best score of a labelling and its task loss, less the score of the labels. Read more in the
+    :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------
@@ -308,6 +311,8 @@ def log_partition(
 ) -> torch.Tensor:
     """Log of the sum of ``exp(score)`` over all labellings; its gradient are the marginals.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores, pair, lengths, mask : Tensor
@@ -359,6 +364,8 @@ def marginals(
     batch_first: bool = True,
 ) -> torch.Tensor:
     """Probability of each label at each node, over all labellings.
+
+    Read more in the :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------
@@ -414,6 +421,8 @@ def decode(
     padding: int = -1,
 ) -> torch.Tensor:
     """Labels of the best labelling of each sample.
+
+    Read more in the :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------

@@ -201,6 +201,8 @@ def neighbours(image: np.ndarray, neighborhood: int) -> list[tuple[np.ndarray, n
 def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges between neighbouring pixels, and their directions.
 
+    Read more in the :ref:`User Guide <graphs_guide>`.
+
     Parameters
     ----------
     height, width : int
@@ -249,6 +251,7 @@ class Pairwise(PairwiseGraph):
     CSR, and an integer array (n_edges, 2) of nodes. Nodes without edges and graphs of several
     components are fine; an edge may not occur twice, in either direction, nor link a node to
     itself. The weights of an edge are those of (label of its first end, label of its second end).
+    Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ class Grid(Pairwise):
     """Pixels of images, linked to their neighbours.
 
     A sample of X is an array (height, width, n_features), one of y an array (height, width) of
-    labels; sizes may differ from sample to sample. Predictions are arrays (height, width).
+    labels; sizes may differ from sample to sample. Predictions are arrays (height, width). Read
+    more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------

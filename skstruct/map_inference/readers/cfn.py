@@ -146,11 +146,12 @@ def read_cfn(
     """Read a cost function network (``.cfn``).
 
     The score of a labelling is minus its cost, or, where ``mustbe`` begins with ``>``, its value.
-    An entry with which every labelling reaches the bound of ``mustbe``, even if all other
-    functions were at their best (at least as good as 0), is a hard constraint: its score is -inf.
-    Where no cost is negative these are the costs of at least the bound. (Nothing forbids
-    labellings of allowed entries whose sum passes the bound.) A cost ``inf`` is a hard constraint
-    always. Costs are read with all their digits, where toulbar2 keeps as many as ``mustbe`` has.
+    An entry with which every labelling reaches the bound of ``mustbe``, even if all other functions
+    were at their best (at least as good as 0), is a hard constraint: its score is -inf. Where no
+    cost is negative these are the costs of at least the bound. (Nothing forbids labellings of
+    allowed entries whose sum passes the bound.) A cost ``inf`` is a hard constraint always. Costs
+    are read with all their digits, where toulbar2 keeps as many as ``mustbe`` has. Read more in the
+    :ref:`User Guide <map-files>`.
 
     Parameters
     ----------

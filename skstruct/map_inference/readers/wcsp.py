@@ -32,7 +32,7 @@ def read_wcsp(path: Any) -> FactorGraph:
     The score of a labelling is minus its cost. A cost of at least the problem's upper bound is a
     hard constraint: its score is -inf. The sum of allowed costs may reach the bound, too: nothing
     forbids such labellings, which toulbar2 does not accept as solutions; their score is at most
-    minus the bound.
+    minus the bound. Read more in the :ref:`User Guide <map-files>`.
 
     Parameters
     ----------

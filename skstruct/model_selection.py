@@ -65,7 +65,7 @@ def cross_val_marginals(
     See Also
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.
-    skstruct.inspection.MarginalsDisplay : Marginals of a sample as a picture.
+    skstruct.inspection.MarginalsDisplay : Heat map of a sample's marginals.
 
     Examples
     --------

@@ -190,7 +190,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     skstruct.Chain : The structure of sequences.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
     skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
-    skstruct.inspection.explain : What drove each label of a sample.
+    skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Notes
     -----

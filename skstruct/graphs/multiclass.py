@@ -111,7 +111,7 @@ __all__ = ["MultiClass", "MultiClassProblem"]
 class MultiClass(Graph):
     """One label for each row of a table: the one-node structure.
 
-    A CRF on it is multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
+    A CRF is then multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
     Read more in the :ref:`User Guide <structures_guide>`.
 
     See Also

@@ -39,7 +39,7 @@ def _axes(ax):
 
 
 class ConvergenceDisplay:
-    """Plot of the convergence of the objective, or of what bounds it, during training.
+    """Plot of the objective, or of its bounds, during training.
 
     Read more in the :ref:`User Guide <inspection_guide>`.
 
@@ -48,16 +48,16 @@ class ConvergenceDisplay:
     curves : dict of str to (ndarray, ndarray)
         Abscissae and ordinates by name.
     xlabel, ylabel : str
-        What they are.
+        Labels of the axes.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     lines_ : list of matplotlib lines
-        One a curve.
+        One line per curve.
 
     See Also
     --------
@@ -243,9 +243,9 @@ class TransitionDisplay(_HeatMap):
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
@@ -281,7 +281,7 @@ class TransitionDisplay(_HeatMap):
         model : estimator or Pipeline
             Fitted, of a structure with edges.
         edge_feature : int or str, default=None
-            Which table, for a model with edge features: its number or its name.
+            Number or name of the table, for a model with edge features.
         edge_type : int or str, default=None
             Which table, for a model whose edges have types or directions: its number or its name,
             see :func:`transition_frame`.
@@ -358,21 +358,21 @@ class MarginalsDisplay(_HeatMap):
     classes : array-like of shape (n_classes,)
         The labels.
     tokens : sequence of str of length n_nodes, default=None
-        What to write below the positions.
+        Labels of the positions.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
     See Also
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.
-    skstruct.inspection.explain : What drove each label of a sample.
+    skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Examples
     --------
@@ -403,7 +403,7 @@ class MarginalsDisplay(_HeatMap):
         x : sample
             One element of X; a Pipeline takes the raw sample.
         tokens : sequence of str of length n_nodes, default=None
-            What to write below the positions.
+            Labels of the positions.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -480,28 +480,28 @@ class MarginalsDisplay(_HeatMap):
 
 
 class GridDisplay:
-    """Images beside their true labels, the predicted ones, and the pixels where these differ.
+    """Plot of images, true labels, predicted labels and errors in a grid.
 
     Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
     images : list of ndarray of shape (height, width, n_features), or None
-        What to show first: one feature is grey, three are red, green and blue; of another number
-        the mean is shown. None leaves the column out.
+        First column: one feature is grey, three are red, green and blue, otherwise the mean is
+        shown. None omits the column.
     y_true, y_pred : list of ndarray of shape (height, width), or None
-        Labels; at least one of the two. With both there is a column of errors.
+        Labels, at least one of the two; both give a column of errors.
     classes : array-like of shape (n_classes,), default=None
-        All labels, in the order of their colours; default those that occur, sorted.
+        All labels, in the order of their colours, by default those that occur, sorted.
 
     Attributes
     ----------
     axes_ : ndarray of shape (n_images, n_columns) of matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     columns_ : list of str
-        What the columns show: "image", "y_true", "y_pred", "errors".
+        Contents of the columns: "image", "y_true", "y_pred", "errors".
 
     Raises
     ------
@@ -611,7 +611,7 @@ class GridDisplay:
         y_true, y_pred : list of ndarray of shape (height, width), default=None
             Labels; at least one of the two.
         classes : array-like of shape (n_classes,), default=None
-            All labels, in the order of their colours; default those that occur, sorted.
+            All labels, in the order of their colours, by default those that occur, sorted.
         axes : array of matplotlib Axes of shape (n_images, n_columns), default=None
             Where to draw.
 
@@ -823,11 +823,11 @@ class CalibrationDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     lines_ : list of matplotlib lines
-        One a curve.
+        One line per curve.
 
     See Also
     --------
@@ -969,7 +969,7 @@ class MAPCurve(NamedTuple):
 
 
 class MAPConvergenceDisplay:
-    """Bounds and scores of MAP inference, of several runs on one axis.
+    """Plot of bounds and scores of MAP inference, for several runs.
 
     Read more in the :ref:`User Guide <map_inference_guide>`.
 
@@ -979,14 +979,14 @@ class MAPConvergenceDisplay:
         Abscissae, bounds and scores by name. A curve without abscissae has one bound and one
         score, drawn across.
     xlabel : str
-        What the abscissae are.
+        Label of the abscissa.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     bound_lines_ : dict of str to matplotlib line
         The bounds by name, drawn through.
     score_lines_ : dict of str to matplotlib line
@@ -999,7 +999,7 @@ class MAPConvergenceDisplay:
 
     See Also
     --------
-    ConvergenceDisplay : The same of training.
+    ConvergenceDisplay : Convergence of training.
 
     Examples
     --------

@@ -150,13 +150,13 @@ class Table(Factors):
     scope : array-like of shape (arity,) or (n_factors, arity) of int
         The variables.
     scores : array-like of shape (n_states...) or (n_factors, n_states...)
-        The scores, one axis a variable, in the order of the scope; -inf forbids a configuration.
+        The scores, one axis per variable, in the order of the scope; -inf forbids a configuration.
         Without the first axis all factors of the batch share one table.
 
     Raises
     ------
     TypeError
-        If the scope is not of integers, or the scores are no numbers.
+        If the scope is not of integers, or scores are not numbers.
     ValueError
         If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
 
@@ -224,9 +224,9 @@ class Potts(Factors):
     Raises
     ------
     TypeError
-        If the variables are not integers, or the weight is no number.
+        If the variables are not integers, or the weight is not a number.
     ValueError
-        If the two variables are one, or a weight is not finite.
+        If the two variables are equal, or a weight is not finite.
 
     See Also
     --------
@@ -294,7 +294,7 @@ class Cardinality(BinaryFactors):
     Raises
     ------
     TypeError
-        If the variables are not integers, or the scores are no numbers.
+        If the variables are not integers, or scores are not numbers.
     ValueError
         If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
 

@@ -51,7 +51,7 @@ def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     Parameters
     ----------
     frame : pandas.DataFrame or polars.DataFrame
-        One row a node.
+        One row per node.
     sequence_id : str
         Column of sequence ids.
     column : str

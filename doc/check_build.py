@@ -17,6 +17,8 @@ from sklearn.pipeline import FeatureUnion
 from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
+# Methods that scikit-learn calls and documents, of estimators and of callbacks.
+NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
 
 def inventory(build):
@@ -52,9 +54,7 @@ def members(name):
         n for c in cls.__mro__ if c.__module__.startswith(("skstruct", "sklearn")) for n in vars(c)
     }
     for member in dir(cls):
-        hidden = member.startswith("_") or re.fullmatch(
-            r"set_\w+_request|get_metadata_routing", member
-        )
+        hidden = member.startswith("_") or re.fullmatch(NOT_SHOWN, member)
         hidden = hidden or member in fields or member not in ours or member in (*shown, *above)
         found = inspect.getattr_static(cls, member)
         # As in conf.py: properties of a union are scikit-learn's to document.

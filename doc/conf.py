@@ -19,7 +19,8 @@ import skstruct
 from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
-sys.path.insert(0, str(DOC / "_ext"))
+sys.path[:0] = [str(DOC / "_ext"), str(DOC)]
+import check_build  # noqa: E402
 
 project = "skstruct"
 author = "the skstruct developers"
@@ -68,7 +69,11 @@ def _structures():
     }
 
 
-autosummary_context = {"listed_attributes": _listed_attributes, "structures": _structures()}
+autosummary_context = {
+    "listed_attributes": _listed_attributes,
+    "structures": _structures(),
+    "is_shown": lambda name: not re.fullmatch(rf"_.*|count|index|{check_build.NOT_SHOWN}", name),
+}
 # numpydoc would put the first line of a property in place of what the class says of it.
 SphinxDocString._process_param = lambda self, name, text, *_: (f"**{name.strip()}**", text)
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
@@ -196,8 +201,8 @@ sphinx_gallery_conf = {
 
 
 def _skip_inherited(app, what, name, item, skip, options):
-    """Leave out what scikit-learn gives every estimator, and Python every NamedTuple."""
-    if re.fullmatch(r"set_\w+_request|get_metadata_routing", name):
+    """Leave out what scikit-learn asks of estimators and callbacks, and Python of NamedTuples."""
+    if re.fullmatch(check_build.NOT_SHOWN, name):
         return True
     of_others = (getattr(FeatureUnion, name, None), getattr(Pipeline, name, None))
     if isinstance(item, property) and item in of_others:

@@ -779,7 +779,7 @@ class Tagger:
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
             The sample.
         k : int
-            How many, at least 1.
+            Number of labellings, at least 1.
 
         Returns
         -------
@@ -822,9 +822,9 @@ class Tagger:
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
             The sample.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
-            As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
-            rules. "runs" is for labels without prefixes: neighbours of the same label, other than
-            "O", are a chunk of this kind.
+            Tagging scheme, as for :func:`skstruct.metrics.chunks`: None accepts any mixture of
+            prefixes, by conlleval's rules. "runs" is for labels without prefixes: neighbours of the
+            same label, other than "O", are a chunk.
 
         Returns
         -------

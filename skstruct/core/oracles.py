@@ -711,35 +711,10 @@ def exp_oracle(problem, i, theta, temperature, mu):
 
 @generic
 def exp_slack(problem):
-    """How far the marginals of the last :func:`exp_oracle` with these scratch arrays are from it.
+    """Bound on what score and entropy of the marginals of the last :func:`exp_oracle` lack.
 
-    0 where it is exact. A bound on the log-partition by a relaxation is the largest sum of score
-    and (relaxed) entropy of any marginals. Whoever certifies takes the marginals for a dual point,
-    whose entropy is ``value - <theta, mu>`` less this slack at least.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-
-    Returns
-    -------
-    float
-        What the sum of score and entropy of the marginals may lack, at least 0.
-
-    See Also
-    --------
-    skstruct.core.oracles.exp_oracle : The verb that it belongs to.
-    skstruct.losses.verbs.loss_oracle : Counts it among what rounding may hide.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.core.oracles import exp_slack
-    >>> from skstruct.testing import training_problem
-    >>> exp_slack(training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0])
-    0.0
+    0 where it is exact. The entropy of the marginals as a dual point is at least
+    ``value - <theta, mu>`` less this slack.
     """
 
 

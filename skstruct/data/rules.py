@@ -168,15 +168,15 @@ class AtMostOnce(Rule):
     Parameters
     ----------
     label : str or label, default=None
-        A kind of chunks, ``"ZIP"`` for labels ``"B-ZIP"`` and ``"I-ZIP"`` of any tagging scheme,
-        or a label: neighbouring nodes with it are one run. None stands for each of them: every
-        kind, or every label but "O" where labels are not tags of chunks.
+        A kind of chunks, ``"ZIP"`` for labels ``"B-ZIP"`` and ``"I-ZIP"`` of any tagging scheme, or
+        a label: neighbouring nodes with it are one run. None applies the rule to each kind, or to
+        each label except "O" if labels are not chunk tags.
 
     See Also
     --------
     skstruct.Exactly : A number of chunks.
-    skstruct.Chain : Trains under rules.
-    skstruct.SAGCRF.predict : Predicts under rules.
+    skstruct.Chain : Training under rules.
+    skstruct.SAGCRF.predict : Prediction under rules.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class Exactly(Rule):
 class Before(Rule):
     """No node of one kind or label after one of another.
 
-    A labelling without one of the two obeys. Read more in the :ref:`User Guide <rules>`.
+    A labelling without one of the two satisfies it. Read more in the :ref:`User Guide <rules>`.
 
     Parameters
     ----------
@@ -331,11 +331,10 @@ class Pattern(Rule):
     Parameters
     ----------
     pattern : str
-        Names separated by spaces, one after another, with ``|`` between alternatives, ``*``, ``+``
-        and ``?`` behind what is repeated any number of times, at least once, or may be missing,
-        parentheses around groups, and ``.`` for any label. A name is a label, or a kind of chunks,
-        which stands for any label of that kind. Quotes go around names with spaces or such signs.
-        Labels that are not strings are written as ``str`` writes them.
+        Names separated by spaces, with ``|`` between alternatives, ``*``, ``+`` and ``?`` after
+        repeated or optional parts, parentheses around groups, and ``.`` for any label. A name is a
+        label, or a kind of chunks for any label of that kind. Quote names with spaces or such
+        signs. Labels that are not strings are written as by ``str``.
 
     Raises
     ------

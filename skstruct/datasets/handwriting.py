@@ -188,7 +188,7 @@ def make_glyph_chains(
     test_share : float
         Share of the chains that is kept for tests.
     random_state : int, RandomState instance or None
-        Draws everything.
+        Seed of the generator.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def load_digit_strings(
     Returns
     -------
     Bunch
-        ``X_train``, ``X_test``: RaggedArray of pixels, (length, 64) a sample, from 0 to 1;
+        ``X_train``, ``X_test``: RaggedArray of pixels, (length, 64) per sample, from 0 to 1;
         ``y_train``, ``y_test``: RaggedArray of digits; ``strings_train``, ``strings_test``: the
         dates as text; ``DESCR``.
 

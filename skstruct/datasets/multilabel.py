@@ -108,22 +108,22 @@ def make_label_sets(
     n_words: int = 60,
     random_state: RandomStateLike = None,
 ) -> Bunch:
-    """Documents with labels that go together: sparse tf-idf rows, as in RCV1.
+    """Generate documents with correlated labels: sparse tf-idf rows, as in RCV1.
 
-    Labels are popular in different degrees; after its first label a document takes the others
-    mostly from the companions of that one. Its words come from the topics of its labels and from a
-    background that all share. Read more in the :ref:`User Guide <data_formats>`.
+    Labels differ in frequency; after its first label a document draws the others mostly from
+    companions of that label. Words are drawn from the topics of the labels and from a common
+    background. Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
     n_samples, n_features, n_labels : int
         The sizes.
     mean_labels : float
-        Mean number of labels a document.
+        Mean number of labels per document.
     n_words : int
-        Mean number of words a document.
+        Mean number of words per document.
     random_state : int, RandomState instance or None
-        Draws them.
+        Seed of the generator.
 
     Returns
     -------

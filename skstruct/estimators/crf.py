@@ -189,7 +189,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
     skstruct.Chain : The structure of sequences.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
-    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
+    skstruct.model_selection.cross_val_marginals : Marginals of held-out samples.
     skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Notes
@@ -589,12 +589,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ) -> dict[str, str]:
         """Write the weights as a model file of CRFsuite.
 
-        The file is read by CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and
-        the ports to Rust, Java and other languages; they need no skstruct, and give the same
-        taggings and marginals. Attributes are the features by their names, with their values. The
-        transitions hold the intercepts of all nodes but the first. What remains for the ends of a
-        sequence are weights of two attributes, `first` and `last`, which the program that tags adds
-        to its first and its last token where the return value has them:
+        CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and the ports to Rust,
+        Java and other languages read the file without skstruct, and give the same tag sequences and
+        marginals. Attributes are the features by name, with their values. Transitions include the
+        intercepts of all nodes except the first. The ends of a sequence have two more attributes,
+        `first` and `last`, which the tagging program must add to the first and last token if the
+        return value has them:
 
         ==========================================  =======  ======
         model                                       first    last
@@ -609,24 +609,25 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Parameters
         ----------
         path : str or Path
-            The file. It is replaced when the new one is complete.
+            The file, replaced when the new one is complete.
         first, last : str, default="__BOS__", "__EOS__"
             Names of the attributes. If the model has a feature of this name the weights are added
-            to it: name your own feature if the first tokens, and no others, have it with the value
-            1, for instance ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"``, which
-            the template ``U00:%x[-1,0]`` makes. The program that tags need not be changed then.
+            to it: name a feature that exactly the first tokens have with value 1, such as
+            ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"`` of the template
+            ``U00:%x[-1,0]``. The tagging program then needs no change.
 
         Returns
         -------
         dict of str to str
-            Which tokens need another attribute, "first" or "last", and its name; empty if none do.
+            Tokens that need another attribute, "first" or "last", and its name; empty if none do.
 
         Raises
         ------
         ValueError
-            If CRFsuite cannot have the model: if its structure is not a chain or has edge features,
-            if its features have no names or two have the same one, if labels are not strings, if a
-            name has a NUL or a lone surrogate, if a weight is not finite, if the file had 4 GiB.
+            If CRFsuite cannot represent the model: if its structure is not a chain or has edge
+            features, if its features have no names or two have the same one, if labels are not
+            strings, if a name has a NUL or a lone surrogate, if a weight is not finite, if the file
+            exceeds 4 GiB.
 
         See Also
         --------
@@ -636,9 +637,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         Notes
         -----
-        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
-        CRFsuite takes exponentials of the scores of nodes as they are: its marginals are not
-        numbers where such a score exceeds 709.
+        Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
+        CRFsuite exponentiates unscaled scores of nodes: its marginals are NaN where a score exceeds
+        709.
 
         Examples
         --------
@@ -670,7 +671,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def from_wapiti(cls, path: PathLike) -> Pipeline:
         r"""Fitted pipeline with the weights of a Wapiti model file.
 
-        Taggings are those of Wapiti.
+        Its tag sequences are those of Wapiti.
 
         Parameters
         ----------
@@ -681,7 +682,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         -------
         Pipeline
             A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
-            columns as the patterns use. Patterns ``b`` with macros make edge features.
+            columns as the patterns use. ``b`` patterns with macros become edge features.
 
         Raises
         ------
@@ -695,10 +696,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         Notes
         -----
-        Wapiti knows observations as strings, a TemplateVectorizer by the results of their macros.
-        An observation that several results give, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes a
-        feature for each. See TemplateVectorizer on regular expressions, whose dot is a byte in
-        Wapiti, and on lower case, which Wapiti knows of ASCII.
+        Wapiti identifies observations by strings, a TemplateVectorizer by the results of their
+        macros: an ambiguous observation, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes one
+        feature per reading. In Wapiti, the dot of regular expressions is a byte, and lower case is
+        for ASCII only.
 
         Examples
         --------
@@ -721,16 +722,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def to_wapiti(self, path: PathLike, template: TemplateVectorizer) -> None:
         """Write the weights as a model file of Wapiti.
 
-        ``wapiti label -m path`` and programs that are built on Wapiti, such as GROBID and anystyle,
-        give the same taggings. The file holds the patterns, so that they take columns of tokens.
-        Intercepts, boundary scores and transitions get patterns of their own (``u-intercept``,
-        ``u-first:%x[-1,0]``, ``u-last:%x[1,0]``, ``b``); ``B`` templates with macros stay what they
-        are. Nothing need be added to the tokens.
+        ``wapiti label -m path`` and programs built on Wapiti, such as GROBID and anystyle, give the
+        same tag sequences, from the columns of tokens. Intercepts, boundary scores and transitions
+        become patterns (``u-intercept``, ``u-first:%x[-1,0]``, ``u-last:%x[1,0]``, ``b``); ``B``
+        templates with macros are unchanged.
 
         Parameters
         ----------
         path : str or Path
-            The file. It is replaced when the new one is complete.
+            The file, replaced when the new one is complete.
         template : TemplateVectorizer
             The fitted vectorizer whose output the model was trained on: ``model[0]`` of a pipeline.
 
@@ -739,7 +739,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         TypeError
             If `template` is not a TemplateVectorizer.
         ValueError
-            If Wapiti cannot have the model: if its structure is not a chain, if `template` has
+            If Wapiti cannot represent the model: if its structure is not a chain, if `template` has
             other features, if labels are not strings, are empty or have a space, if names have a
             NUL or a lone surrogate, if two features of different weights have one name (give
             templates identifiers), if a weight is not finite. With ``outside="mark"`` or "drop"
@@ -753,11 +753,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         Notes
         -----
-        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
-        Wapiti splits columns at spaces, lowers ASCII letters alone, and its regular expressions
-        read bytes; it knows an observation by its string, whichever template has made it. A token
-        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti; with
-        one that is called ``_x-1`` or ``_x+1`` it is the other way round.
+        Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
+        Wapiti splits columns at spaces, lower-cases ASCII letters only, matches regular expressions
+        on bytes, and identifies observations by their strings, for any template. A token that
+        equals a mark (``_B-1``) is a mark in skstruct, not in Wapiti; for ``_x-1`` or ``_x+1`` it
+        is the other way round.
 
         Examples
         --------

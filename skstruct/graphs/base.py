@@ -42,9 +42,9 @@ class Graph(ABC, BaseEstimator):
     Attributes
     ----------
     is_table : bool
-        Whether X is a table with a row a sample; predictions are plain arrays then.
+        Whether X is a table with a row per sample; predictions are plain arrays then.
     has_label_sets : bool
-        Whether y is a table, too, with a column a label that is on or off.
+        Whether y is a table, too, with a column per label that is on or off.
     has_items : bool
         Whether feature rows belong to items, ``samples.item_ptr`` says which, and labellings choose
         some of them: ``decision_function`` has their scores.
@@ -93,8 +93,8 @@ class Graph(ABC, BaseEstimator):
 
     * ``offsets`` (n_samples + 1, int64): the nodes of sample i are ``offsets[i]:offsets[i + 1]``;
       ``lengths`` and ``n_edges`` (n_samples), the numbers of nodes and edges of each sample;
-    * ``features``, an ndarray or CSR matrix as of :func:`skstruct.data.packing.pack_nodes`, a row a
-      node (of a table: a sample), and perhaps ``edge_features``, a row an edge, or None;
+    * ``features``, an ndarray or CSR matrix as of :func:`skstruct.data.packing.pack_nodes`, a row
+      a node (of a table: a sample), and perhaps ``edge_features``, a row per edge, or None;
     * ``take(keep)``, those where a mask is True, and ``without_empty()``, those that have nodes.
 
     :func:`skstruct.testing.check_structure` checks all of this on small samples.
@@ -536,7 +536,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         rng : numpy.random.Generator
-            Draws them.
+            Seed of the generator.
         sparse_X : bool
             Whether features are CSR matrices.
 
@@ -825,7 +825,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         allowed : list of array-like of bool
-            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
+            What the user gave: here one mask of shape (n_nodes, n_classes) per sample.
         samples : NamedTuple
             The packed samples that they belong to.
         classes : ndarray of shape (n_classes,)
@@ -864,7 +864,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         node_weight : object
-            What the user gave: here one array a sample, a RaggedArray or one flat array.
+            What the user gave: here one array per sample, a RaggedArray or one flat array.
         samples : NamedTuple
             The packed samples that they belong to.
 
@@ -964,7 +964,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         ndarray
-            Here an object array of one array a sample; for a table one row a sample.
+            Here an object array of one array per sample; for a table one row per sample.
 
         See Also
         --------
@@ -1056,7 +1056,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.graphs.Graph.decode : Labels of codes.
-        skstruct.graphs.Graph.wrap : One array a sample.
+        skstruct.graphs.Graph.wrap : One array per sample.
 
         Examples
         --------

@@ -579,7 +579,7 @@ class Boxes(ItemGraph):
             )
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Points) -> np.ndarray:
-        """Boxes (xmin, ymin, xmax, ymax), a row a sample."""
+        """Boxes (xmin, ymin, xmax, ymax), a row per sample."""
         self._warn_of_cut(samples.gaps, 0)
         return codes.reshape(-1, 4)[:, _TO_USERS].astype(np.int64)
 

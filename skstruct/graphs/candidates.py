@@ -246,7 +246,7 @@ class Candidates(ItemGraph):
         return np.add.reduceat(codes, samples.item_ptr[:-1]) == 1
 
     def read_allowed(self, allowed: Any, samples: CandidateSets, classes: Any) -> np.ndarray:
-        """Masks of shape (n_candidates,), one a sample."""
+        """Masks of shape (n_candidates,), one per sample."""
         return self._read_masks(allowed, [(n,) for n in samples.lengths.tolist()])
 
     # Problems
@@ -333,7 +333,7 @@ class Candidates(ItemGraph):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: CandidateSets
     ) -> np.ndarray:
-        """Scores of the candidates, an array a sample."""
+        """Scores of the candidates, an array per sample."""
         return self.wrap(scores, samples)
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:

@@ -42,7 +42,7 @@ class ItemGraph(Graph):
         return codes.astype(np.int64)
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """An object array of one array a sample; of single numbers a vector."""
+        """An object array of one array per sample; of single numbers a vector."""
         return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
 
     def chosen_items(self, codes: np.ndarray, samples: Any) -> np.ndarray:
@@ -94,7 +94,7 @@ class ItemGraph(Graph):
         return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
 
     def n_marginals(self, classes: Any) -> int:
-        """One number an item: the probability that it is chosen."""
+        """One number per item: the probability that it is chosen."""
         return 1
 
     def weight_shapes(

@@ -350,7 +350,7 @@ class PairTables(NamedTuple):
         return self.item_ptr
 
     def matrices(self, flat: np.ndarray) -> list:
-        """Numbers of all pairs as a view of shape (n_sources, n_targets) a sample."""
+        """Numbers of all pairs as a view of shape (n_sources, n_targets) per sample."""
         starts = self.item_ptr[:-1].tolist()
         shapes = self.sizes.tolist()
         return [
@@ -612,7 +612,7 @@ class Matching(ItemGraph):
         return np.array([not self._infeasible(pairs) for pairs in samples.matrices(codes)], bool)
 
     def read_allowed(self, allowed: Any, samples: PairTables, classes: Any) -> np.ndarray:
-        """Masks of shape (n_sources, n_targets), one a sample."""
+        """Masks of shape (n_sources, n_targets), one per sample."""
         return self._read_masks(allowed, [(n, m) for n, m in samples.sizes.tolist()])
 
     # Problems
@@ -709,7 +709,7 @@ class Matching(ItemGraph):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: PairTables
     ) -> np.ndarray:
-        """Scores of all pairs, a matrix a sample."""
+        """Scores of all pairs, a matrix per sample."""
         return object_array(samples.matrices(scores[:, 0]))
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:

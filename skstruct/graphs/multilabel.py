@@ -450,7 +450,7 @@ def _write_pair(problem, mu, e, first, second, both):
 
 @inner_kernel
 def _reduce(problem, theta, unary, pair, states):
-    """Score of 1 minus score of 0 a label, of (1, 1) an edge; returns the score of all zeros."""
+    """Score of 1 minus score of 0 per label, of (1, 1) per edge; returns the score of all zeros."""
     n = n_labels_of(problem)
     constant = 0.0
     for j in range(n):
@@ -768,11 +768,11 @@ class MultiLabel(Graph):
         return 2
 
     def n_marginals(self, classes: Any) -> int:
-        """One number a label: the probability that it is on."""
+        """One number per label: the probability that it is on."""
         return 1
 
     def wrap(self, flat: np.ndarray, samples: Rows) -> np.ndarray:
-        """One row a sample."""
+        """One row per sample."""
         return flat.reshape(-1, self.n_labels_)
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:

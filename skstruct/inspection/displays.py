@@ -684,7 +684,7 @@ class GridDisplay:
         return cls.from_predictions(X, y, model.predict(X), classes=classes, axes=axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw a row an image, with one legend of the labels.
+        """Draw a row per image, with one legend of the labels.
 
         Parameters
         ----------

@@ -196,7 +196,7 @@ class FactorGraph:
         TypeError
             If labels are not integers.
         ValueError
-            If there is not one label a variable, or a label is not one of its states.
+            If there is not one label per variable, or a label is not one of its states.
 
         See Also
         --------

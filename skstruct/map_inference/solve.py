@@ -84,6 +84,26 @@ def solve_map(
     FactorGraph : The models.
     MAPResult : The results.
 
+    Notes
+    -----
+    Options by method; the guide describes them and the methods:
+
+    =====================================  ==================================================
+    method                                 options
+    =====================================  ==================================================
+    subgradient                            step, lam
+    coordinate-descent                     smoothing, gamma
+    gradient                               smoothing, gamma, lipschitz
+    accelerated-gradient                   smoothing, gamma, lipschitz, restarts
+    strong-gradient, strong-accelerated    smoothing, gamma, lam, lipschitz
+    frank-wolfe                            lam, augmented
+    sdca                                   gamma, lam, smoothing, accelerated
+    decreasing-smoothing                   gamma
+    trws                                   order, duals, patience
+    junction-tree                          max_table
+    branch-and-bound                       start, duals, growth, most_variables
+    =====================================  ==================================================
+
     References
     ----------
     O. Meshi, M. Mahdavi, A. Schwing: Smooth and strong: MAP inference with linear convergence,

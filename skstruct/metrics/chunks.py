@@ -63,12 +63,12 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     Raises
     ------
     ValueError, TypeError
-        If the scheme is unknown, or a label is not of the scheme or no string.
+        If the scheme is unknown, or a label is not a string or not of the scheme.
 
     Warns
     -----
     UserWarning
-        If a label other than "O" has no prefix: it is most likely no label of chunks.
+        If a label other than "O" has no prefix, and so is probably not a chunk label.
 
     See Also
     --------
@@ -168,7 +168,7 @@ def chunk_precision_recall_fscore_support(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> tuple:
-    """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
+    """Precision, recall and F-beta of chunks: a chunk is correct if its ends and its kind are.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
@@ -189,8 +189,8 @@ def chunk_precision_recall_fscore_support(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's chunks.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What a score is where nothing was predicted (precision) or nothing is true (recall); "warn"
-        is 0 with a warning.
+        Value of precision without predictions, and of recall without true chunks; "warn" is 0 with
+        a warning.
 
     Returns
     -------
@@ -484,7 +484,7 @@ def chunk_classification_report(
     output_dict : bool, default=False
         Whether to return a dict of dicts rather than a text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from .validation import check_average, flat_pair, one_score, read_pair
 def node_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Share of nodes that are labelled right.
+    """Accuracy: the fraction of nodes that are labelled correctly.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
@@ -28,7 +28,7 @@ def node_accuracy_score(
     Returns
     -------
     float
-        The share.
+        The fraction.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def node_accuracy_score(
 
     See Also
     --------
-    skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+    skstruct.metrics.sequence_accuracy_score : Exact match: fraction of samples without an error.
     skstruct.metrics.node_classification_report : All of these by label, as text.
 
     Examples
@@ -68,7 +68,7 @@ def sequence_accuracy_score(
     Returns
     -------
     float
-        The share. A sample without nodes is right.
+        The fraction. A sample without nodes is right.
 
     Raises
     ------
@@ -121,11 +121,11 @@ def node_precision_score(
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that was never predicted; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def node_recall_score(
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
@@ -216,7 +216,7 @@ def node_fbeta_score(
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
@@ -263,7 +263,7 @@ def node_f1_score(
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
@@ -318,7 +318,7 @@ def node_classification_report(
     output_dict : bool, default=False
         Whether to return a dict of dicts rather than a text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------

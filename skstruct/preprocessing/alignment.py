@@ -432,7 +432,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            An array (n_source, n_target, n_features) a sample.
+            An array (n_source, n_target, n_features) per sample.
 
         Raises
         ------
@@ -489,7 +489,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            An array (n_source, n_target, n_features) a sample.
+            An array (n_source, n_target, n_features) per sample.
 
         Raises
         ------

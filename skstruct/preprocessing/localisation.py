@@ -468,8 +468,8 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            A tuple (features, boxes) an image: (n_boxes, n_features) and (n_boxes, 4), (xmin, ymin,
-            xmax, ymax).
+            A tuple (features, boxes) per image: (n_boxes, n_features) and (n_boxes, 4), (xmin,
+            ymin, xmax, ymax).
 
         Raises
         ------
@@ -505,8 +505,8 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            A tuple (features, boxes) an image: (n_boxes, n_features) and (n_boxes, 4), (xmin, ymin,
-            xmax, ymax).
+            A tuple (features, boxes) per image: (n_boxes, n_features) and (n_boxes, 4), (xmin,
+            ymin, xmax, ymax).
 
         Raises
         ------

@@ -60,7 +60,7 @@ class Coder:
         return [self.vocabulary.get(string, -1) for string in strings]
 
     def _source(self, macro):
-        """Codes of what a macro gives at its own token, one a token."""
+        """Codes of what a macro gives at its own token, one per token."""
         key = own_token(macro)
         if key not in self.sources:
             results, places = self.columns[macro.column]

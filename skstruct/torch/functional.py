@@ -388,7 +388,7 @@ def marginals(
     See Also
     --------
     skstruct.torch.decode : Best labels.
-    skstruct.torch.log_partition : What they are the gradient of.
+    skstruct.torch.log_partition : The function whose gradient they are.
 
     Examples
     --------

@@ -18,6 +18,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 import skstruct
+from skstruct.map_inference import solve_map
+from skstruct.map_inference.methods import METHODS, find_method
 from skstruct.preprocessing import TemplateVectorizer
 
 # Short summaries may describe the result; not every helper needs the optional sections.
@@ -128,6 +130,7 @@ def test_numpydoc(name):
             f"{name}.{method}"
             for method, function in vars(item).items()
             if not method.startswith("_")
+            and not re.fullmatch(_NOT_SHOWN, method)
             and inspect.isfunction(function)
             and not _documents_again(item, method)
         ]
@@ -191,11 +194,8 @@ def test_properties_of_estimators_are_among_the_attributes():
         assert properties <= shown, (item, properties - shown)
 
 
-# scikit-learn calls these in a fit: their classes show one.
-_CALLBACKS = r"callbacks\.\w+\.(setup|teardown|on_fit_task_begin|on_fit_task_end)"
 # What the pages in the reference may lack, and why.
 _MAY_LACK = [
-    (_CALLBACKS, {"Examples"}),
     # a dictionary, shown with the comment above it
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
     # shown with their class
@@ -205,9 +205,9 @@ _MAY_LACK = [
     # the fields are those of its base
     (r"graphs\.(Sequence|Node)Problem", {"Parameters"}),
 ]
-# As in doc/conf.py: what is not ours.
+# As in doc/check_build.py: what scikit-learn calls, and what is not ours.
 _OTHERS = "sklearn.", "torch."
-_NOT_SHOWN = r"set_\w+_request|get_metadata_routing"
+_NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
 
 def _methods(cls):
@@ -340,6 +340,12 @@ def test_public_signatures_are_annotated(name):
         hints = typing.get_type_hints(function, localns=late)  # fails on names that do not exist
         expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
         assert expected <= set(hints), (function.__qualname__, expected - set(hints))
+
+
+def test_options_of_solve_map_are_those_of_its_methods():
+    rows = re.findall(r"^    ([a-z, -]+?)  +([a-z_, ]+)$", solve_map.__doc__, re.M)[1:]
+    shown = {method: own.split(", ") for methods, own in rows for method in methods.split(", ")}
+    assert shown == {name: [*own] for name in METHODS if (own := find_method(name)[1])}
 
 
 def test_parameters_of_the_estimator_are_documented_in_order():

@@ -170,7 +170,7 @@ class Grid(Pairwise):
         return super().read_y(items, samples)
 
     def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
-        """Weights of pixels, an array (height, width) an image."""
+        """Weights of pixels, an array (height, width) per image."""
         if isinstance(node_weight, RaggedArray) or is_flat(node_weight):
             return super().read_node_weight(node_weight, samples)
         flat = _flat_images(as_list(node_weight, "node_weight"), "node_weight", samples.shapes)
@@ -188,7 +188,7 @@ class Grid(Pairwise):
         )
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
-        """Masks of shape (height, width, n_classes), one a sample."""
+        """Masks of shape (height, width, n_classes), one per sample."""
         flat, shapes = [], samples.shapes.tolist()
         for i, item in enumerate(as_list(allowed, "allowed")):
             refuse_masked(item, f"allowed: sample {i}")

@@ -71,7 +71,7 @@ class Transitions(NamedTuple):
     biases : dict from str to float, or None
         The score of each kind of step, with ``kind="biases"``.
     objective : float
-        ``lam/2 |x|^2 + mean negative log-likelihood``, with x the scores that were learnt.
+        ``lam/2 |x|^2 + mean negative log-likelihood``, with x the learned scores.
     gap : float
         Upper bound on how much larger that is than its minimum: ``|gradient|^2 / (2 lam)``.
 
@@ -732,12 +732,13 @@ def fit_transitions(
     tol: float = 1e-6,
     n_jobs: int | None = None,
 ) -> Transitions:
-    """Learn transition scores that make the labels most likely under given scores.
+    r"""Learn transition scores that make the labels most likely under given scores.
 
-    Minimises ``1/2 |x|^2 + C sum_i NLL_i(x)`` over the scores x of steps, with L-BFGS and exact
-    gradients: a conditional random field whose scores of nodes are fixed. The problem is strongly
-    convex, so that the gradient bounds the suboptimality. Use held-out scores: those of a
-    classifier's training data are overconfident. Read more in the :ref:`User Guide <plain_arrays>`.
+    Minimises :math:`\tfrac12 \|x\|^2 - C \sum_i \log p_x(y_i)` over the transition scores x, with
+    L-BFGS and exact gradients: a conditional random field whose scores of nodes are fixed. The
+    problem is strongly convex, so that the gradient bounds the suboptimality. Use held-out scores:
+    those of a classifier's training data are overconfident. Read more in the :ref:`User Guide
+    <plain_arrays>`.
 
     Parameters
     ----------

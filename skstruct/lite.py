@@ -525,7 +525,7 @@ class Tagger:
     :class:`~skstruct.preprocessing.SequenceVectorizer` and for models of CRFsuite, strings or
     tuples of columns for :class:`~skstruct.preprocessing.TemplateVectorizer`. Without one it is an
     array of features of shape (n_nodes, n_features); for :class:`~skstruct.MultiClass` a row. A
-    SciPy matrix will do, too. Features that the model does not know are ignored.
+    SciPy matrix also works. Unknown features are ignored.
 
     Predictions are those of the estimator: ties go to the first label. Methods raise `ValueError`
     or `TypeError`, with the token or the sample, if a sample is not what the model needs, if the

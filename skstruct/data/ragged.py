@@ -232,7 +232,7 @@ class RaggedArray:
         Parameters
         ----------
         columns : sequence of RaggedArray
-            Of 1-D values, with the same lengths.
+            RaggedArrays of 1-D values, with equal lengths.
 
         Returns
         -------

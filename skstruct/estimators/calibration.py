@@ -34,12 +34,12 @@ def at_temperature(model: Any, temperature: float) -> Any:
 
 
 class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
-    """Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
+    r"""Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
 
-    Scores are divided by the temperature, ``p(y | x) ~ exp(<w, Phi(x, y)> / T)``: the ranking of
-    labellings stays, probabilities become less extreme (T > 1) or more. T maximises the likelihood
-    of held-out samples, a convex problem in 1 / T (the log-partition function is convex), to six
-    digits of log T. Read more in the :ref:`User Guide <calibration>`.
+    The temperature divides scores, :math:`p(y \mid x) \propto \exp(\langle w, \Phi(x, y) \rangle /
+    T)`: the ranking of labellings stays, probabilities become less extreme (T > 1) or more. T
+    maximises the likelihood of held-out samples, a convex problem in 1 / T (the log-partition
+    function is convex), to six digits of log T. Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     .. math::
 
         \frac1n \sum_i s_i H_i - \frac1{2 \lambda}
-        \Big\| \frac1n \sum_i s_i A_i^\top (\mu_i - \mu(y_i)) \Big\|^2;
+        \left\| \frac1n \sum_i s_i A_i^\top (\mu_i - \mu(y_i)) \right\|^2;
 
     a `margin` adds the expected task loss to :math:`H_i`. SAG uses the marginals of its memory and
     those of the final weights, L-BFGS a mixture of those of its iterates, "casimir" of its

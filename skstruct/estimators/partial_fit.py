@@ -49,12 +49,12 @@ class Streaming:
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train on one more batch of a stream, by one pass of stochastic subgradients.
+        r"""Train on one more batch of a stream, by one pass of stochastic subgradients.
 
-        The objective is that of `fit` on all samples so far, ``1/2 |w|^2 + C sum_i s_i loss_i(w)``;
-        k rounds over the same samples multiply `C` by k. Every sample is visited once, in random
-        order, with a rate that falls with the root of the number of samples seen. The weights are
-        an average of the iterates, later ones counting more. There is no certificate:
+        The objective is that of `fit` on all samples so far, :math:`\tfrac12 \|w\|^2 + C \sum_i s_i
+        \ell_i(w)`; k rounds over the same samples multiply `C` by k. Each sample is visited once,
+        in random order, with a rate that falls with the root of the number of samples seen. The
+        weights are an average of the iterates, later ones counting more. There is no certificate:
         ``objective_``, ``history_`` and bounds are absent.
 
         After `fit` the stream continues from its weights, as if its samples had been the first.

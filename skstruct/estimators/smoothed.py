@@ -35,7 +35,7 @@ class _Scores(BaseEstimator):
         self.classifier = classifier
 
     def transform(self, nodes):
-        """Scores of nodes, a column a class (one for two classes of decision values)."""
+        """Scores of nodes, one column per class (one for two classes of decision values)."""
         name = _method(self.classifier)
         with config_context(transform_output="default"):
             values = np.asarray(getattr(self.classifier, name)(nodes), dtype=np.float64)

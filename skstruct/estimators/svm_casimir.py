@@ -136,14 +136,15 @@ class CasimirSSVM(StructuralSVM):
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
-        Of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice the mean
-        smoothness constant of the losses: for top-K it is measured by the diameters of the sets of
-        labellings found, and up to three times smaller where these give the exact smoothing; for
-        entropy it is found by backtracking. With adaptive smoothing and finite C, "auto" begins
-        with a share of the rate of the first iteration, ``32 / n`` within [1/16, 1/2]. The fraction
-        grows by a half in each iteration that lowers the objective by less than two fifths, and is
-        halved when the objective rises; after the first rise it grows by a tenth only. It is at
-        most 1. From the third rise on the rate is that of the present smoothing, see Notes.
+        Learning rate of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice
+        the mean smoothness constant of the losses: for top-K it is measured by the diameters of the
+        sets of labellings found, and up to three times smaller where these give the exact
+        smoothing; for entropy it is found by backtracking. With adaptive smoothing and finite C,
+        "auto" begins with a fraction of the rate of the first iteration, ``32 / n`` within [1/16,
+        1/2]. The fraction grows by a half in each iteration that lowers the objective by less than
+        two fifths, and is halved when the objective rises; after the first rise it grows by a tenth
+        only. It is at most 1. From the third rise on the rate is that of the present smoothing, see
+        Notes.
     inner_iterate : {"last", "average"}, default="last"
         Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
         mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,

@@ -122,7 +122,7 @@ class ExtragradientSSVM(StructuralSVM):
         labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
         parts. "auto" uses the first that the structure has.
     step_size : float or "auto", default="auto"
-        What each iteration adds to the weight of the task loss in the potentials. "auto" halves it
+        Increase of the weight of the task loss in the potentials per iteration. "auto" halves it
         when the extragradient test fails and lets it grow slowly otherwise. A number is used
         without a test.
     restarts : bool, default=True
@@ -144,13 +144,13 @@ class ExtragradientSSVM(StructuralSVM):
         \min_w \max_m \; \tfrac\lambda2 \|w\|^2 + \tfrac1n \sum_i s_i
         \left[ \langle A_i w, \mu_i - \mu(y_i) \rangle + \langle l_i, \mu_i \rangle \right]
 
-    Each iteration goes from the last points to middle ones, and from the last points again along
-    the gradients at the middle ones. The mixtures are projections of the potentials ``A_i z + c
-    l_i``, where z adds up the weights of all steps, so that beside the data only vectors of the
-    size of w are kept. The regulariser is not linearised, so that the steps may grow with the
-    iterations; their test is that of mirror-prox [3]_, with the divergence of the projection. The
-    certificate compares the weights averaged by step size with the best mixture of the averaged
-    dual points. Where the gap has fallen far enough, the averages are a new start.
+    Each iteration moves to intermediate points, and from its start again along the gradients there.
+    The mixtures are projections of the potentials ``A_i z + c l_i``, where z sums the weights of
+    all steps, so that memory holds only vectors of the size of w in addition to the data. The
+    regulariser is not linearised, so that steps can grow; their test is that of mirror-prox [3]_,
+    with the divergence of the projection. The certificate compares the weights averaged by step
+    size with the best mixture of the averaged dual points. Where the gap has fallen far enough, the
+    averages are a new start.
 
     References
     ----------

@@ -615,7 +615,7 @@ class Boxes(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         self._warn_of_cut(samples.gaps, 0)
         both = overlaps(*(codes.reshape(-1, 4).astype(float) for codes in (predicted, truth)))

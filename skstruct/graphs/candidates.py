@@ -326,7 +326,7 @@ class Candidates(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         return float(np.average(truth[np.flatnonzero(predicted)], weights=weight))
 

@@ -85,7 +85,7 @@ class SequenceProblem(PairwiseProblem):
     See Also
     --------
     skstruct.graphs.PairwiseProblem : Graphs of any edges.
-    skstruct.core.oracles.max_oracle : A verb that a subclass registers a kernel for.
+    skstruct.core.oracles.max_oracle : An operation for which a subclass registers a kernel.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class ItemGraph(Graph):
         Returns
         -------
         ndarray of shape (n_items,) of bool
-            Of all samples.
+            Codes of all samples.
 
         See Also
         --------
@@ -148,7 +148,7 @@ def targets_of(y, n: int) -> list:
 class ItemProblem(NamedTuple):
     """Samples of items packed for kernels.
 
-    A structure's own problem is a subclass, so that the verbs of this file serve it, too.
+    Structures define subclasses, which inherit the operations of this file.
     """
 
     # Feature rows of the items of all samples.

@@ -677,7 +677,7 @@ class Matching(ItemGraph):
         samples: PairTables,
         weight: np.ndarray | None,
     ) -> float:
-        """F1 of links; 1 where there are none and none are predicted.
+        """F1 of links; 1 if there are none and none are predicted.
 
         Parameters
         ----------
@@ -697,7 +697,7 @@ class Matching(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         of_pairs = np.ones(truth.size) if weight is None else np.repeat(weight, samples.lengths)
         linked, sure = predicted == 1, truth == SURE

@@ -102,7 +102,7 @@ class ConvergenceDisplay:
         y : str, default="objective"
             A key of ``history_`` for the ordinate ("objective" if it was tracked, "dual_gap",
             "dual_objective"), or "excess": the objective's distance from the `optimum`, as a
-            fraction of it. That is no certificate (``suboptimality_`` is) unless `optimum` is a
+            fraction of it. This is not a certificate (``suboptimality_`` is) unless `optimum` is a
             lower bound, such as a ``dual_objective_``.
         optimum : float, default=None
             For "excess"; default the smallest objective of all the curves.
@@ -577,7 +577,7 @@ class GridDisplay:
 
         See Also
         --------
-        skstruct.metrics.node_accuracy_score : The share of pixels that are right.
+        skstruct.metrics.node_accuracy_score : Fraction of correct pixels.
 
         Examples
         --------
@@ -660,7 +660,7 @@ class GridDisplay:
 
         See Also
         --------
-        skstruct.inspection.GridDisplay.from_predictions : Of labels that are there already.
+        skstruct.inspection.GridDisplay.from_predictions : The same for given labels.
 
         Examples
         --------
@@ -871,8 +871,8 @@ class CalibrationDisplay:
             Samples that the models have not seen, and their labels. Nodes without a label do not
             count, and of chunks samples with such nodes.
         of : {"nodes", "chunks"}, default="nodes"
-            What is predicted: the most probable label of each node, by its marginal probability;
-            or the chunks of the best labelling, by ``predict_chunks``.
+            Predictions to assess: the most probable label of each node, by its marginal
+            probability; or the chunks of the best labelling, by ``predict_chunks``.
         scheme : str, default=None
             For chunks, see :func:`skstruct.metrics.chunks`.
         n_bins : int, default=10
@@ -921,7 +921,7 @@ class CalibrationDisplay:
         return cls(curves, n_bins).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, beside the diagonal on which a calibrated model is.
+        """Draw the curves, and the diagonal of a calibrated model.
 
         Parameters
         ----------

@@ -438,7 +438,7 @@ class LogicFactors(BinaryFactors):
         Returns
         -------
         ndarray of shape (n_factors,) of bool
-            Of each factor.
+            One per factor.
 
         See Also
         --------

@@ -517,7 +517,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         """Links on which IBM model 1 agrees in both directions.
 
         A word is linked to that word of the other side which most probably stands behind it, the
-        first of several, or to none where none is more probable. What both directions link is kept.
+        first of several, or to none if that is more probable. Links of both directions are kept.
 
         Parameters
         ----------

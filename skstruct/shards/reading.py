@@ -561,11 +561,11 @@ class Shards:
             If a file is missing, truncated or another one; names it. Whether contents have changed
             is what :meth:`check` finds out.
         IndexError
-            If there is no such shard.
+            If the shard does not exist.
 
         See Also
         --------
-        skstruct.datasets.Shard : What it returns.
+        skstruct.datasets.Shard : The result.
         skstruct.datasets.Shards.check : Looks at every byte.
 
         Examples

@@ -204,7 +204,7 @@ def check_structure(
     labellings: Iterable[Sequence[int]] | None = None,
     random_state: RandomStateLike = 0,
 ) -> None:
-    """Check every verb of a structure against enumeration on small samples.
+    """Check every operation of a structure against enumeration on small samples.
 
     Parameters
     ----------
@@ -217,23 +217,23 @@ def check_structure(
     loss : object
         Task loss, see :func:`skstruct.losses.task.cost_matrix`.
     labellings : iterable of sequences of int, default=None
-        Those that there are, as codes of labels; a sample has the ones of its number of nodes. By
-        default every node has any label, but for parts that are forbidden.
+        The labellings, as codes of labels; a sample has those with its number of nodes. By default
+        every node has any label, but for parts that are forbidden.
     random_state : int
         Draws weights and residuals.
 
     Raises
     ------
     AssertionError
-        Names the verb that breaks its contract.
+        Names the operation that breaks its contract.
     ValueError
         If `labellings` has codes of labels that do not occur in y, or samples do not begin where
         they can.
 
     See Also
     --------
-    skstruct.testing.training_problem : The problem, to call verbs on one by one.
-    skstruct.testing.all_labellings : What it compares with.
+    skstruct.testing.training_problem : The problem, to call operations one by one.
+    skstruct.testing.all_labellings : The enumeration.
     skstruct.testing.check_structured_estimator : The same for an estimator.
 
     Examples
@@ -266,7 +266,7 @@ def training_problem(
     fit_intercept: bool = True,
     loss: LossLike = "hamming",
 ) -> tuple:
-    """The problem that ``fit`` makes of X and y, to call verbs on.
+    """Return the problem that ``fit`` builds from X and y.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def training_problem(
 
     See Also
     --------
-    skstruct.testing.check_structure : Calls all verbs.
+    skstruct.testing.check_structure : Calls all operations.
     skstruct.core.oracles.max_oracle : One of them.
 
     Examples

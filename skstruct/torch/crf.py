@@ -41,11 +41,11 @@ class CRF(torch.nn.Module):
         Whether labels have scores of their own at the first and at the last node; by default on
         chains.
     forbidden : str or list of pairs, default=None
-        Steps (label, next label) of a chain that may not occur, None for an end: ``(None, 3)``
-        forbids label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For
-        other structures it is a parameter of the graph.
+        Forbidden transitions (label, next label) of a chain, None for an end: ``(None, 3)`` forbids
+        label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For other
+        structures it is a parameter of the graph.
     labels : sequence, default=None
-        What the labels are called in `forbidden`, in order; by default 0 to num_tags - 1.
+        Names of the labels in `forbidden`, in order; by default 0 to num_tags - 1.
 
     Attributes
     ----------

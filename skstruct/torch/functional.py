@@ -156,9 +156,9 @@ def crf_loss(
     graph : "chain" or Graph, default="chain"
         The structure.
     structure : sequence, optional
-        What stands beside the features in each sample of X: parents or edges of :class:`Tree`,
-        edges of :class:`Pairwise` (with edge features a tuple of both), (height, width) of
-        :class:`Grid`, (n_sources, n_targets) of :class:`Matching`.
+        What follows the features in each sample of X: parents or edges of :class:`Tree`, edges of
+        :class:`Pairwise` (with edge features a tuple of both), (height, width) of :class:`Grid`,
+        (n_sources, n_targets) of :class:`Matching`.
     batch_first : bool, default=True
         False for padded tensors of shape (T, B, ...).
     reduction : {"mean", "sum", "token_mean", "none"}, default="mean"
@@ -334,7 +334,7 @@ def log_partition(
 
     See Also
     --------
-    skstruct.torch.crf_loss : What it is the greater part of.
+    skstruct.torch.crf_loss : The negative log-likelihood.
     skstruct.torch.marginals : Its gradient.
 
     Examples
@@ -431,13 +431,13 @@ def decode(
     start, stop, graph, structure, batch_first : object
         As for :func:`crf_loss`.
     padding : int, default=-1
-        What stands in the padding.
+        Value in the padding.
 
     Returns
     -------
     Tensor of shape (n_rows,) or (B, T) of int64
         The labels, packed or padded as the scores are. For structures other than graphs of nodes
-        and edges one number a part of a labelling, flat: of items 1 for those that are chosen.
+        and edges one number per part of a labelling, flat: for items 1 for chosen ones.
 
     Raises
     ------

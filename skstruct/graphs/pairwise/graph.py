@@ -480,7 +480,7 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """Return the names of the types of edges in tables and pictures.
+        """Return the names of the types of edges in tables and plots.
 
         Returns
         -------

@@ -48,7 +48,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     .. math::
 
-        \tfrac12 \|w\|^2 - C \sum_i s_i \log p(y_i \mid x_i), \qquad
+        \tfrac12 \|w\|^2 - C \sum_i s_i \, \log \, p(y_i \mid x_i), \qquad
         p(y \mid x) \propto \exp \langle w, \Phi(x, y) \rangle.
 
     Objectives and tolerances are reported for this divided by :math:`C \sum_i s_i`:

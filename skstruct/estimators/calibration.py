@@ -325,16 +325,16 @@ def _passed_on(name, what):
         X : list, object array or RaggedArray
             Samples.
         *args, **options : object
-            As of the model's `{name}`.
+            Those of the method of the model.
 
         Returns
         -------
         object
-            What the model returns, of its distribution at the temperature.
+            The result of the model, at the temperature.
 
         See Also
         --------
-        skstruct.SAGCRF.{name} : What it calls.
+        skstruct.SAGCRF.{name} : The method of the model.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Problems of one's own: four verbs are to be written, the rest follows from them."""
+"""Problems of one's own: four operations are to be written, the rest follows from them."""
 
 from __future__ import annotations
 

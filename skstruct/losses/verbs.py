@@ -1,4 +1,4 @@
-"""The verbs of training losses: what losses offer to solvers, each contract written once.
+"""Operations that training losses offer to solvers, each contract written once.
 
 A loss is a NamedTuple, so that each solver is compiled for those it uses, and one kernel, its
 :func:`loss_oracle`: solvers call it for the value and the residual, and for the value alone. With

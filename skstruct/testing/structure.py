@@ -1,4 +1,4 @@
-"""Every verb of a structure against an enumeration of all labellings."""
+"""Every operation of a structure against an enumeration of all labellings."""
 
 from __future__ import annotations
 
@@ -425,7 +425,7 @@ _NEEDED = [
 
 
 def _check_registered(problem):
-    """The verbs are there that no structure can do without."""
+    """The operations are there that no structure can do without."""
     kind = type(problem)
     missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
     if not oracles.augment.supports(kind) and not oracles.has_own_loss(kind):
@@ -446,7 +446,7 @@ def _lacks_for_top_k(problem):
 
 
 def _call(verb, problem, i, theta, *rest, name=None):
-    """The value of a verb, which leaves `theta` as it is."""
+    """The value of an operation, which leaves `theta` as it is."""
     given = theta.copy()
     value = verb(problem, i, given, *rest)
     np.testing.assert_array_equal(given, theta, err_msg=f"{name or verb.__name__} writes to theta")
@@ -454,7 +454,7 @@ def _call(verb, problem, i, theta, *rest, name=None):
 
 
 def _row_of(labels, labellings, name):
-    """Return the index of the labelling that the verb `name` wrote."""
+    """Return the index of the labelling that the operation `name` wrote."""
     rows = np.flatnonzero((labellings == labels).all(axis=1))
     assert rows.size == 1, f"{name} writes the labels {labels.tolist()}, which are none"
     return rows[0]
@@ -488,9 +488,9 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
 
 @kernel(cheap=True)
 def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
-    """Verbs that every structure has, from compiled code as in solvers.
+    """Operations that every structure has, from compiled code as in solvers.
 
-    One inner kernel asks them all: numba compiles a verb once for all callers of equal flags.
+    One inner kernel asks them all: numba compiles an operation once for all callers of equal flags.
     """
     _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 

@@ -1,4 +1,4 @@
-"""Graphs of nodes and pairwise edges for compiled solvers: the problem and the verbs they share."""
+"""Graphs of nodes and pairwise edges for compiled solvers: the problem and its operations."""
 
 from __future__ import annotations
 

@@ -35,6 +35,15 @@ def listed():
     return re.findall(r"^   (\w+(?:\.\w+)*)$", text, re.M)
 
 
+def listed_attributes(name):
+    """Attributes in the docstring of a class: its page has them there, and not below as members."""
+    try:
+        doc = NumpyDocString(inspect.getdoc(pydoc.locate(name)) or "")
+    except pydoc.ErrorDuringImport:  # skstruct.torch without torch
+        return []
+    return [part.strip() for entry in doc["Attributes"] for part in entry.name.split(",")]
+
+
 def members(name):
     """The public methods and properties that the page of a listed class has."""
     try:
@@ -43,19 +52,20 @@ def members(name):
         return
     if not inspect.isclass(cls):
         return
-    # As in conf.py: the page of graphs.Graph has the methods of structures, the text attributes.
-    above = dir(Graph) if "." not in name and issubclass(cls, Graph) else ()
-    shown = NumpyDocString(inspect.getdoc(cls) or "")["Attributes"]
-    shown = {part.strip() for entry in shown for part in entry.name.split(",")}
+    # As in conf.py: the text has attributes, the page of graphs.Graph the methods of structures.
+    elsewhere = {*listed_attributes(f"skstruct.{name}")}
+    if "." not in name and issubclass(cls, Graph):
+        elsewhere.update(dir(Graph))
     # Pages of named tuples have their fields under "Parameters"; what tuples and torch's modules
     # have is theirs to document.
-    fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
+    if issubclass(cls, tuple):
+        elsewhere.update(getattr(cls, "_fields", ()))
     ours = {
         n for c in cls.__mro__ if c.__module__.startswith(("skstruct", "sklearn")) for n in vars(c)
     }
     for member in dir(cls):
         hidden = member.startswith("_") or re.fullmatch(NOT_SHOWN, member)
-        hidden = hidden or member in fields or member not in ours or member in (*shown, *above)
+        hidden = hidden or member in elsewhere or member not in ours
         found = inspect.getattr_static(cls, member)
         # As in conf.py: properties of a union are scikit-learn's to document.
         hidden = hidden or (isinstance(found, property) and found is vars(FeatureUnion).get(member))

@@ -11,7 +11,6 @@ from html import escape, unescape
 from pathlib import Path
 
 from docutils import nodes
-from numpydoc.docscrape import NumpyDocString
 from numpydoc.docscrape_sphinx import SphinxDocString
 from sklearn.pipeline import FeatureUnion, Pipeline
 
@@ -46,15 +45,6 @@ autosummary_generate_overwrite = True
 numpydoc_show_class_members = False
 
 
-def _listed_attributes(name):
-    """Attributes in the docstring of a class: its page has them there, and not below as members."""
-    try:
-        doc = NumpyDocString(inspect.getdoc(pydoc.locate(name)) or "")
-    except pydoc.ErrorDuringImport:  # skstruct.torch without torch
-        return []
-    return [part.strip() for entry in doc["Attributes"] for part in entry.name.split(",")]
-
-
 def _structures():
     """Methods of each structure that :class:`Graph` lacks; it documents the others, for authors."""
     classes = {name: getattr(skstruct, name) for name in skstruct.__all__}
@@ -70,12 +60,15 @@ def _structures():
 
 
 autosummary_context = {
-    "listed_attributes": _listed_attributes,
+    "listed_attributes": check_build.listed_attributes,
     "structures": _structures(),
     "is_shown": lambda name: not re.fullmatch(rf"_.*|count|index|{check_build.NOT_SHOWN}", name),
 }
 # numpydoc would put the first line of a property in place of what the class says of it.
-SphinxDocString._process_param = lambda self, name, text, *_: (f"**{name.strip()}**", text)
+SphinxDocString._process_param = lambda self, name, text, *_: (
+    f"**{self._escape_args_and_kwargs(name.strip())}**",
+    text,
+)
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 autodoc_mock_imports = ["torch"]  # the build does without
 bibtex_bibfiles = ["references.bib"]

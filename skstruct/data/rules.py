@@ -214,7 +214,7 @@ class AtLeastOnce(Rule):
     Parameters
     ----------
     label : str or label
-        A kind of chunks or a label, as of :class:`AtMostOnce`.
+        A kind of chunks or a label, as in :class:`AtMostOnce`.
 
     See Also
     --------
@@ -249,7 +249,7 @@ class Exactly(Rule):
     n : int
         The number; 0 forbids the label.
     label : str or label
-        A kind of chunks or a label, as of :class:`AtMostOnce`.
+        A kind of chunks or a label, as in :class:`AtMostOnce`.
 
     Raises
     ------
@@ -289,7 +289,7 @@ class Before(Rule):
     Parameters
     ----------
     first, second : str or label
-        Kinds of chunks or labels, as of :class:`AtMostOnce`: all nodes of `first` must come before
+        Kinds of chunks or labels, as in :class:`AtMostOnce`: all nodes of `first` must come before
         all of `second`.
 
     See Also

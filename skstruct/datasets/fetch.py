@@ -155,16 +155,16 @@ def fetch_conll2000(
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``conll2000/train.txt`` (or ``.gz``) and
-        so on; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``conll2000/train.txt`` (or ``.gz``) and so on;
+        by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def fetch_conll2000(
     Raises
     ------
     OSError
-        If the files are neither there nor can be fetched, or their content is not the expected one.
+        If the files are missing and cannot be fetched, or have unexpected content.
 
     See Also
     --------
@@ -213,16 +213,16 @@ def fetch_conll2002_dutch(
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``conll2002_dutch/ned.train`` (or
-        ``.gz``) and so on; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``conll2002_dutch/ned.train`` (or ``.gz``) and
+        so on; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def fetch_conll2002_dutch(
     Raises
     ------
     OSError
-        If the files are neither there nor can be fetched, or their content is not the expected one.
+        If the files are missing and cannot be fetched, or have unexpected content.
 
     See Also
     --------
@@ -271,16 +271,16 @@ def fetch_ocr_letters(
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``ocr_letters/letter.data`` (or ``.gz``)
-        or ``ocr_letters/letters.npz``; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``ocr_letters/letter.data`` (or ``.gz``) or
+        ``ocr_letters/letters.npz``; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -290,7 +290,7 @@ def fetch_ocr_letters(
     Raises
     ------
     OSError
-        If the file is neither there nor can be fetched, or its content is not the expected one.
+        If the file is missing and cannot be fetched, or has unexpected content.
 
     See Also
     --------

@@ -29,14 +29,14 @@ def load_ocr_letters(path: PathLike) -> Bunch:
     Parameters
     ----------
     path : str or Path
-        A ``.npz`` file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes a letter),
+        A ``.npz`` file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes per letter),
         ``labels`` (0 to 25), ``lengths`` and ``fold`` of each word; or ``letter.data`` (also
-        ``.gz``), one letter a line.
+        ``.gz``), one letter per line.
 
     Returns
     -------
     Bunch
-        ``X``: RaggedArray of pixels, (letters, 128) a word, 0.0 or 1.0; ``y``: RaggedArray of
+        ``X``: RaggedArray of pixels, (letters, 128) per word, 0.0 or 1.0; ``y``: RaggedArray of
         letters "a" to "z"; ``fold``: ndarray of shape (n_words,), 0 to 9.
 
     Raises
@@ -172,21 +172,20 @@ def make_glyph_chains(
 ) -> Bunch:
     """Simulate reading text in a script of many characters.
 
-    Characters follow each other as in language: some are frequent, and after each of them a few
-    others are likely. A character has its own bin in every group of measurements; each measurement
-    is replaced by a random bin with probability `noise`. Read more in the :ref:`User Guide
-    <data_formats>`.
+    Characters follow each other as in language, with skewed frequencies and transitions. A
+    character has its own bin in every group of measurements; each measurement is replaced by a
+    random bin with probability `noise`. Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
     n_chains, n_labels : int
         The sizes.
     n_groups, n_bins : int
-        Measurements a glyph, and the values that each can take.
+        Measurements per glyph, and values of each.
     noise : float
         From 0 to 1.
     test_share : float
-        Share of the chains that is kept for tests.
+        Fraction of test chains.
     random_state : int, RandomState instance or None
         Seed of the generator.
 

@@ -75,7 +75,7 @@ def load_snakes(path: PathLike) -> Bunch:
 
 
 def load_horses(path: PathLike) -> Bunch:
-    """Read the Weizmann horses: photographs in which the pixels of a horse are marked.
+    """Read the Weizmann horses: photographs with masks of the horses.
 
     Read more in the :ref:`User Guide <graphs_guide>`.
 
@@ -83,7 +83,7 @@ def load_horses(path: PathLike) -> Bunch:
     ----------
     path : str or Path
         A file ``horses.npz``, or the folder that holds it: the arrays ``pixels`` (n_pixels, 3),
-        colours from 0 to 255, ``mask`` (one bit a pixel, as `numpy.packbits` packs them), ``shape``
+        colours from 0 to 255, ``mask`` (one bit per pixel, from `numpy.packbits`), ``shape``
         (n_images, 2), height and width, ``id`` (n_images,) and ``train`` (n_images,) of bool;
         pixels row by row.
 

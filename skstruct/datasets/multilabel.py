@@ -32,12 +32,12 @@ def load_multilabel(path: PathLike) -> Bunch:
     Bunch
         ``X``: CSR matrix or ndarray of shape (n_samples, n_features); ``Y``: ndarray of shape
         (n_samples, n_labels) of 0 and 1; ``train``: boolean mask of the training part, all True if
-        the file has no parts; ``label_names``: what the columns of Y are called in the file.
+        the file has no parts; ``label_names``: names of the columns of Y in the file.
 
     Raises
     ------
     ValueError
-        If a ``.npz`` file has no such arrays, or they do not fit together.
+        If arrays of a ``.npz`` file are missing or do not fit together.
 
     See Also
     --------

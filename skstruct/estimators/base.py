@@ -171,12 +171,7 @@ def fit_path(estimator, model, data, Cs, left_out=()) -> list:
 class StructuredEstimator(
     Predictor, Restoring, CompactPickles, CallbackSupportMixin, BaseEstimator
 ):
-    """Base of all estimators: everything that does not depend on the loss or on the solver.
-
-    Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
-    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start`` and ``class_weight``, and a
-    method ``_solve`` that calls a solver.
-    """
+    """Base of all estimators: everything that does not depend on the loss or on the solver."""
 
     #: Whether the solver takes the ``pair_cone`` of a structure.
     _keeps_cone = False

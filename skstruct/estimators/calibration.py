@@ -237,7 +237,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     def score(
         self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of nodes that are labelled right: the model's.
+        """Accuracy of the model: fraction of correctly labelled nodes.
 
         Parameters
         ----------

@@ -230,31 +230,26 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     rates follow that gain instead of halving, and samples whose marginals are far from those of the
     weights are visited more often in an epoch, the others every third epoch. It suits many sparse
     features, as in text; with few dense features and weak regularisation SAG and L-BFGS are faster.
-    Where all samples have more than 2**26 parts (nodes times labels, and squared labels per
-    sample), mostly of pairs, as with 10,000 sentences and 83 labels, it keeps the potentials alone,
-    in single precision, and the marginals of the first 2**26 parts; the others are computed once
-    more at each visit. This takes a quarter of the memory plus half a gigabyte, about as many
-    epochs, and up to twice the oracle calls. Bounds stay exact: they are those of the rounded
-    potentials.
+    Above 2**26 parts of all samples, mostly of pairs, as with 10,000 sentences and 83 labels, it
+    keeps potentials in single precision and the marginals of the first 2**26 parts, and recomputes
+    the others at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up
+    to twice the oracle calls, and exact bounds.
 
     With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
     that may have the label has the feature, with a value other than 0, or if the two labels may be
-    at the ends of an edge. Certificates are for the problem on these weights. "oeg" tests its steps
-    with the Gram matrices of all weights, an upper bound, at no cost in epochs on text. With
-    `l1_ratio` "auto" is OWL-QN; shards and ``partial_fit`` raise an error.
+    at the ends of an edge. Certificates are for the problem on these weights. With `l1_ratio`
+    "auto" is then OWL-QN; shards and ``partial_fit`` raise an error.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, far fewer than L-BFGS. From the fifteenth epoch on, "auto" compares
     the passes that estimated gaps predict with what L-BFGS usually needs; this depends on passes
-    and gaps, not on clocks. L-BFGS then starts at SAG's weights, and its lower bound at SAG's
-    memory. Structures without Gram matrices, which SAG's line search needs, and partial labels are
-    trained by L-BFGS from the beginning.
+    and gaps, not on clocks. L-BFGS then starts at SAG's weights. Structures without Gram matrices,
+    which SAG's line search needs, and partial labels are trained by L-BFGS from the beginning.
 
-    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN: each iteration
-    maps the loss and its gradient over the shards. A worker receives the weights of the features in
-    its shard and returns their gradients, which are added in the order of the shards, so that
-    weights are the same for any number of workers, bit for bit. The task of a failed worker is
-    rescheduled.
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN. A worker
+    receives the weights of the features in its shard and returns their gradients, which are added
+    in the order of the shards, so that weights are the same for any number of workers, bit for bit.
+    The task of a failed worker is rescheduled.
 
     References
     ----------
@@ -631,7 +626,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         See Also
         --------
-        skstruct.SAGCRF.from_crfsuite : Reads such a file.
+        skstruct.SAGCRF.from_crfsuite : Reads model files.
         skstruct.SAGCRF.sparsify : Small weights become 0, and the file does not have them.
         skstruct.SAGCRF.to_wapiti : Template models for Wapiti.
 

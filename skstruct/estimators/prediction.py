@@ -254,8 +254,8 @@ _LARGEST_WEIGHT = 1e100
 def on_one_state(method):
     """Run a method on the model as it is now: a refit in another thread then changes nothing.
 
-    Kernels check no bounds, so the tables must be those whose shapes were compared. If X is Shards
-    the method runs on each of them; its answer must have an entry per sample.
+    Kernels check no bounds, so the tables must be those whose shapes were compared. On Shards the
+    method runs for each of them, and must return one entry per sample.
     """
 
     @functools.wraps(method)

@@ -155,13 +155,13 @@ class BCFWSSVM(StructuralSVM):
     each entry. A warm start uses the previous weights for the first completion.
 
     With :class:`~skstruct.datasets.Shards` the weights go to a worker, which visits the samples of
-    as many shards as it can hold as if they were in memory, and on to the next worker if there are
-    more. If one holds all, a round is three passes, else a part of one. Dual points stay with the
-    workers, and in files: in `checkpoint`, or during the fit in the folder of the shards, where all
-    workers must be able to write (or, if they are on one machine and the folder is read-only, in
-    the folder for temporary files). `averaging`, `warm_start`, ``sampling="gap"`` and attractive
-    interactions need all samples in memory. ``history_`` has one entry per round, or per pass of
-    several rounds, with ``rounds`` and ``bytes``.
+    as many shards as it can hold, and on to the next worker if there are more. If one holds all, a
+    round is three passes, else a part of one. Dual points stay with the workers, and in files: in
+    `checkpoint`, or during the fit in the folder of the shards, where all workers must be able to
+    write (on one machine with a read-only folder, among temporary files). `averaging`,
+    `warm_start`, ``sampling="gap"`` and attractive interactions need all samples in memory.
+    ``history_`` has one entry per round, or per pass of several rounds, with ``rounds`` and
+    ``bytes``.
 
     References
     ----------

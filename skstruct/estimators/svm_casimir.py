@@ -137,14 +137,12 @@ class CasimirSSVM(StructuralSVM):
         Where the inner solver starts.
     learning_rate : float or "auto", default="auto"
         Learning rate of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice
-        the mean smoothness constant of the losses: for top-K it is measured by the diameters of the
-        sets of labellings found, and up to three times smaller where these give the exact
-        smoothing; for entropy it is found by backtracking. With adaptive smoothing and finite C,
+        the mean smoothness constant of the losses: for top-K measured by the diameters of the sets
+        of labellings found, for entropy by backtracking. With adaptive smoothing and finite C,
         "auto" begins with a fraction of the rate of the first iteration, ``32 / n`` within [1/16,
-        1/2]. The fraction grows by a half in each iteration that lowers the objective by less than
-        two fifths, and is halved when the objective rises; after the first rise it grows by a tenth
-        only. It is at most 1. From the third rise on the rate is that of the present smoothing, see
-        Notes.
+        1/2]. The fraction, at most 1, grows by a half in each iteration that lowers the objective
+        by less than two fifths (by a tenth after the first rise), and is halved when the objective
+        rises. From the third rise on the rate is that of the current smoothing, see Notes.
     inner_iterate : {"last", "average"}, default="last"
         Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
         mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
@@ -163,18 +161,15 @@ class CasimirSSVM(StructuralSVM):
     Notes
     -----
     The method is Catalyst acceleration [2]_ of SVRG [3]_ on smoothed hinges. The defaults follow
-    [1]_ except for adaptive smoothing, whose learning rate is tuned there (section 7.3). A rate
-    proportional to nu stalls where lambda n is small; the best constant rate depends on the task
-    and on the number of passes, and on separable samples, overshooting of the first steps is hardly
-    corrected within a hundred passes. The rate therefore follows the objective, which is measured
-    after each iteration anyway. Until the third rise nu is at least 0.3 of its first value times
-    the fraction, and kappa falls by a tenth per iteration from 10 lambda to lambda, its value in
-    [1]_; later kappa is at least ``L / (10 n)``: with one pass per iteration, SVRG solves a
-    subproblem well only while its condition number is of the order of n, as in Proposition 29.
-    (Algorithm 4 allows for a kappa that changes.) Where the regulariser is more than half of the
-    objective, weights scaled by a common factor are evaluated, too, and replace the weights if they
-    are better: for small lambda, decay alone takes thousands of passes. Evaluations of objectives
-    are not counted as passes.
+    [1]_ except for adaptive smoothing, whose learning rate is tuned there (section 7.3): a rate
+    proportional to nu stalls where lambda n is small, and the best constant rate depends on the
+    task. Here the rate follows the objective, which is measured after each iteration (not counted
+    as passes). Until its third rise nu is at least 0.3 of its first value times the fraction, and
+    kappa falls by a tenth per iteration from 10 lambda to lambda, its value in [1]_; later kappa is
+    at least ``L / (10 n)``, so that the condition number of a subproblem is of the order of n, as
+    in Proposition 29. Where the regulariser is more than half of the objective, weights scaled by a
+    common factor replace the weights if they are better: for small lambda, decay alone takes
+    thousands of passes.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 

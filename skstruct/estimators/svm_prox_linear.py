@@ -194,11 +194,10 @@ class ProxLinearSSVM(StructuralSVM):
 
     The inner learning rate starts from the measured diameters of the sets that the smoothing mixes;
     it grows while passes lower the linearised objective, and is halved after one that does not.
-    Where `n_best` labellings are too few for the smoothing, the result is not a gradient: a step
-    that fails for every eta halves nu (``history_["smoothing_strength"]``). In the paper's
-    experiments (section 7.3), ``smoothing_schedule="inverse"`` and the `step_size` is the best
-    power of ten, with five inner passes and ten labellings; the defaults search for eta instead,
-    without falling smoothing.
+    Where `n_best` labellings are too few for the smoothing, a step that fails for every eta halves
+    nu (``history_["smoothing_strength"]``). The paper's experiments (section 7.3) have
+    ``smoothing_schedule="inverse"`` and the best power of ten as `step_size`, with five inner
+    passes and ten labellings.
 
     References
     ----------

@@ -595,7 +595,7 @@ class Boxes(ItemGraph):
         samples: Points,
         weight: np.ndarray | None,
     ) -> float:
-        """Share of samples whose box overlaps with the true one by half.
+        """Fraction of samples whose box overlaps the true one by half.
 
         Parameters
         ----------

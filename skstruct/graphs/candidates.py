@@ -306,7 +306,7 @@ class Candidates(ItemGraph):
         samples: CandidateSets,
         weight: np.ndarray | None,
     ) -> float:
-        """Share of samples whose choice is right.
+        """Fraction of samples whose choice is correct.
 
         Parameters
         ----------

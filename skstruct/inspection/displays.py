@@ -52,10 +52,8 @@ class ConvergenceDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes of the plot.
-    figure_ : matplotlib Figure
-        The figure of the plot.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     lines_ : list of matplotlib lines
         One line per curve.
 
@@ -242,10 +240,8 @@ class TransitionDisplay(_HeatMap):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes of the plot.
-    figure_ : matplotlib Figure
-        The figure of the plot.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
@@ -362,10 +358,8 @@ class MarginalsDisplay(_HeatMap):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes of the plot.
-    figure_ : matplotlib Figure
-        The figure of the plot.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
@@ -809,30 +803,28 @@ def _check_shapes(shown):
 
 
 class CalibrationDisplay:
-    """Reliability diagram: how often predictions are right, by how sure the model is of them.
+    """Reliability diagram: accuracy of predictions against their confidence.
 
     Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------
     curves : dict of str to (ndarray of bool, ndarray)
-        For each model whether its predictions are right, and their probabilities.
+        For each model, correctness of its predictions, and their probabilities.
     n_bins : int, default=10
-        Bins with equally many predictions.
+        Number of bins of equal size.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes of the plot.
-    figure_ : matplotlib Figure
-        The figure of the plot.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     lines_ : list of matplotlib lines
         One line per curve.
 
     See Also
     --------
     skstruct.metrics.expected_calibration_error : The distance from the diagonal, as a number.
-    skstruct.TemperatureScaling : Moves the curve towards the diagonal.
+    skstruct.TemperatureScaling : Calibration of probabilities.
     sklearn.calibration.CalibrationDisplay : The same for one class of a classifier.
 
     Examples
@@ -876,7 +868,7 @@ class CalibrationDisplay:
         scheme : str, default=None
             For chunks, see :func:`skstruct.metrics.chunks`.
         n_bins : int, default=10
-            Bins with equally many predictions.
+            Number of bins of equal size.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -983,10 +975,8 @@ class MAPConvergenceDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes of the plot.
-    figure_ : matplotlib Figure
-        The figure of the plot.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     bound_lines_ : dict of str to matplotlib line
         The bounds by name, drawn through.
     score_lines_ : dict of str to matplotlib line

@@ -334,7 +334,7 @@ class Cardinality(BinaryFactors):
         target : float
             The expected count.
         slack : float
-            How far off costs nothing, at least 0.
+            Tolerance around the target, at least 0.
 
         Returns
         -------

@@ -175,13 +175,12 @@ def chunk_precision_recall_fscore_support(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor as
-        predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     beta : float, default=1.0
         Weight of recall against precision.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default=None
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -254,18 +253,17 @@ def chunk_precision_score(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
-    """Share of the predicted chunks that are right.
+    """Precision of chunks: fraction of the predicted chunks that are correct.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -273,7 +271,7 @@ def chunk_precision_score(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's chunks.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing was predicted; "warn" is 0 with a warning.
+        The score without predictions; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -306,18 +304,17 @@ def chunk_recall_score(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
-    """Share of the true chunks that were found.
+    """Recall of chunks: fraction of the true chunks that are found.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -364,13 +361,12 @@ def chunk_fbeta_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     beta : float
         Weight of recall against precision.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -418,11 +414,10 @@ def chunk_f1_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -470,11 +465,10 @@ def chunk_classification_report(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     scheme : str, default=None
         See :func:`chunks`; None gives the numbers of the conlleval script.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -482,7 +476,7 @@ def chunk_classification_report(
     digits : int, default=2
         Decimals in the text.
     output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
+        Whether to return a dict of dicts instead of text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
         Value of undefined scores; "warn" is 0 with a warning.
 
@@ -495,13 +489,12 @@ def chunk_classification_report(
     Raises
     ------
     ValueError
-        If there are no labels, lengths differ, there are no chunks to report, or `scheme` is
-        unknown.
+        If there are no labels or no chunks, lengths differ, or `scheme` is unknown.
 
     See Also
     --------
     skstruct.metrics.chunk_f1_score : F1 of chunks.
-    skstruct.metrics.node_classification_report : All of these by label, as text.
+    skstruct.metrics.node_classification_report : Scores of labels, as text.
 
     Examples
     --------

@@ -21,7 +21,7 @@ def node_accuracy_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
 
@@ -38,7 +38,7 @@ def node_accuracy_score(
     See Also
     --------
     skstruct.metrics.sequence_accuracy_score : Exact match: fraction of samples without an error.
-    skstruct.metrics.node_classification_report : All of these by label, as text.
+    skstruct.metrics.node_classification_report : Scores of labels, as text.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def node_accuracy_score(
 def sequence_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Share of samples whose labels are all right.
+    """Exact match (subset accuracy): fraction of samples whose labels are all correct.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
@@ -77,7 +77,7 @@ def sequence_accuracy_score(
 
     See Also
     --------
-    skstruct.metrics.node_accuracy_score : Share of nodes that are right.
+    skstruct.metrics.node_accuracy_score : Fraction of correct nodes.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def node_precision_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
@@ -163,7 +163,7 @@ def node_recall_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
@@ -210,7 +210,7 @@ def node_fbeta_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     beta : float
         Weight of recall against precision.
     labels : list, default=None
@@ -220,8 +220,7 @@ def node_fbeta_score(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -259,7 +258,7 @@ def node_f1_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
@@ -267,8 +266,7 @@ def node_f1_score(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -308,7 +306,7 @@ def node_classification_report(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to show, in order.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -316,7 +314,7 @@ def node_classification_report(
     digits : int, default=2
         Decimals in the text.
     output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
+        Whether to return a dict of dicts instead of text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
         Value of undefined scores; "warn" is 0 with a warning.
 

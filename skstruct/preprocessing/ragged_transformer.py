@@ -44,11 +44,7 @@ def joined_names(blocks, verbose: bool) -> tuple:
 
 
 class RaggedTransformer(TransformerMixin):
-    """Mixin of transformers whose output is ragged.
-
-    scikit-learn's ``set_output`` and its global ``transform_output`` ask for data frames with a row
-    per sample. Ragged output cannot be one, so both leave it as it is.
-    """
+    """Mixin of transformers with ragged output, on which ``transform_output`` has no effect."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)

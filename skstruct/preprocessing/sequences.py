@@ -424,7 +424,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     See Also
     --------
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
     skstruct.preprocessing.fit_vectorizer : Fits a vectorizer on parts of a corpus.
 
     Notes

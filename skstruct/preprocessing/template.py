@@ -413,7 +413,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     See Also
     --------
     skstruct.preprocessing.SequenceVectorizer : Features from dicts and lists of attributes.
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
     skstruct.datasets.load_conll : Reads a file of columns.
 
     Notes

@@ -164,7 +164,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
     See Also
     --------
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
 
     Examples
     --------
@@ -478,7 +478,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
 
 def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> SequenceUnion:
-    """A SequenceUnion whose members are named by their types.
+    """Make a SequenceUnion with members named by their types.
 
     Read more in the :ref:`User Guide <text_features>`.
 

@@ -53,8 +53,7 @@ class Grid(Pairwise):
             "tree-reweighted"}, default="auto"
         Algorithm for MAP labellings, and for marginals in CRFs; see :class:`Pairwise`.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. "auto" also limits the size of all tables of a
-        tree, see :class:`Pairwise`.
+        Largest table of a junction tree, in entries; see :class:`Pairwise`.
 
     Attributes
     ----------

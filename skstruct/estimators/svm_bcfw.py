@@ -33,8 +33,8 @@ class BCFWSSVM(StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right]
 
-    with a task loss Delta and weights s_i of samples. Objectives and gaps are reported for this
-    divided by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
+    with a task loss :math:`\Delta` and sample weights :math:`s_i`. Objectives and gaps are reported
+    for this divided by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
     "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
     in the paper, the step size is halved in the first epoch, grows to 1.5 times the paper's by the
-    fifth, and returns to it by the fortieth; the first epoch is a permutation; and from 1,024
+    fifth, and returns to it by the twentieth; the first epoch is a permutation; and from 1,024
     samples on, blocks of n / 512 draws are evaluated at the same weights, which threads share.
 
     The lower bound is the dual objective of marginals :math:`\mu_i` with entropies :math:`H_i`,

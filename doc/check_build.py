@@ -11,9 +11,14 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+from numpydoc.docscrape import NumpyDocString
 from sklearn.pipeline import FeatureUnion
 
+from skstruct.graphs import Graph
+
 DOC = Path(__file__).parent
+# Methods that scikit-learn calls and documents, of estimators and of callbacks.
+NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
 
 def inventory(build):
@@ -25,30 +30,42 @@ def inventory(build):
 
 def listed():
     """Names in the reference's tables."""
-    return re.findall(
-        r"^   ([a-z_]*\.?\w+(?:\.\w+)*)$", (DOC / "api.rst").read_text(encoding="utf-8"), re.M
-    )
+    pages = sorted((DOC / "api").rglob("*.rst"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    return re.findall(r"^   (\w+(?:\.\w+)*)$", text, re.M)
+
+
+def listed_attributes(name):
+    """Attributes in the docstring of a class: its page has them there, and not below as members."""
+    try:
+        doc = NumpyDocString(inspect.getdoc(pydoc.locate(name)) or "")
+    except pydoc.ErrorDuringImport:  # skstruct.torch without torch
+        return []
+    return [part.strip() for entry in doc["Attributes"] for part in entry.name.split(",")]
 
 
 def members(name):
-    """The public methods and properties of a listed class; none of anything else."""
+    """The public methods and properties that the page of a listed class has."""
     try:
         cls = pydoc.locate(f"skstruct.{name}")
     except pydoc.ErrorDuringImport:  # skstruct.torch without torch
         return
     if not inspect.isclass(cls):
         return
+    # As in conf.py: the text has attributes, the page of graphs.Graph the methods of structures.
+    elsewhere = {*listed_attributes(f"skstruct.{name}")}
+    if "." not in name and issubclass(cls, Graph):
+        elsewhere.update(dir(Graph))
     # Pages of named tuples have their fields under "Parameters"; what tuples and torch's modules
     # have is theirs to document.
-    fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
+    if issubclass(cls, tuple):
+        elsewhere.update(getattr(cls, "_fields", ()))
     ours = {
         n for c in cls.__mro__ if c.__module__.startswith(("skstruct", "sklearn")) for n in vars(c)
     }
     for member in dir(cls):
-        hidden = member.startswith("_") or re.fullmatch(
-            r"set_\w+_request|get_metadata_routing", member
-        )
-        hidden = hidden or member in fields or member not in ours
+        hidden = member.startswith("_") or re.fullmatch(NOT_SHOWN, member)
+        hidden = hidden or member in elsewhere or member not in ours
         found = inspect.getattr_static(cls, member)
         # As in conf.py: properties of a union are scikit-learn's to document.
         hidden = hidden or (isinstance(found, property) and found is vars(FeatureUnion).get(member))

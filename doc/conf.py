@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import inspect
 import json
 import os
 import pydoc
@@ -10,12 +11,15 @@ from html import escape, unescape
 from pathlib import Path
 
 from docutils import nodes
+from numpydoc.docscrape_sphinx import SphinxDocString
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import skstruct
+from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
-sys.path.insert(0, str(DOC / "_ext"))
+sys.path[:0] = [str(DOC / "_ext"), str(DOC)]
+import check_build  # noqa: E402
 
 project = "skstruct"
 author = "the skstruct developers"
@@ -39,6 +43,32 @@ suppress_warnings = ["config.cache"]  # the gallery is configured with functions
 autosummary_generate = True
 autosummary_generate_overwrite = True
 numpydoc_show_class_members = False
+
+
+def _structures():
+    """Methods of each structure that :class:`Graph` lacks; it documents the others, for authors."""
+    classes = {name: getattr(skstruct, name) for name in skstruct.__all__}
+    return {
+        f"skstruct.{name}": [
+            method
+            for method, _ in inspect.getmembers(item, inspect.isfunction)
+            if method[0] != "_" and not hasattr(Graph, method)
+        ]
+        for name, item in classes.items()
+        if inspect.isclass(item) and issubclass(item, Graph)
+    }
+
+
+autosummary_context = {
+    "listed_attributes": check_build.listed_attributes,
+    "structures": _structures(),
+    "is_shown": lambda name: not re.fullmatch(rf"_.*|count|index|{check_build.NOT_SHOWN}", name),
+}
+# numpydoc would put the first line of a property in place of what the class says of it.
+SphinxDocString._process_param = lambda self, name, text, *_: (
+    f"**{self._escape_args_and_kwargs(name.strip())}**",
+    text,
+)
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 autodoc_mock_imports = ["torch"]  # the build does without
 bibtex_bibfiles = ["references.bib"]
@@ -166,8 +196,8 @@ sphinx_gallery_conf = {
 
 
 def _skip_inherited(app, what, name, item, skip, options):
-    """Leave out what scikit-learn gives every estimator, and Python every NamedTuple."""
-    if re.fullmatch(r"set_\w+_request|get_metadata_routing", name):
+    """Leave out what scikit-learn asks of estimators and callbacks, and Python of NamedTuples."""
+    if re.fullmatch(check_build.NOT_SHOWN, name):
         return True
     of_others = (getattr(FeatureUnion, name, None), getattr(Pipeline, name, None))
     if isinstance(item, property) and item in of_others:

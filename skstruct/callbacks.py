@@ -32,24 +32,7 @@ class _Timed:
         self._since = {}
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Begin to watch a fit.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is to be fitted.
-        context : sklearn.callback.CallbackContext
-            Its fit.
-
-        Raises
-        ------
-        TypeError
-            If it is no estimator of this package.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Begin to watch a fit."""
         if not isinstance(estimator, StructuredEstimator):
             name, host = type(self).__name__, type(estimator).__name__
             raise TypeError(
@@ -59,35 +42,11 @@ class _Timed:
         self._restart(estimator)
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """The fit has ended, or failed.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What was fitted.
-        context : sklearn.callback.CallbackContext
-            Its fit.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """The fit has ended, or failed."""
         self._since.pop(id(estimator), None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
-        """Nothing to do.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that begins: a fit, an epoch, or a piece of one.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Nothing to do."""
 
     def _restart(self, estimator):
         self._since[id(estimator)] = time.monotonic()
@@ -106,30 +65,30 @@ def _check_seconds(name, value, positive):
 
 
 class TimeLimit(_Timed):
-    """End a fit after some time, with the model that it has by then.
+    """Stop training after a time limit, and keep the model trained so far.
 
-    The model is complete, certificate included, and there is no ConvergenceWarning, since the end
-    was asked for: ``suboptimality_`` tells how good it is, where the solver knows. In
-    cross-validation and searches the limit holds for each fit.
+    The model is complete, with its certificate: ``suboptimality_`` is its distance from the
+    optimum. There is no ConvergenceWarning. In cross-validation and searches the limit applies to
+    each fit.
 
-    A pass is cut short where it takes longer than a second. What measures the weights at the end is
-    not: it takes as long as a pass.
+    Passes longer than a second are interrupted; the final evaluation of the weights takes one more
+    pass. Read more in the :ref:`User Guide <watching>`.
 
     Parameters
     ----------
     seconds : float
-        The time, from when the training data have been read, compiling included.
+        Time limit, from the end of reading the training data; compilation counts.
 
     Raises
     ------
     ValueError
-        If `seconds` is no positive number.
+        If `seconds` is not a positive number.
     TypeError
-        In ``fit``, on anything but an estimator of this package.
+        In ``fit``, if the estimator is not one of this package.
 
     See Also
     --------
-    Checkpoint : Writes the model to a file now and then.
+    Checkpoint : Saves the model periodically.
 
     Examples
     --------
@@ -148,58 +107,39 @@ class TimeLimit(_Timed):
         self.seconds = _check_seconds("seconds", seconds, positive=True)
 
     def on_fit_task_end(self, estimator: Any, context: CallbackContext) -> bool:
-        """Return whether the time is up.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that has ended.
-
-        Returns
-        -------
-        bool
-            True to end the fit.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Return whether the time is up."""
         return self._seconds(estimator) >= self.seconds
 
 
 class Checkpoint(_Timed):
-    """Write the model to a file now and then during a fit, and at its end.
+    """Save the model to a file periodically during training, and at its end.
 
-    The file is replaced in one step: it always holds a whole model. Models are written after
-    passes, with the weights of that moment (for averaging solvers the average); they predict, but
-    have no certificate and no ``history_`` until the end, and no callbacks. What cannot be written,
-    to a full disk for instance, is a warning; the training goes on. A process that is killed while
-    it writes leaves ``<path>.<process>-<number>.part`` behind, which the next fit with this path
-    deletes.
+    The file is replaced atomically, so that it always holds a complete model. Models are written
+    after passes, with the current weights (for averaging solvers the average); they predict, but
+    have no certificate, ``history_`` or callbacks until the end. If writing fails, as on a full
+    disk, there is a warning and training continues. A process killed during writing leaves
+    ``<path>.<process>-<number>.part`` behind, which the next fit with this path deletes.
 
-    ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues a fit that was interrupted
-    from the weights in the file. (BCFWSSVM begins anew: its memory, which is as large as the data,
-    is not stored.)
+    ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues an interrupted fit from
+    the weights in the file. (BCFWSSVM starts from scratch: its dual point, as large as the data, is
+    not stored.) Read more in the :ref:`User Guide <watching>`.
 
     Parameters
     ----------
     path : str or Path
         The file. Its folder must exist.
     every_seconds : float, default=600.0
-        Least time between two files; 0 for one after every pass. A copy of the weights is made
-        after every pass, whether it is written or not.
+        Minimum time between two files; 0 writes one after every pass. The weights are copied after
+        every pass in any case.
 
     Raises
     ------
     ValueError
-        If `every_seconds` is no nonnegative number.
+        If `every_seconds` is not a nonnegative number.
     FileNotFoundError, IsADirectoryError, PermissionError
-        In ``fit``, before training, if `path` is in no folder, a folder itself, or in one that
-        cannot be written to.
+        In ``fit``, before training, if `path` is a folder, or its folder is missing or read-only.
     TypeError
-        If `path` is no path; in ``fit``, on anything but an estimator of this package.
+        If `path` is not a path; in ``fit``, if the estimator is not one of this package.
 
     Warns
     -----
@@ -208,7 +148,7 @@ class Checkpoint(_Timed):
 
     See Also
     --------
-    TimeLimit : Ends a fit.
+    TimeLimit : Stops after a time limit.
 
     Examples
     --------
@@ -235,26 +175,7 @@ class Checkpoint(_Timed):
         self.every_seconds = _check_seconds("every_seconds", every_seconds, positive=False)
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse a path that cannot be written to before the time is spent.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is to be fitted.
-        context : sklearn.callback.CallbackContext
-            Its fit.
-
-        Raises
-        ------
-        FileNotFoundError, IsADirectoryError, PermissionError
-            If `path` is in no folder, a folder itself, or in one that cannot be written to.
-        TypeError
-            If it is no estimator of this package.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Refuse a path that cannot be written to before the time is spent."""
         super().setup(estimator, context)
         path = Path(self.path)
         if path.is_dir():
@@ -268,21 +189,7 @@ class Checkpoint(_Timed):
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
     ) -> None:
-        """Write the model, if it is time to.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that has ended.
-        fitted_estimator : StructuredEstimator or None
-            The model as it is now; None after a piece of a pass.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Write the model, if it is time to."""
         if fitted_estimator is None:
             return
         if context.task_name == "fit" or self._seconds(estimator) >= self.every_seconds:

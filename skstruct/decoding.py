@@ -60,6 +60,8 @@ _SMALLEST_C = 1e-100
 class Transitions(NamedTuple):
     """Scores of steps: what :func:`fit_transitions` returns and other functions accept.
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     transitions : ndarray of shape (K, K)
@@ -69,7 +71,7 @@ class Transitions(NamedTuple):
     biases : dict from str to float, or None
         The score of each kind of step, with ``kind="biases"``.
     objective : float
-        ``lam/2 |x|^2 + mean negative log-likelihood``, with x the scores that were learnt.
+        ``lam/2 |x|^2 + mean negative log-likelihood``, with x the learned scores.
     gap : float
         Upper bound on how much larger that is than its minimum: ``|gradient|^2 / (2 lam)``.
 
@@ -298,32 +300,33 @@ def decode(
 ) -> Any:
     """Best labelling of each sequence of scores (Viterbi decoding).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array of shape (n_samples, length, K) or (length, K), list of arrays, or RaggedArray
         Scores of the K labels at each node: logits or log-probabilities, of any float type; sums
-        are made in float64. Padded samples, one sequence, or samples of shape (length_i, K) in a
-        list. NumPy arrays, torch tensors on any device (with a gradient, too), JAX arrays, and
-        whatever has ``__array__`` or ``__dlpack__``. -inf forbids a label at a node.
+        use float64. Padded samples, one sequence, or a list of samples of shape (length_i, K), as
+        NumPy arrays, torch tensors on any device (with a gradient, too), JAX arrays, or objects
+        with ``__array__`` or ``__dlpack__``. -inf forbids a label at a node.
     transitions : array-like of shape (K, K), or Transitions, default=None
-        Scores of (label, next label), -inf for a forbidden step; zeros by default. Or what
-        :func:`fit_transitions` returned. Or a table for each step: of shape (length - 1, K, K) for
-        one sequence, (n_samples, length - 1, K, K) or the same (length - 1, K, K) for all samples
-        that are padded, or a list of such arrays beside a list of scores.
+        Scores of (label, next label), -inf for a forbidden transition; zeros by default. Or the
+        result of :func:`fit_transitions`. Or one table per transition: of shape (length - 1, K, K)
+        for one sequence or for all padded samples, (n_samples, length - 1, K, K), or a list of such
+        arrays for a list of scores.
     scheme : str, or list of pairs and str, default=None
-        Steps that may not occur, as the parameter `forbidden` of :class:`Chain`: a tagging scheme
-        such as "bio" or "bioes", which needs `labels`; or pairs (label, next label), None for an
-        end of the sequence; or a list of both.
+        Forbidden transitions, as the parameter `forbidden` of :class:`Chain`: a tagging scheme such
+        as "bio" or "bioes", which needs `labels`; or pairs (label, next label), None for an end of
+        the sequence; or a list of both.
     labels : array-like of shape (K,), default=None
         Names of the labels, in the order of the columns. Without them labels are 0 to K - 1.
     lengths : array-like of shape (n_samples,) of int, or (n_samples, length) of bool, default=None
-        Nodes of each padded sample, or a mask of the nodes; by default there is no padding. With
-        scores of shape (n_nodes, K) the samples lie one after another.
+        Nodes of each padded sample, or a mask of the nodes; by default there is no padding. Scores
+        of shape (n_nodes, K) hold the samples one after another.
     start, stop : array-like of shape (K,), default=None
         Scores of labels at the first and at the last node.
     rules : list of rules, default=None
-        Rules that each labelling must obey as a whole, such as ``[AtMostOnce("ZIP")]``. See
-        :ref:`rules`.
+        Constraints on whole label sequences, such as ``[AtMostOnce("ZIP")]``. See :ref:`rules`.
     n_jobs : int, default=None
         Threads.
 
@@ -332,8 +335,8 @@ def decode(
     ndarray or RaggedArray
         Labels in the container of the scores: of shape (n_samples, length) for padded ones, with -1
         in the padding, or None if there are `labels`; (length,) for one sequence; an object array
-        of arrays for a list; a RaggedArray for one. Ties go to the label that comes first, as in
-        the predictions of estimators.
+        of arrays for a list; a RaggedArray for one. Ties go to the first label, as in the
+        predictions of estimators.
 
     Raises
     ------
@@ -343,7 +346,7 @@ def decode(
 
     See Also
     --------
-    skstruct.fit_transitions : Learns the scores of steps from labelled scores.
+    skstruct.fit_transitions : Learns transition scores from labelled scores.
     skstruct.top_k : The best labellings, with their scores.
     skstruct.marginals : Probabilities of labels.
     skstruct.torch.decode : The same for other structures, as tensors.
@@ -408,12 +411,14 @@ def top_k(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The `k` best labellings of each sequence of scores, and what they score (n-best decoding).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array, list of arrays, or RaggedArray
         As for :func:`decode`.
     k : int
-        How many, at least 1.
+        Number of labellings, at least 1.
     transitions, scheme, labels, lengths, start, stop, n_jobs : object
         As for :func:`decode`.
 
@@ -432,7 +437,7 @@ def top_k(
     ValueError, TypeError
         As for :func:`decode`.
     MemoryError
-        If `k` labellings of all samples would not fit.
+        If the result does not fit into memory.
 
     See Also
     --------
@@ -482,6 +487,8 @@ def marginals(
 ) -> Any:
     """Probability of each label at each node, over all labellings (forward-backward).
 
+    Read more in the :ref:`User Guide <plain_arrays>`.
+
     Parameters
     ----------
     scores : array, list of arrays, or RaggedArray
@@ -501,7 +508,7 @@ def marginals(
 
     See Also
     --------
-    skstruct.log_partition : What they are the gradient of.
+    skstruct.log_partition : The function whose gradient they are.
     skstruct.sample : Whole labellings by chance.
 
     Examples
@@ -535,7 +542,8 @@ def log_partition(
 ) -> float | np.ndarray:
     """The log-partition function: logarithm of the sum of exp(score) over all labellings.
 
-    A labelling's score less this is its log-probability.
+    A labelling's score less this is its log-probability. Read more in the :ref:`User Guide
+    <plain_arrays>`.
 
     Parameters
     ----------
@@ -626,6 +634,8 @@ def sample(
     n_jobs: int | None = None,
 ) -> np.ndarray:
     """Labellings drawn from the distribution of the scores, independent and exact.
+
+    Read more in the :ref:`User Guide <plain_arrays>`.
 
     Parameters
     ----------
@@ -722,36 +732,37 @@ def fit_transitions(
     tol: float = 1e-6,
     n_jobs: int | None = None,
 ) -> Transitions:
-    """Scores of steps that make the labels of given scores most likely.
+    r"""Learn transition scores that make the labels most likely under given scores.
 
-    Minimises ``1/2 |x|^2 + C sum_i NLL_i(x)`` over the scores x of steps, with L-BFGS and exact
-    gradients: a conditional random field whose scores of nodes are fixed. The problem is strongly
-    convex, so the gradient bounds what is left to gain. Scores of data that the classifier was
-    trained on are too sure of themselves: take held-out ones.
+    Minimises :math:`\tfrac12 \|x\|^2 - C \sum_i \log p_x(y_i)` over the transition scores x, with
+    L-BFGS and exact gradients: a conditional random field whose scores of nodes are fixed. The
+    problem is strongly convex, so that the gradient bounds the suboptimality. Use held-out scores:
+    those of a classifier's training data are overconfident. Read more in the :ref:`User Guide
+    <plain_arrays>`.
 
     Parameters
     ----------
     scores : array, list of arrays, or RaggedArray
         As for :func:`decode`.
     y : array-like
-        True labels (names if there are `labels`): padded like the scores, whatever stands in the
-        padding, or a sequence a sample.
+        True labels (names if there are `labels`): padded like the scores, with any padding value,
+        or one sequence per sample.
     scheme, labels, lengths : object
         As for :func:`decode`. Labels of y must follow the scheme.
     kind : {"table", "biases"}, default="table"
-        "table" learns a score for every (label, next label) and for every label at the first and
-        at the last node. "biases" learns six numbers, one a kind of step between neighbours, and
-        none for the ends; it needs a scheme with tags and `labels`. Where the scheme does not mark
-        ends of chunks ("iob1", "bio") they are ``"O->O"``, ``"O->B"`` (a chunk begins after no
-        chunk), ``"B->I"`` and ``"I->I"`` (a chunk goes on from its first node, from a later one),
-        ``"I->O"`` (a chunk ends, no other begins) and ``"I->B"`` (another one begins). Where it
-        does ("ioe1", "ioe2", "bioes", "bilou") they are ``"O->O"``, ``"O->B"``, ``"I->I"`` and
-        ``"I->E"`` (a chunk goes on to a node that is not its last, to its last), ``"E->O"`` and
-        ``"E->B"``: the six transition biases of OpenAI's privacy filter.
+        "table" learns one score per (label, next label), and per label at the first and at the last
+        node. "biases" learns six numbers, one per kind of transition, and none for the ends; it
+        needs a scheme with tags and `labels`. Where the scheme does not mark ends of chunks
+        ("iob1", "bio") they are ``"O->O"``, ``"O->B"`` (a chunk begins after no chunk), ``"B->I"``
+        and ``"I->I"`` (a chunk continues from its first node, from a later one), ``"I->O"`` (a
+        chunk ends, no other begins) and ``"I->B"`` (another one begins). Where it does ("ioe1",
+        "ioe2", "bioes", "bilou") they are ``"O->O"``, ``"O->B"``, ``"I->I"`` and ``"I->E"`` (a
+        chunk continues to a node that is not its last, to its last), ``"E->O"`` and ``"E->B"``: the
+        six transition biases of OpenAI's privacy filter.
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression.
     max_iter : int, default=500
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-6
         Stop when ``gap / objective`` of the result is at most this.
     n_jobs : int, default=None

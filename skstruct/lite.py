@@ -525,12 +525,13 @@ class Tagger:
     :class:`~skstruct.preprocessing.SequenceVectorizer` and for models of CRFsuite, strings or
     tuples of columns for :class:`~skstruct.preprocessing.TemplateVectorizer`. Without one it is an
     array of features of shape (n_nodes, n_features); for :class:`~skstruct.MultiClass` a row. A
-    SciPy matrix will do, too. Features that the model does not know are ignored.
+    SciPy matrix also works. Unknown features are ignored.
 
     Predictions are those of the estimator: ties go to the first label. Methods raise `ValueError`
     or `TypeError`, with the token or the sample, if a sample is not what the model needs, if the
     forbidden steps allow no labelling, or if a structural SVM is asked for probabilities, and
     `FloatingPointError` if the scores overflow. They change nothing: threads may share one tagger.
+    Read more in the :ref:`User Guide <lite_guide>`.
 
     Attributes
     ----------
@@ -778,7 +779,7 @@ class Tagger:
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
             The sample.
         k : int
-            How many, at least 1.
+            Number of labellings, at least 1.
 
         Returns
         -------
@@ -821,9 +822,9 @@ class Tagger:
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
             The sample.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
-            As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
-            rules. "runs" is for labels without prefixes: neighbours of the same label, other than
-            "O", are a chunk of this kind.
+            Tagging scheme, as for :func:`skstruct.metrics.chunks`: None accepts any mixture of
+            prefixes, by conlleval's rules. "runs" is for labels without prefixes: neighbours of the
+            same label, other than "O", are a chunk.
 
         Returns
         -------

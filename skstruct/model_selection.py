@@ -31,10 +31,10 @@ def cross_val_marginals(
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Marginals of every sample from a model that has not seen it.
+    """Marginals of every sample, from models trained on other samples.
 
-    scikit-learn's ``cross_val_predict`` cannot return them, because it encodes y as one label a
-    sample.
+    scikit-learn's ``cross_val_predict`` cannot return them, because it encodes y as one label per
+    sample. Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ def cross_val_marginals(
     Returns
     -------
     marginals : ndarray of shape (n_samples,) of object
-        One (n_nodes, n_classes) array a sample, of an image (height, width, n_classes). A class
-        that a fold has not seen has probability 0 there.
+        One (n_nodes, n_classes) array per sample, (height, width, n_classes) for images. A class
+        missing from a training fold has probability 0.
     classes : ndarray of shape (n_classes,)
-        What the columns stand for.
+        Classes of the columns.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def cross_val_marginals(
     See Also
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.
-    skstruct.inspection.MarginalsDisplay : Marginals of a sample as a picture.
+    skstruct.inspection.MarginalsDisplay : Heat map of a sample's marginals.
 
     Examples
     --------

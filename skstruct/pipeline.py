@@ -13,9 +13,9 @@ from .core.typing import SamplesLike
 class Pipeline(pipeline.Pipeline):
     """Pipeline of scikit-learn with all predictions of a structured estimator.
 
-    A method is there if the last step has it: ``predict_marginals`` with a
-    :class:`~skstruct.SAGCRF`, ``predict_top_k`` and ``predict_chunks`` with structural SVMs, too.
-    Everything else is scikit-learn's, and whatever takes its pipelines takes these.
+    A method exists if the last step has it: ``predict_marginals`` with a :class:`~skstruct.SAGCRF`,
+    ``predict_top_k`` and ``predict_chunks`` with structural SVMs, too. Everything else is that of
+    scikit-learn's pipelines. Read more in the :ref:`User Guide <recipes>`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _passed_on(name, what, example, shown):
         Parameters
         ----------
         X : list, object array, RaggedArray or table
-            What the first step takes.
+            Input of the first step.
         *args, **options : object
             As of the last step's `{name}`.
 
@@ -131,7 +131,9 @@ for _name, *_documented in (
 
 
 def make_pipeline(*steps: Any, **options: Any) -> Pipeline:
-    """A Pipeline whose steps are named by their types, in lower case.
+    """Make a Pipeline with steps named by their types, in lower case.
+
+    Read more in the :ref:`User Guide <recipes>`.
 
     Parameters
     ----------

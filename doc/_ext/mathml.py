@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 def _convert(node, block):
     # docutils reads \frac12 as "twelve over what follows"
     code = re.sub(r"\\([dt]?frac)(\d)(\d)", r"\\\1{\2}{\3}", node.astext())
+    # and sets the square of \|w\|^2 at the closing bars alone, which then hang below the line
+    code = re.sub(r"(?<!left)\\\|(.+?)(?<!right)\\\|", r"\\left\\|\1\\right\\|", code)
     try:
         return tex2mathml(code, as_block=block)
     except MathError as error:

@@ -581,7 +581,7 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     See Also
     --------
     skstruct.core.add_outer : The adjoint: residuals times rows.
-    skstruct.core.oracles.potentials : The verb whose kernels call it.
+    skstruct.core.oracles.potentials : The operation whose kernels call it.
 
     Examples
     --------
@@ -645,7 +645,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     See Also
     --------
     skstruct.core.scores : Rows times weights.
-    skstruct.core.oracles.accumulate : The verb whose kernels call it.
+    skstruct.core.oracles.accumulate : The operation whose kernels call it.
 
     Examples
     --------

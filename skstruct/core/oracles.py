@@ -1,27 +1,28 @@
-"""The generic verbs: operations that structures offer to solvers, each contract written once.
+"""Operations that structures offer to solvers, each contract written once.
 
-Conventions shared by all verbs:
+Conventions shared by all operations:
 
 * `problem` is a NamedTuple of arrays and scalars. Besides what its own kernels need it has
   ``part_ptr`` (int64, parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64,
   where the labelling of sample i lies in a flat array of labels), ``labels`` (int32, the true ones
   in that layout; empty when unknown) and ``work`` (scratch, a NamedTuple of arrays: every thread
-  brings its own, see :func:`skstruct.core.parallel.private_copy`). Verbs write to nothing else.
+  brings its own, see :func:`skstruct.core.parallel.private_copy`). Operations write to nothing
+  else.
 * `theta`, `mu`, `r` are flat float64 arrays over the parts of one sample, from index 0: the node
   block first, then the pairwise block. They may be longer than the sample needs.
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.
 * ``A_i`` is the feature map of sample i: ``theta = A_i w``.
-* A verb writes to the arguments that its contract names and to ``problem.work``, to nothing else:
-  not to other fields of the problem, and not to `theta` unless the contract says so.
+* An operation writes to the arguments that its contract names and to ``problem.work``, to nothing
+  else: not to other fields of the problem, and not to `theta` unless the contract says so.
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 
-A structure registers what it can do; asking for more is a ``TypeError`` before any compile. A
+A structure registers what it can do; missing operations raise a ``TypeError`` before compilation. A
 problem that is a :class:`skstruct.graphs.Problem` registers four: `potentials` with `accumulate`,
 `add_indicator`, and `max_oracle`, `exp_oracle` or both; the others of the table's first seven rows
 and `max_marginals` have defaults.
 
 =========================================================  =========================================
-Verbs                                                      Needed by
+Operations                                                 Needed by
 =========================================================  =========================================
 `potentials`                                               everything
 `max_oracle`                                               ``predict``, every SSVM
@@ -42,7 +43,7 @@ Verbs                                                      Needed by
 `entropic_oracle`                                          projections where `exp_oracle` is hard
 =========================================================  =========================================
 
-The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs asks for
+The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs requires
 (Tsochantaridis et al. 2005, Large margin methods for structured and interdependent output
 variables); losses that do not add up over parts are those of Blaschko and Lampert 2008, Learning to
 localize objects with structured output regression.
@@ -376,7 +377,7 @@ def adds_by_columns(problem) -> bool:
 
     See Also
     --------
-    skstruct.core.oracles.accumulate : The verb that is asked about.
+    skstruct.core.oracles.accumulate : The operation that is asked about.
 
     Examples
     --------
@@ -496,11 +497,11 @@ def relaxed_oracle(problem, i, theta, labels, mu):
 
     Returns two numbers, ``(bound, value)``: an upper bound on the score of every point of the
     relaxation (of every labelling is not enough: dual points are such points), and ``<theta, mu>``,
-    which lies below the bound where the LP was not solved to its end. `labels`
-    takes a labelling whose score is the value where the point is one; else any good one, or -1 as
-    its first entry. A structure that has this verb is trained on the relaxed hinge (Finley and
-    Joachims 2008, Training structural SVMs when exact inference is intractable); whoever certifies
-    takes the bound, whoever steps toward `mu` its value.
+    which lies below the bound where the LP was not solved to its end. `labels` takes a labelling
+    whose score is the value where the point is one; else any good one, or -1 as its first entry. A
+    structure that has this operation is trained on the relaxed hinge (Finley and Joachims 2008,
+    Training structural SVMs when exact inference is intractable); whoever certifies takes the
+    bound, whoever steps toward `mu` its value.
 
     Parameters
     ----------
@@ -711,35 +712,10 @@ def exp_oracle(problem, i, theta, temperature, mu):
 
 @generic
 def exp_slack(problem):
-    """How far the marginals of the last :func:`exp_oracle` with these scratch arrays are from it.
+    """Bound on what score and entropy of the marginals of the last :func:`exp_oracle` lack.
 
-    0 where it is exact. A bound on the log-partition by a relaxation is the largest sum of score
-    and (relaxed) entropy of any marginals. Whoever certifies takes the marginals for a dual point,
-    whose entropy is ``value - <theta, mu>`` less this slack at least.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-
-    Returns
-    -------
-    float
-        What the sum of score and entropy of the marginals may lack, at least 0.
-
-    See Also
-    --------
-    skstruct.core.oracles.exp_oracle : The verb that it belongs to.
-    skstruct.losses.verbs.loss_oracle : Counts it among what rounding may hide.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.core.oracles import exp_slack
-    >>> from skstruct.testing import training_problem
-    >>> exp_slack(training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0])
-    0.0
+    0 where it is exact. The entropy of the marginals as a dual point is at least
+    ``value - <theta, mu>`` less this slack.
     """
 
 

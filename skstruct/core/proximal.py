@@ -88,7 +88,7 @@ def catch_up_rows(features, first, stop, table, stamps, clock):
 
     See Also
     --------
-    skstruct.core.proximal.catch_up : The verb whose kernels call it.
+    skstruct.core.proximal.catch_up : The operation whose kernels call it.
     skstruct.core.scores : Reads the same rows.
 
     Examples

@@ -64,7 +64,8 @@ def _sections():
 def show_versions() -> None:
     """Print versions, machine and compile cache, for a bug report.
 
-    Packages that are not installed are listed as None.
+    Packages that are not installed are listed as None. Read more in the :ref:`User Guide
+    <reproducibility_guide>`.
 
     See Also
     --------

@@ -78,22 +78,23 @@ def _dense_rows(sample, name):
 
 
 class RaggedArray:
-    """Samples of different sizes, packed: all rows in one array, and where each sample begins.
+    """Samples of different sizes in one array of rows, with the offset of each sample.
 
     Every estimator accepts it in place of a list, for X (rows are nodes) and for y (a 1-D array of
     labels). scikit-learn's splitters keep it packed, so a grid search ships one buffer to its
-    workers rather than thousands of small arrays.
+    workers rather than thousands of small arrays. Read more in the :ref:`User Guide
+    <data_formats>`.
 
     Parameters
     ----------
     flat : ndarray or sparse matrix of shape (n_rows, ...)
-        The rows of all samples, one sample after another. Their memory is shared, not copied;
-        through ``flat`` they can only be read.
+        The rows of all samples, one sample after another. Shared, not copied, and read-only through
+        ``flat``.
     offsets : array-like of shape (n_samples + 1,) of int
         Sample i is ``flat[offsets[i]:offsets[i + 1]]``; copied.
     feature_names : array-like of str of shape (n_columns,), default=None
-        Names of the columns, which models take over as ``feature_names_in_``. The vectorizers of
-        :mod:`skstruct.preprocessing` give theirs, by reference.
+        Names of the columns, ``feature_names_in_`` of models. The vectorizers of
+        :mod:`skstruct.preprocessing` set them by reference.
 
     Raises
     ------
@@ -103,7 +104,7 @@ class RaggedArray:
 
     See Also
     --------
-    skstruct.datasets.Shards : Samples in the files of a folder.
+    skstruct.datasets.Shards : Samples in a folder of shards.
     skstruct.datasets.load_conll : Reads a file of columns.
 
     Examples
@@ -231,7 +232,7 @@ class RaggedArray:
         Parameters
         ----------
         columns : sequence of RaggedArray
-            Of 1-D values, with the same lengths.
+            RaggedArrays of 1-D values, with equal lengths.
 
         Returns
         -------

@@ -163,18 +163,20 @@ def _counted(name, least, most, labels, rule) -> Automaton:
 class AtMostOnce(Rule):
     """At most one chunk of a kind, or one run of a label.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     label : str or label, default=None
-        A kind of chunks, ``"ZIP"`` for labels ``"B-ZIP"`` and ``"I-ZIP"`` of any tagging scheme,
-        or a label: neighbouring nodes with it are one run. None stands for each of them: every
-        kind, or every label but "O" where labels are not tags of chunks.
+        A kind of chunks, ``"ZIP"`` for labels ``"B-ZIP"`` and ``"I-ZIP"`` of any tagging scheme, or
+        a label: neighbouring nodes with it are one run. None applies the rule to each kind, or to
+        each label except "O" if labels are not chunk tags.
 
     See Also
     --------
     skstruct.Exactly : A number of chunks.
-    skstruct.Chain : Trains under rules.
-    skstruct.SAGCRF.predict : Predicts under rules.
+    skstruct.Chain : Training under rules.
+    skstruct.SAGCRF.predict : Prediction under rules.
 
     Examples
     --------
@@ -207,10 +209,12 @@ class AtMostOnce(Rule):
 class AtLeastOnce(Rule):
     """At least one chunk of a kind, or node of a label.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     label : str or label
-        A kind of chunks or a label, as of :class:`AtMostOnce`.
+        A kind of chunks or a label, as in :class:`AtMostOnce`.
 
     See Also
     --------
@@ -238,12 +242,14 @@ class AtLeastOnce(Rule):
 class Exactly(Rule):
     """A number of chunks of a kind, or of runs of a label.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     n : int
         The number; 0 forbids the label.
     label : str or label
-        A kind of chunks or a label, as of :class:`AtMostOnce`.
+        A kind of chunks or a label, as in :class:`AtMostOnce`.
 
     Raises
     ------
@@ -278,12 +284,12 @@ class Exactly(Rule):
 class Before(Rule):
     """No node of one kind or label after one of another.
 
-    A labelling without one of the two obeys.
+    A labelling without one of the two satisfies it. Read more in the :ref:`User Guide <rules>`.
 
     Parameters
     ----------
     first, second : str or label
-        Kinds of chunks or labels, as of :class:`AtMostOnce`: all nodes of `first` must come before
+        Kinds of chunks or labels, as in :class:`AtMostOnce`: all nodes of `first` must come before
         all of `second`.
 
     See Also
@@ -320,14 +326,15 @@ class Before(Rule):
 class Pattern(Rule):
     """A regular expression that the whole sequence of labels must match.
 
+    Read more in the :ref:`User Guide <rules>`.
+
     Parameters
     ----------
     pattern : str
-        Names separated by spaces, one after another, with ``|`` between alternatives, ``*``, ``+``
-        and ``?`` behind what is repeated any number of times, at least once, or may be missing,
-        parentheses around groups, and ``.`` for any label. A name is a label, or a kind of chunks,
-        which stands for any label of that kind. Quotes go around names with spaces or such signs.
-        Labels that are not strings are written as ``str`` writes them.
+        Names separated by spaces, with ``|`` between alternatives, ``*``, ``+`` and ``?`` after
+        repeated or optional parts, parentheses around groups, and ``.`` for any label. A name is a
+        label, or a kind of chunks for any label of that kind. Quote names with spaces or such
+        signs. Labels that are not strings are written as by ``str``.
 
     Raises
     ------

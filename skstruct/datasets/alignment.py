@@ -23,43 +23,44 @@ def load_word_alignment(
     first: int = 1,
     encoding: str = "utf-8",
 ) -> Bunch:
-    """Read sentence pairs and the links of their words that people have drawn.
+    """Read sentence pairs with manual word alignments.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     text : path or (path, path)
-        A file of lines ``source ||| target``, or two files, a sentence a line each. Blanks and tabs
-        stand between words. Files whose names end in ``.gz`` are unpacked.
+        A file of lines ``source ||| target``, or two files with one sentence per line. Words are
+        separated by spaces or tabs. ``.gz`` files are unpacked.
     gold : path
-        The links, in one of two forms. A line a sentence pair with ``i-j`` for each sure and
-        ``ipj`` for each link that is possible only, i in the source (the Pharaoh format); or a line
-        a link, ``sentence i j``, perhaps with a mark ``S`` or ``P`` (the format of the HLT-NAACL
+        The links, in one of two forms. One line per sentence pair, with ``i-j`` for each sure and
+        ``ipj`` for each merely possible link, i in the source (the Pharaoh format); or one line per
+        link, ``sentence i j``, optionally with a mark ``S`` or ``P`` (the format of the HLT-NAACL
         2003 workshop), where sentences count from 1.
     first : int, default=1
         The number of the first word of a sentence in `gold`.
     encoding : str, default="utf-8"
-        Of the files.
+        Encoding of the files.
 
     Returns
     -------
     Bunch
         ``source``, ``target``: lists of lists of words; ``sure``, ``possible``: lists of integer
         arrays (n_links, 2), a word of the source and one of the target, counted from 0 and in
-        order, each once. ``possible`` has the links that are possible only.
+        order, each once. ``possible`` has the merely possible links.
 
     Raises
     ------
     ValueError
-        If a line is malformed, a sentence is empty, a word or a sentence that a link names is not
-        there, the files differ in how many sentences they have, or one cannot be read; names file
-        and line.
+        If a line is malformed, a sentence is empty, a link names a missing word or sentence, the
+        files have different numbers of sentences, or one cannot be read; names file and line.
     TypeError
-        If a file is no path, or `first` no integer.
+        If a file is not a path, or `first` not an integer.
 
     See Also
     --------
     skstruct.preprocessing.AlignmentFeatures : Features of these pairs.
-    skstruct.metrics.alignment_error_rate : What sure and possible links are for.
+    skstruct.metrics.alignment_error_rate : Score for sure and possible links.
 
     References
     ----------
@@ -110,26 +111,28 @@ def load_parallel_text(
 ) -> Bunch:
     """Read sentences and their translations.
 
+    Read more in the :ref:`User Guide <items_guide>`.
+
     Parameters
     ----------
     source : path
-        A sentence a line; or, without `target`, a file of lines ``source ||| target``. Blanks and
-        tabs stand between words. Files whose names end in ``.gz`` are unpacked.
+        One sentence per line; or, without `target`, lines ``source ||| target``. Words are
+        separated by spaces or tabs. ``.gz`` files are unpacked.
     target : path, default=None
         The translations, line by line.
     encoding : str, default="utf-8"
-        Of the files.
+        Encoding of the files.
 
     Returns
     -------
     Bunch
-        ``source``, ``target``: lists of lists of words; that of an empty line is empty.
+        ``source``, ``target``: lists of lists of words, empty for an empty line.
 
     Raises
     ------
     ValueError
-        If a line has no ``|||``, the files differ in how many lines they have, there are none, or
-        a file cannot be read; names the file.
+        If a line has no ``|||``, the files have different numbers of lines or none, or a file
+        cannot be read; names the file.
 
     See Also
     --------

@@ -150,19 +150,21 @@ def fetch_conll2000(
 ) -> Bunch:
     """The CoNLL-2000 chunking task: 8,936 and 2,012 sentences of the Wall Street Journal.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``conll2000/train.txt`` (or ``.gz``) and
-        so on; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``conll2000/train.txt`` (or ``.gz``) and so on;
+        by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -173,7 +175,7 @@ def fetch_conll2000(
     Raises
     ------
     OSError
-        If the files are neither there nor can be fetched, or their content is not the expected one.
+        If the files are missing and cannot be fetched, or have unexpected content.
 
     See Also
     --------
@@ -206,19 +208,21 @@ def fetch_conll2002_dutch(
 ) -> Bunch:
     """The Dutch half of CoNLL-2002, named entities: 15,806, 2,895 and 5,195 sentences.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``conll2002_dutch/ned.train`` (or
-        ``.gz``) and so on; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``conll2002_dutch/ned.train`` (or ``.gz``) and
+        so on; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -229,7 +233,7 @@ def fetch_conll2002_dutch(
     Raises
     ------
     OSError
-        If the files are neither there nor can be fetched, or their content is not the expected one.
+        If the files are missing and cannot be fetched, or have unexpected content.
 
     See Also
     --------
@@ -262,19 +266,21 @@ def fetch_ocr_letters(
 ) -> Bunch:
     """The OCR letters of Taskar et al. (2003): 6,877 handwritten words in ten folds.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     data_home : str or Path, default=None
-        Where downloads are kept; default scikit-learn's data folder.
+        Folder for downloads, by default scikit-learn's data folder.
     mirror : str or Path, default=None
-        Folder to read from in place of the network, with ``ocr_letters/letter.data`` (or ``.gz``)
-        or ``ocr_letters/letters.npz``; default the environment variable ``SKSTRUCT_DATA_MIRROR``.
+        Folder to read instead of the network, with ``ocr_letters/letter.data`` (or ``.gz``) or
+        ``ocr_letters/letters.npz``; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
     download_if_missing : bool, default=True
-        Whether the network may be used.
+        Whether to allow downloads.
     n_retries : int, default=3
-        How often to try again.
+        Number of retries.
     delay : float, default=1.0
-        Seconds between tries.
+        Seconds between retries.
 
     Returns
     -------
@@ -284,7 +290,7 @@ def fetch_ocr_letters(
     Raises
     ------
     OSError
-        If the file is neither there nor can be fetched, or its content is not the expected one.
+        If the file is missing and cannot be fetched, or has unexpected content.
 
     See Also
     --------

@@ -24,17 +24,19 @@ _N_PIXELS = 128
 def load_ocr_letters(path: PathLike) -> Bunch:
     """Read the OCR letters, packed or in the form of their authors.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
-        A ``.npz`` file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes a letter),
+        A ``.npz`` file with the arrays ``pixels`` (bits of 16 x 8 images, 16 bytes per letter),
         ``labels`` (0 to 25), ``lengths`` and ``fold`` of each word; or ``letter.data`` (also
-        ``.gz``), one letter a line.
+        ``.gz``), one letter per line.
 
     Returns
     -------
     Bunch
-        ``X``: RaggedArray of pixels, (letters, 128) a word, 0.0 or 1.0; ``y``: RaggedArray of
+        ``X``: RaggedArray of pixels, (letters, 128) per word, 0.0 or 1.0; ``y``: RaggedArray of
         letters "a" to "z"; ``fold``: ndarray of shape (n_words,), 0 to 9.
 
     Raises
@@ -109,6 +111,8 @@ def _read_lines(path):
 def load_glyph_chains(path: PathLike) -> Bunch:
     """Read simulated character images: one active bin in each of several groups.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
@@ -168,22 +172,22 @@ def make_glyph_chains(
 ) -> Bunch:
     """Simulate reading text in a script of many characters.
 
-    Characters follow each other as in language: some are frequent, and after each of them a few
-    others are likely. A character has its own bin in every group of measurements; each measurement
-    is replaced by a random bin with probability `noise`.
+    Characters follow each other as in language, with skewed frequencies and transitions. A
+    character has its own bin in every group of measurements; each measurement is replaced by a
+    random bin with probability `noise`. Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
     n_chains, n_labels : int
         The sizes.
     n_groups, n_bins : int
-        Measurements a glyph, and the values that each can take.
+        Measurements per glyph, and values of each.
     noise : float
         From 0 to 1.
     test_share : float
-        Share of the chains that is kept for tests.
+        Fraction of test chains.
     random_state : int, RandomState instance or None
-        Draws everything.
+        Seed of the generator.
 
     Returns
     -------
@@ -278,7 +282,8 @@ def load_digit_strings(
     (20240229, 2922024, 22024, 2024), 4 to 8 digits long. Each digit is an 8 x 8 image from
     :func:`sklearn.datasets.load_digits`. Its images are stored in the order in which they were
     collected, writer after writer; train dates use the first part, test dates the last, and 140
-    images between them (about one writer's) are left out, so that no writer is in both.
+    images between them (about one writer's) are left out, so that no writer is in both. Read more
+    in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
@@ -290,7 +295,7 @@ def load_digit_strings(
     Returns
     -------
     Bunch
-        ``X_train``, ``X_test``: RaggedArray of pixels, (length, 64) a sample, from 0 to 1;
+        ``X_train``, ``X_test``: RaggedArray of pixels, (length, 64) per sample, from 0 to 1;
         ``y_train``, ``y_test``: RaggedArray of digits; ``strings_train``, ``strings_test``: the
         dates as text; ``DESCR``.
 

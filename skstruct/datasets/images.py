@@ -15,11 +15,12 @@ from ..data.store import check_names, read_arrays
 
 
 def load_snakes(path: PathLike) -> Bunch:
-    """Read the snakes: small images in which each cell of a snake has its number as label.
+    """Read the snakes data: small images in which cells are labelled by their position in a snake.
 
     A snake has ten cells, whose labels 1 to 10 count along it; 0 is the background. The colour of a
-    cell says where the next one lies: red up, yellow right, green down, cyan left; the background
-    is blue. No cell shows its number, so that the whole snake must be followed.
+    cell is the direction of the next one: red up, yellow right, green down, cyan left; the
+    background is blue. No cell shows its number, so that labelling requires following the whole
+    snake. Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -74,13 +75,15 @@ def load_snakes(path: PathLike) -> Bunch:
 
 
 def load_horses(path: PathLike) -> Bunch:
-    """Read the Weizmann horses: photographs in which the pixels of a horse are marked.
+    """Read the Weizmann horses: photographs with masks of the horses.
+
+    Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
     path : str or Path
         A file ``horses.npz``, or the folder that holds it: the arrays ``pixels`` (n_pixels, 3),
-        colours from 0 to 255, ``mask`` (one bit a pixel, as `numpy.packbits` packs them), ``shape``
+        colours from 0 to 255, ``mask`` (one bit per pixel, from `numpy.packbits`), ``shape``
         (n_images, 2), height and width, ``id`` (n_images,) and ``train`` (n_images,) of bool;
         pixels row by row.
 
@@ -206,10 +209,10 @@ def make_grid_images(
     noise: float = 1.0,
     random_state: RandomStateLike = None,
 ) -> Bunch:
-    """Noisy images of smooth regions: neighbours mostly have one label, colours tell little.
+    """Generate noisy images of smooth regions, whose colours are weak features.
 
-    Each label has a smooth random field, and a pixel the label whose field is largest there. A
-    label has a colour of its own, drawn once; each pixel shows it with noise.
+    Each label has a smooth random field; a pixel has the label whose field is largest there, and
+    shows the colour of that label with noise. Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ def make_grid_images(
         Standard deviation of the noise in units of the distances between colours, which have
         variance 1 in each channel.
     random_state : int, RandomState instance or None
-        Draws everything.
+        Seed of the generator.
 
     Returns
     -------
@@ -277,6 +280,8 @@ def make_grid_images(
 
 def load_localisation(path: PathLike) -> Bunch:
     """Read images and the boxes around the objects in them.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------

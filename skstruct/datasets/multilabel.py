@@ -17,6 +17,8 @@ from ..data.store import read_arrays
 def load_multilabel(path: PathLike) -> Bunch:
     r"""Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
 
+    Read more in the :ref:`User Guide <data_formats>`.
+
     Parameters
     ----------
     path : str or Path
@@ -30,12 +32,12 @@ def load_multilabel(path: PathLike) -> Bunch:
     Bunch
         ``X``: CSR matrix or ndarray of shape (n_samples, n_features); ``Y``: ndarray of shape
         (n_samples, n_labels) of 0 and 1; ``train``: boolean mask of the training part, all True if
-        the file has no parts; ``label_names``: what the columns of Y are called in the file.
+        the file has no parts; ``label_names``: names of the columns of Y in the file.
 
     Raises
     ------
     ValueError
-        If a ``.npz`` file has no such arrays, or they do not fit together.
+        If arrays of a ``.npz`` file are missing or do not fit together.
 
     See Also
     --------
@@ -106,22 +108,22 @@ def make_label_sets(
     n_words: int = 60,
     random_state: RandomStateLike = None,
 ) -> Bunch:
-    """Documents with labels that go together: sparse tf-idf rows, as in RCV1.
+    """Generate documents with correlated labels: sparse tf-idf rows, as in RCV1.
 
-    Labels are popular in different degrees; after its first label a document takes the others
-    mostly from the companions of that one. Its words come from the topics of its labels and from a
-    background that all share.
+    Labels differ in frequency; after its first label a document draws the others mostly from
+    companions of that label. Words are drawn from the topics of the labels and from a common
+    background. Read more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
     n_samples, n_features, n_labels : int
         The sizes.
     mean_labels : float
-        Mean number of labels a document.
+        Mean number of labels per document.
     n_words : int
-        Mean number of words a document.
+        Mean number of words per document.
     random_state : int, RandomState instance or None
-        Draws them.
+        Seed of the generator.
 
     Returns
     -------

@@ -118,18 +118,19 @@ def _write(rng, n_sentences, unseen):
 def make_annotated_sentences(
     n_train: int = 300, n_test: int = 200, *, random_state: RandomStateLike = 0
 ) -> Bunch:
-    """English-like sentences from a small grammar, with tags: for examples without a download.
+    """Generate English-like sentences with tags from a small grammar, for examples.
 
-    The text is generated, so figures on it say nothing about real language. Three things make it
-    more than a look-up: names that stand for people, places and organisations alike, words that are
-    nouns or verbs by their place, and invented names, more of them in the test part.
+    Results on this text say nothing about real language. Three things make it more than a look-up:
+    names of people, places and organisations alike, words that are nouns or verbs depending on
+    position, and invented names, more of them in the test part. Read more in the :ref:`User Guide
+    <text_features>`.
 
     Parameters
     ----------
     n_train, n_test : int
         Numbers of sentences.
     random_state : int, RandomState instance or None, default=0
-        Draws the sentences.
+        Seed of the generator.
 
     Returns
     -------
@@ -200,6 +201,8 @@ def load_conll(
 ) -> Bunch:
     r"""Read a file in the CoNLL column format (also the format of CRF++ and Wapiti).
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     path : str or Path
@@ -208,19 +211,19 @@ def load_conll(
         Names of the columns, for instance ``("word", "pos", "chunk")``. Default: ``"column_0"``
         and so on.
     separator : str, default=None
-        What stands between columns; default blanks and tabs.
+        Separator of columns, by default spaces and tabs.
     encoding : str, default="utf-8"
-        Of the file.
+        Encoding of the file.
 
     Returns
     -------
     Bunch
-        A :class:`RaggedArray` of strings for each column name, one sample a sentence.
+        A :class:`RaggedArray` of strings per column name, with one sample per sentence.
 
     Raises
     ------
     ValueError
-        If a line has another number of columns (names the line), or there is no sentence.
+        If a line has a different number of columns (names the line), or there is no sentence.
 
     See Also
     --------
@@ -283,7 +286,9 @@ def iter_conll(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[list]:
-    r"""Go through column files sentence by sentence; one sentence is in memory at a time.
+    r"""Iterate over the sentences of column files, one in memory at a time.
+
+    Read more in the :ref:`User Guide <scale>`.
 
     Parameters
     ----------
@@ -292,24 +297,23 @@ def iter_conll(
     columns : sequence of str
         Names of all columns, for instance ``("word", "pos", "chunk")``.
     take : str or sequence of str
-        A name, for sentences that are lists of strings; or several, for lists of tuples of strings.
-        Both are what the vectorizers of :mod:`skstruct.preprocessing` take, the first is what
-        labels are.
+        One name gives sentences as lists of strings, the format of labels; several names give lists
+        of tuples of strings. The vectorizers of :mod:`skstruct.preprocessing` accept both.
     separator : str, default=None
-        What stands between columns; default blanks and tabs.
+        Separator of columns, by default spaces and tabs.
     encoding : str, default="utf-8"
-        Of the files.
+        Encoding of the files.
 
     Returns
     -------
     iterator of list
-        The sentences. It can be used up once.
+        The sentences.
 
     Raises
     ------
     ValueError
-        If `take` has an unknown name; later if a line has another number of columns (names file and
-        line), or a file has no sentence.
+        If `take` has an unknown name; later if a line has a different number of columns (names file
+        and line), or a file has no sentence.
 
     See Also
     --------

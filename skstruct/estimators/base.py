@@ -171,12 +171,7 @@ def fit_path(estimator, model, data, Cs, left_out=()) -> list:
 class StructuredEstimator(
     Predictor, Restoring, CompactPickles, CallbackSupportMixin, BaseEstimator
 ):
-    """Base of all estimators: everything that does not depend on the loss or on the solver.
-
-    Subclasses have the parameters ``graph``, ``C``, ``fit_intercept``, ``max_iter``, ``tol``,
-    ``n_jobs``, ``verbose`` and ``random_state``, perhaps ``warm_start`` and ``class_weight``, and a
-    method ``_solve`` that calls a solver.
-    """
+    """Base of all estimators: everything that does not depend on the loss or on the solver."""
 
     #: Whether the solver takes the ``pair_cone`` of a structure.
     _keeps_cone = False
@@ -223,26 +218,25 @@ class StructuredEstimator(
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples of the kind that the structure takes: for chains one (n_nodes, n_features) array
-            or sparse matrix a sample, or all of them packed; for one-node samples a table. Or
-            :class:`~skstruct.datasets.Shards`, which have labels and weights with them: they are
-            read by workers, and never all in memory.
+            Samples of the structure: for chains one (n_nodes, n_features) array or sparse matrix
+            per sample, or all of them packed; for one-node samples a table. Or
+            :class:`~skstruct.datasets.Shards`, which include labels and weights, and are never all
+            in memory.
         y : list, object array, RaggedArray or 1-D array
-            None with shards, else one label a node, strings or integers. SAGCRF and most structural
-            SVMs train on partial labels, too: None (NaN, masked) where a label is missing, a set of
-            labels where one of them is right. See :ref:`partial_labels`.
+            None with shards, else one label per node, strings or integers. SAGCRF and most
+            structural SVMs accept partial labels: None (NaN, masked) where a label is missing, a
+            set of labels where one of them is right. See :ref:`partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Factor s_i on the loss of each sample. Weight 0 leaves a sample out; weight 2 is the
-            sample twice, at the accuracy of `tol`: see :ref:`weights_and_repetitions`.
+            Factor s_i on the loss of each sample. Weight 0 omits a sample; weight 2 equals the
+            sample twice, up to `tol`: see :ref:`weights_and_repetitions`.
         node_weight : list, object array, RaggedArray or array, default=None
-            Weights of nodes, 0 or more, in the shape of y: one array a sample, or all in one flat
-            array. On a table one number a row (for label sets one a label). See :ref:`weights`.
+            Nonnegative weights of nodes in the shape of y: one array per sample, or one flat array.
+            For a table one number per row (for label sets per label). See :ref:`weights`.
         checkpoint : str or Path, default=None
-            With shards: a folder that takes the state of the training after its rounds; two states
-            are kept, and where rounds are short not each is written. Another `fit` with the same
-            parameters (but those of how long and how fast it trains, such as `max_iter`, `tol` and
-            `n_jobs`), shards and folder goes on from there, and ends with the weights
-            that it would have had without the stop, bit for bit.
+            With shards: folder for the state of training after rounds (the last two states; short
+            rounds may be skipped). A later `fit` with the same shards, folder and parameters
+            (except `max_iter`, `tol`, `n_jobs` and the like) continues from there, and ends with
+            the weights of an uninterrupted fit, bit for bit.
 
         Returns
         -------
@@ -257,9 +251,9 @@ class StructuredEstimator(
         FloatingPointError
             If losses or weights overflow.
         KeyboardInterrupt
-            On Ctrl-C, between two pieces of a pass, which take about half a second each. As after
-            any error, the model is what it was before. (What comes after training finds the new
-            model: a callback that raises at the end, a ConvergenceWarning made an error.)
+            On Ctrl-C, within about half a second. As after any error during training, the model is
+            unchanged. (A callback that raises at the end, or a ConvergenceWarning turned into an
+            error, leaves the new model.)
 
         Warns
         -----

@@ -34,24 +34,24 @@ def at_temperature(model: Any, temperature: float) -> Any:
 
 
 class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
-    """Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
+    r"""Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
 
-    Scores are divided by the temperature, ``p(y | x) ~ exp(<w, Phi(x, y)> / T)``: predictions and
-    their order stay what they are, probabilities become less sure of themselves (T > 1) or more.
-    T maximises the likelihood of samples that the model has not seen. That is a convex problem in
-    1 / T (the log-partition function is convex); log T is found to six digits.
+    The temperature divides scores, :math:`p(y \mid x) \propto \exp(\langle w, \Phi(x, y) \rangle /
+    T)`: the ranking of labellings stays, probabilities become less extreme (T > 1) or more. T
+    maximises the likelihood of held-out samples, a convex problem in 1 / T (the log-partition
+    function is convex), to six digits of log T. Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------
     estimator : SAGCRF, Pipeline or search that ends in one, or FrozenEstimator
-        The model. A frozen one is taken as it is, and all samples given to fit are held out.
+        The model. For a frozen one, all samples passed to fit are held-out samples.
     cv : int, splitter or iterable, default=None
-        How samples are held out, as in scikit-learn: by default five folds, stratified for a
-        table. The model is fitted once more, to all samples.
+        Cross-validation, as in scikit-learn: by default five folds, stratified for a table. The
+        model is then fitted to all samples.
     isotonic : bool, default=False
-        Whether to correct the probabilities of chunks, too: by isotonic regression on the held-out
-        chunks that are predicted, right or wrong, in samples without missing labels. It needs some
-        hundred of them.
+        Whether to calibrate the probabilities of chunks, too, by isotonic regression on the
+        predicted held-out chunks in samples without missing labels. It needs several hundred
+        chunks.
     scheme : str, default=None
         Tagging scheme of the labels, as for :func:`skstruct.metrics.chunks`; for `isotonic`.
 
@@ -71,14 +71,14 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     See Also
     --------
     skstruct.SAGCRF.predict_chunks : Chunks with probabilities.
-    skstruct.inspection.CalibrationDisplay : Shows whether they can be trusted.
+    skstruct.inspection.CalibrationDisplay : Reliability diagram.
     sklearn.calibration.CalibratedClassifierCV : For classifiers of single samples.
 
     Notes
     -----
     C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: On calibration of modern neural networks, ICML
-    2017, section 4.2, for one node. A model without regularisation is calibrated on what it was
-    trained on; on other samples it is too sure.
+    2017, section 4.2, for one node. A model without regularisation is calibrated on its training
+    samples, and overconfident on others.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
 
         See Also
         --------
-        skstruct.SAGCRF.predict : What it calls.
+        skstruct.SAGCRF.predict : The method of the model.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     def score(
         self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of nodes that are labelled right: the model's.
+        """Accuracy of the model: fraction of correctly labelled nodes.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
 
         See Also
         --------
-        skstruct.SAGCRF.score : What it calls.
+        skstruct.SAGCRF.score : The method of the model.
 
         Examples
         --------
@@ -286,7 +286,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
 
         See Also
         --------
-        skstruct.SAGCRF.predict_chunks : What it calls.
+        skstruct.SAGCRF.predict_chunks : The method of the model.
 
         Examples
         --------
@@ -325,16 +325,16 @@ def _passed_on(name, what):
         X : list, object array or RaggedArray
             Samples.
         *args, **options : object
-            As of the model's `{name}`.
+            Those of the method of the model.
 
         Returns
         -------
         object
-            What the model returns, of its distribution at the temperature.
+            The result of the model, at the temperature.
 
         See Also
         --------
-        skstruct.SAGCRF.{name} : What it calls.
+        skstruct.SAGCRF.{name} : The method of the model.
 
         Examples
         --------

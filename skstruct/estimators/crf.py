@@ -39,101 +39,85 @@ if TYPE_CHECKING:
 
 
 class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
-    """Conditional random field trained by SAG with non-uniform sampling.
+    r"""Conditional random field (CRF), trained by exponentiated gradient or SAG, then L-BFGS.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i NLL_i(w)``, where ``NLL_i = -log p(y_i | x_i)``. Objectives
-    and tolerances are reported for this divided by ``C sum_i s_i``: ``lam/2 |w|^2 + mean NLL`` with
-    ``lam = 1 / (C sum_i s_i)``. With a `margin` the softmax-margin takes the place of the NLL.
+    By default (``solver="auto"``) training begins with online exponentiated gradient on sparse
+    features with many weights, such as words, and with stochastic average gradient (SAG) otherwise.
+    It switches to L-BFGS where that needs fewer passes, and stops at a certified duality gap. The
+    objective is
+
+    .. math::
+
+        \tfrac12 \|w\|^2 - C \sum_i s_i \, \log \, p(y_i \mid x_i), \qquad
+        p(y \mid x) \propto \exp \langle w, \Phi(x, y) \rangle.
+
+    Objectives and tolerances are reported for this divided by :math:`C \sum_i s_i`:
+    :math:`\frac\lambda2 \|w\|^2` plus the mean negative log-likelihood (NLL), with :math:`\lambda =
+    1 / (C \sum_i s_i)`. Read more in the :ref:`User Guide <objective_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options, for
-        instance ``Chain(forbidden="iob2")``.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options,
+        such as ``Chain(forbidden="iob2")``. For a table, name the structure where scikit-learn must
+        know a classifier before fit: for stratified folds, voting, thresholds and displays.
     C : float, default=1.0
-        Inverse of the regularisation, as in LogisticRegression; CRFsuite's ``c2`` is ``1 / (2 C)``.
+        Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
+        (2 C)``.
     l1_ratio : float, default=0.0
-        Share of the L1 penalty, as in LogisticRegression: the regulariser is ``lam ((1 - l1_ratio)
-        / 2 |w|^2 + l1_ratio |w|_1)``, which makes weights exactly 0. CRFsuite's ``c1`` and ``c2``
-        are ``C = 1 / (c1 + 2 c2)`` and ``l1_ratio = c1 / (c1 + 2 c2)``. See :ref:`small_models`.
-    margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
-        None trains the log loss. A task loss Delta, in the forms that structural SVMs take as
-        `loss`, trains the softmax-margin [3]_: ``log sum_y exp(<w, Phi(x_i, y)> + Delta(y_i, y)) -
-        <w, Phi(x_i, y_i)>``, a bound on the log loss and on the hinge that asks for more where an
-        error costs more. Predictions, probabilities and likelihoods use the scores alone.
+        Fraction of the L1 penalty, as in LogisticRegression: the regulariser is :math:`\lambda
+        (\frac{1 - r}2 \|w\|^2 + r \|w\|_1)`, which makes weights exactly 0. CRFsuite's ``c1`` and
+        ``c2`` correspond to ``C = 1 / (c1 + 2 c2)`` and ``l1_ratio = c1 / (c1 + 2 c2)``. See
+        :ref:`small_models`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
         (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples, as in
-        LogisticRegression. Where a sample has several nodes training shifts the scores of labels by
-        the logarithms of their weights [4]_, and prediction does not. Of label sets a dict has the
-        weights of labels by their columns. See :ref:`weights`.
-    sampling : {"nus", "uniform", "paired"}, default="nus"
-        For SAG and SAGA: samples with steep losses more often (with probability 1/2 in
-        proportion to their Lipschitz estimates, else uniformly), or all alike with one estimate for
-        all. "paired", for SAGA alone, draws two samples a step: one in proportion to the estimates,
-        for the step, and one uniformly, for the memory (Proposition 1 (b) of [1]_, whose rate knows
-        the mean estimate only; its step is 1 / (4 (L_mean + lam))).
-    line_search : {"skip", "always"}, default="skip"
-        For SAG and SAGA: when to test a sample's Lipschitz estimate, less and less often while
-        tests succeed, or at every visit.
-    all_possible_states, all_possible_transitions : bool, default=True
-        Whether there are weights of (feature, label) pairs, and of (label, next label) pairs, that
-        do not occur in the training data. False is CRFsuite's default: such weights stay 0, which
-        makes models smaller. Of chains, trees and graphs. See :ref:`observed_weights`.
+        LogisticRegression. Where samples have several nodes, training shifts the scores of labels
+        by the logarithms of their weights [4]_, and prediction does not. For multilabel targets,
+        the keys are column indices. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=500
-        Largest number of passes over the data (for "lbfgs": iterations, for "casimir" and "svrg":
-        iterations of two passes each). Passes that `tol` does not need are not made.
+        Maximum number of passes over the data (for "lbfgs": iterations, for "casimir" and "svrg":
+        iterations of two passes each). Training stops earlier once `tol` is reached.
     tol : float, default=1e-3
-        Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this. No other
-        weights can then lower the objective by more than this fraction. SAG knows a lower bound on
-        the optimum after every pass, estimates the gap, and before it stops measures it by one more
-        pass, which `history_` counts.
+        Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this: no other
+        weights then lower the objective by more than this fraction. SAG estimates the gap after
+        every pass, and measures it before it stops by one more pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
-        from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
-        variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
-        [2]_ [10]_ or without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in
-        the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "oeg"
-        takes steps to proximal points, "auto" goes on with OWL-QN, and the others are refused.
-    precision : {"auto", "double", "single"}, default="auto"
-        For SAG, SAGA and "oeg", without L1: whether the weights of node features are kept in single
-        precision while the gap is large, which is faster where they do not fit the cache. They are
-        moved to double precision, and the stored gradient is summed anew, before the gap comes near
-        1e-4 and before it is measured, so any `tol` can be reached. "auto" does so where there are
-        2**18 weights or more and `max_iter` is 4 at least.
+        weights or more and there are no weights to start from, else with SAG, and goes on with
+        L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG alone, its
+        unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
+        acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
+        [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,
+        "oeg" takes steps to proximal points, "auto" goes on with OWL-QN, and the others are not
+        available.
     warm_start : bool, default=False
-        Start from the previous weights of the labels and features that are still there: labels by
-        value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0. Refused for "oeg", whose steps are in the dual.
-    track_objective : bool, default=False
-        Evaluate the objective after every epoch of SAG, for ``history_``. Costs a forward pass.
-        "lbfgs" and "casimir" know it anyway.
+        Start from the previous weights of labels and features that still exist: labels are matched
+        by value, features by name where they have names (vectorizers, data frames), else by
+        position. New weights start at 0. Not available for "oeg", whose steps are in the dual.
     n_jobs : int, default=None
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
         the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
-        the two passes of "casimir" and "svrg". On shards the workers of rounds: threads, unless
-        ``joblib.parallel_config`` names another backend; without a number the workers of a Dask
-        client or of Ray that is active.
+        the two passes of "casimir" and "svrg". On shards, workers of rounds: threads, unless
+        ``joblib.parallel_config`` selects another backend; by default the workers of an active Dask
+        client or of Ray.
     verbose : int, default=0
-        1 prints a line an epoch.
+        If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples. The same seed gives the same weights, bit for bit.
+        Controls the order in which samples are visited. Pass an int for reproducible results.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
+        Weights of node features, a view: writing to it edits the model.
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -144,9 +128,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Epochs run.
     n_samples_seen_ : int
@@ -157,86 +141,115 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         A lower bound on the optimum (lambda form).
     dual_gap_ : float
         ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
-        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, beside
-        what the rounding of `objective_` adds.
+        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, up to
+        rounding.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, what `tol` bounds.
+        ``dual_gap_ / objective_``, which `tol` bounds.
     gradient_norm_ : float
-        Euclidean norm of the gradient at the end, exact; with `l1_ratio` of the smallest
+        Euclidean norm of the gradient at the end, exact; with `l1_ratio`, of the smallest
         subgradient.
     history_ : dict of ndarray
-        One entry an epoch: ``passes`` (oracle calls and line-search passes over n),
-        ``oracle_calls``, ``seconds`` (from the end of compiling, less evaluation that was only
-        asked for), ``objective`` (NaN where it was not evaluated), ``dual_objective`` (the best
-        lower bound so far; 0 while weights are in single precision) and ``dual_gap`` (their
-        difference).
+        One entry per epoch: ``passes`` (oracle calls and line-search passes over n),
+        ``oracle_calls``, ``seconds`` (without compilation and optional evaluation), ``objective``
+        (NaN where it was not evaluated), ``dual_objective`` (the best lower bound so far; 0 while
+        weights are in single precision) and ``dual_gap`` (their difference).
+
+    Other Parameters
+    ----------------
+    margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
+        None trains the log loss. A task loss :math:`\Delta`, in the forms of the parameter `loss`
+        of structural SVMs, trains the softmax-margin [3]_, :math:`\log \sum_y \exp(\langle w,
+        \Phi(x_i, y) \rangle + \Delta(y_i, y)) - \langle w, \Phi(x_i, y_i) \rangle`, a bound on the
+        log loss and on the hinge with a larger margin where an error costs more. Predictions and
+        probabilities use the scores alone.
+    all_possible_states, all_possible_transitions : bool, default=True
+        Whether to have weights for (feature, label) pairs, and (label, next label) pairs, that do
+        not occur in the training data, for chains, trees and graphs. False, CRFsuite's default,
+        keeps such weights at 0, which makes models smaller. See :ref:`observed_weights`.
+    sampling : {"nus", "uniform", "paired"}, default="nus"
+        For SAG and SAGA. "nus" draws samples with steep losses more often: with probability 1/2 in
+        proportion to their Lipschitz estimates, else uniformly. "uniform" uses one estimate for
+        all. "paired", for SAGA only, draws two samples per step: one in proportion to the
+        estimates, for the step, and one uniformly, for the memory (Proposition 1 (b) of [1]_, with
+        the step 1 / (4 (L_mean + lam))).
+    line_search : {"skip", "always"}, default="skip"
+        For SAG and SAGA: whether to test a sample's Lipschitz estimate less and less often while
+        tests succeed, or at every visit.
+    precision : {"auto", "double", "single"}, default="auto"
+        For SAG, SAGA and "oeg" without L1: whether the weights of node features are kept in single
+        precision while the gap is large, which is faster where they do not fit into the cache. They
+        move to double precision before the gap comes near 1e-4 and before it is measured, so any
+        `tol` can be reached. "auto" does so for 2**18 weights or more if `max_iter` is at least 4.
+    track_objective : bool, default=False
+        Evaluate the objective after every epoch of SAG, for ``history_``, at the cost of a forward
+        pass. "lbfgs" and "casimir" always do.
 
     See Also
     --------
     skstruct.BCFWSSVM : Structural SVMs with a certified duality gap.
     skstruct.Chain : The structure of sequences.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
-    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
-    skstruct.inspection.explain : What drove each label of a sample.
+    skstruct.model_selection.cross_val_marginals : Marginals of held-out samples.
+    skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Notes
     -----
     SAG [8]_ with non-uniform sampling is the method of [1]_ (Algorithms 1 and 2, sections 4 and 5);
     the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
-    "mixed" in section 6), and the line search works on them through the Gram matrix of the sample's
-    features. Departing from the paper, the step size is halved in the first epoch, grows to 1.5
-    times the paper's by the fifth, and comes back to it by the fortieth; the first epoch is a
-    permutation; and from 1,024 samples on blocks of n / 512 draws are evaluated at the same
-    weights, which threads share.
+    "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
+    in the paper, the step size is halved in the first epoch, grows to 1.5 times the paper's by the
+    fifth, and returns to it by the twentieth; the first epoch is a permutation; and from 1,024
+    samples on, blocks of n / 512 draws are evaluated at the same weights, which threads share.
 
-    The lower bound is the dual objective of marginals mu_i with entropies H_i, ``(1/n) sum_i s_i
-    H_i - |(1/n) sum_i s_i A_i' (mu_i - mu(y_i))|**2 / (2 lam)``; with a `margin` the task loss that
-    mu_i expects is added to H_i. SAG takes those of its memory and those of the final weights,
-    L-BFGS a mixture of those of its iterates, "casimir" a mixture of those of its snapshots.
+    The lower bound is the dual objective of marginals :math:`\mu_i` with entropies :math:`H_i`,
 
-    With missing labels or sets of labels in y the NLL is ``-log sum_y p(y | x_i)`` over the
-    labellings that fit (:ref:`partial_labels`). It is not convex: "auto" takes L-BFGS, the other
-    solvers are refused, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
+    .. math::
+
+        \frac1n \sum_i s_i H_i - \frac1{2 \lambda}
+        \left\| \frac1n \sum_i s_i A_i^\top (\mu_i - \mu(y_i)) \right\|^2;
+
+    a `margin` adds the expected task loss to :math:`H_i`. SAG uses the marginals of its memory and
+    those of the final weights, L-BFGS a mixture of those of its iterates, "casimir" of its
+    snapshots.
+
+    With missing labels or sets of labels in y the NLL is :math:`-\log \sum_y p(y \mid x_i)` over
+    the labellings that fit (:ref:`partial_labels`). It is not convex: "auto" uses L-BFGS, the other
+    solvers raise an error, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
     `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
 
     "casimir" is Algorithm 4 of [2]_ on the loss itself, which is smooth: each iteration visits all
     samples once for a step each, in a new order, and once for the next snapshot, which is taken at
-    the extrapolated point and certifies it. The weights are those of smallest gap. The proximal
-    term is that of Proposition 29, with the smoothness measured by backtracking. "svrg" is the same
-    without proximal term and extrapolation. In the experiments of [1]_ (section 7) it was as good
-    as SAG at half its speed, or slightly worse.
+    the extrapolated point and certifies it. The final weights are those of smallest gap. The
+    proximal term is that of Proposition 29, with the smoothness measured by backtracking. "svrg"
+    omits the proximal term and the extrapolation; in the experiments of [1]_ (section 7) it was as
+    good as SAG at half its speed, or slightly worse.
 
-    "oeg" keeps for each sample potentials and the marginals that they have, twice the memory of
-    SAG, and weights that are those of these marginals (the dual point). A step moves the potentials
-    of one sample toward those of the weights, by a rate of its own: the exact gain in the dual
-    objective tells the best one. Departing from [6]_, rates follow that gain instead of halving,
-    and samples whose marginals are far from those of the weights are visited more often in an
-    epoch, the others every third epoch. It suits many sparse features, as of text; with few dense
-    ones and weak regularisation SAG and L-BFGS are faster. Where the parts of all samples (nodes
-    times labels, and squared labels per sample) are more than 2**26 and most of them belong to
-    pairs, as with 10,000 sentences and 83 labels, it keeps the potentials alone, in single
-    precision, and the marginals of the first 2**26 parts only. The others are computed once more at
-    each visit: this takes a quarter of the memory plus half a gigabyte, about as many epochs,
-    and up to twice the oracle calls. Bounds stay exact: they are those of the rounded potentials.
+    "oeg" keeps potentials and their marginals for each sample, twice the memory of SAG, and the
+    weights of these marginals (the dual point). A step moves the potentials of one sample towards
+    those of the weights, at the rate of largest exact gain in the dual objective. Unlike in [6]_,
+    rates follow that gain instead of halving, and samples whose marginals are far from those of the
+    weights are visited more often in an epoch, the others every third epoch. It suits many sparse
+    features, as in text; with few dense features and weak regularisation SAG and L-BFGS are faster.
+    Above 2**26 parts of all samples, mostly of pairs, as with 10,000 sentences and 83 labels, it
+    keeps potentials in single precision and the marginals of the first 2**26 parts, and recomputes
+    the others at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up
+    to twice the oracle calls, and exact bounds.
 
     With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
-    that may have the label has the feature, with a value other than 0, or if the two labels may
-    stand at the ends of an edge. Certificates are those of the problem on these weights. "oeg"
-    tests its steps with the Gram matrices of all weights, an upper bound, which costs nothing in
-    epochs on text. With `l1_ratio` "auto" is OWL-QN; shards and ``partial_fit`` are refused.
+    that may have the label has the feature, with a value other than 0, or if the two labels may be
+    at the ends of an edge. Certificates are for the problem on these weights. With `l1_ratio`
+    "auto" is then OWL-QN; shards and ``partial_fit`` raise an error.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
-    samples, or `C` around 1, it needs far fewer than L-BFGS. "auto" compares what SAG's estimated
-    gaps, from its fifteenth epoch on, promise of its next ones with what L-BFGS usually needs. That
-    depends on passes and gaps only, not on clocks. L-BFGS then starts at SAG's weights, and its
-    lower bound at SAG's memory. Structures without Gram matrices, which SAG's line search asks for,
-    and partial labels are trained by L-BFGS from the beginning.
+    samples, or `C` around 1, far fewer than L-BFGS. From the fifteenth epoch on, "auto" compares
+    the passes that estimated gaps predict with what L-BFGS usually needs; this depends on passes
+    and gaps, not on clocks. L-BFGS then starts at SAG's weights. Structures without Gram matrices,
+    which SAG's line search needs, and partial labels are trained by L-BFGS from the beginning.
 
-    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN: each iteration
-    maps the loss and its gradient over the shards. A worker is sent the weights of the features
-    that its shard has, and their gradients come back; they are added in the order of the shards, so
-    that weights are the same for any number of workers, bit for bit. A worker that dies is made up
-    for.
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN. A worker
+    receives the weights of the features in its shard and returns their gradients, which are added
+    in the order of the shards, so that weights are the same for any number of workers, bit for bit.
+    The task of a failed worker is rescheduled.
 
     References
     ----------
@@ -309,42 +322,42 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
-        margin: LossLike | None = None,
         class_weight: Mapping | str | None = None,
-        sampling: str = "nus",
-        line_search: str = "skip",
-        all_possible_states: bool = True,
-        all_possible_transitions: bool = True,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-3,
         solver: str = "auto",
-        precision: str = "auto",
         warm_start: bool = False,
-        track_objective: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
+        margin: LossLike | None = None,
+        all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
+        sampling: str = "nus",
+        line_search: str = "skip",
+        precision: str = "auto",
+        track_objective: bool = False,
     ) -> None:
         self.graph = graph
         self.C = C
         self.l1_ratio = l1_ratio
-        self.margin = margin
         self.class_weight = class_weight
-        self.sampling = sampling
-        self.line_search = line_search
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
         self.solver = solver
-        self.precision = precision
         self.warm_start = warm_start
-        self.track_objective = track_objective
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.margin = margin
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.sampling = sampling
+        self.line_search = line_search
+        self.precision = precision
+        self.track_objective = track_objective
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
@@ -571,12 +584,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ) -> dict[str, str]:
         """Write the weights as a model file of CRFsuite.
 
-        The file is read by CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and
-        the ports to Rust, Java and other languages; they need no skstruct, and give the same
-        taggings and marginals. Attributes are the features by their names, with their values. The
-        transitions hold the intercepts of all nodes but the first. What remains for the ends of a
-        sequence are weights of two attributes, `first` and `last`, which the program that tags adds
-        to its first and its last token where the return value has them:
+        CRFsuite, python-crfsuite (``pycrfsuite.Tagger``), sklearn-crfsuite and the ports to Rust,
+        Java and other languages read the file without skstruct, and give the same tag sequences and
+        marginals. Attributes are the features by name, with their values. Transitions include the
+        intercepts of all nodes except the first. The ends of a sequence have two more attributes,
+        `first` and `last`, which the tagging program must add to the first and last token if the
+        return value has them:
 
         ==========================================  =======  ======
         model                                       first    last
@@ -591,36 +604,37 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Parameters
         ----------
         path : str or Path
-            The file. It is replaced when the new one is complete.
+            The file, replaced when the new one is complete.
         first, last : str, default="__BOS__", "__EOS__"
             Names of the attributes. If the model has a feature of this name the weights are added
-            to it: name your own feature if the first tokens, and no others, have it with the value
-            1, for instance ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"``, which
-            the template ``U00:%x[-1,0]`` makes. The program that tags need not be changed then.
+            to it: name a feature that exactly the first tokens have with value 1, such as
+            ``first="BOS"`` of CRFsuite's tutorials, or ``first="U00:_B-1"`` of the template
+            ``U00:%x[-1,0]``. The tagging program then needs no change.
 
         Returns
         -------
         dict of str to str
-            Which tokens need another attribute, "first" or "last", and its name; empty if none do.
+            Tokens that need another attribute, "first" or "last", and its name; empty if none do.
 
         Raises
         ------
         ValueError
-            If CRFsuite cannot have the model: if its structure is not a chain or has edge features,
-            if its features have no names or two have the same one, if labels are not strings, if a
-            name has a NUL or a lone surrogate, if a weight is not finite, if the file had 4 GiB.
+            If CRFsuite cannot represent the model: if its structure is not a chain or has edge
+            features, if its features have no names or two have the same one, if labels are not
+            strings, if a name has a NUL or a lone surrogate, if a weight is not finite, if the file
+            exceeds 4 GiB.
 
         See Also
         --------
-        skstruct.SAGCRF.from_crfsuite : Reads such a file.
+        skstruct.SAGCRF.from_crfsuite : Reads model files.
         skstruct.SAGCRF.sparsify : Small weights become 0, and the file does not have them.
         skstruct.SAGCRF.to_wapiti : Template models for Wapiti.
 
         Notes
         -----
-        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
-        CRFsuite takes exponentials of the scores of nodes as they are: its marginals are not
-        numbers where such a score exceeds 709.
+        Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
+        CRFsuite exponentiates unscaled scores of nodes: its marginals are NaN where a score exceeds
+        709.
 
         Examples
         --------
@@ -652,7 +666,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def from_wapiti(cls, path: PathLike) -> Pipeline:
         r"""Fitted pipeline with the weights of a Wapiti model file.
 
-        Taggings are those of Wapiti.
+        Its tag sequences are those of Wapiti.
 
         Parameters
         ----------
@@ -663,7 +677,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         -------
         Pipeline
             A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
-            columns as the patterns use. Patterns ``b`` with macros make edge features.
+            columns as the patterns use. ``b`` patterns with macros become edge features.
 
         Raises
         ------
@@ -677,10 +691,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         Notes
         -----
-        Wapiti knows observations as strings, a TemplateVectorizer by the results of their macros.
-        An observation that several results give, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes a
-        feature for each. See TemplateVectorizer on regular expressions, whose dot is a byte in
-        Wapiti, and on lower case, which Wapiti knows of ASCII.
+        Wapiti identifies observations by strings, a TemplateVectorizer by the results of their
+        macros: an ambiguous observation, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes one
+        feature per reading. In Wapiti, the dot of regular expressions is a byte, and lower case is
+        for ASCII only.
 
         Examples
         --------
@@ -703,16 +717,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def to_wapiti(self, path: PathLike, template: TemplateVectorizer) -> None:
         """Write the weights as a model file of Wapiti.
 
-        ``wapiti label -m path`` and programs that are built on Wapiti, such as GROBID and anystyle,
-        give the same taggings. The file holds the patterns, so that they take columns of tokens.
-        Intercepts, boundary scores and transitions get patterns of their own (``u-intercept``,
-        ``u-first:%x[-1,0]``, ``u-last:%x[1,0]``, ``b``); ``B`` templates with macros stay what they
-        are. Nothing need be added to the tokens.
+        ``wapiti label -m path`` and programs built on Wapiti, such as GROBID and anystyle, give the
+        same tag sequences, from the columns of tokens. Intercepts, boundary scores and transitions
+        become patterns (``u-intercept``, ``u-first:%x[-1,0]``, ``u-last:%x[1,0]``, ``b``); ``B``
+        templates with macros are unchanged.
 
         Parameters
         ----------
         path : str or Path
-            The file. It is replaced when the new one is complete.
+            The file, replaced when the new one is complete.
         template : TemplateVectorizer
             The fitted vectorizer whose output the model was trained on: ``model[0]`` of a pipeline.
 
@@ -721,7 +734,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         TypeError
             If `template` is not a TemplateVectorizer.
         ValueError
-            If Wapiti cannot have the model: if its structure is not a chain, if `template` has
+            If Wapiti cannot represent the model: if its structure is not a chain, if `template` has
             other features, if labels are not strings, are empty or have a space, if names have a
             NUL or a lone surrogate, if two features of different weights have one name (give
             templates identifiers), if a weight is not finite. With ``outside="mark"`` or "drop"
@@ -735,11 +748,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         Notes
         -----
-        Features without a weight other than 0 are left out. Forbidden steps have the weight -1e10.
-        Wapiti splits columns at spaces, lowers ASCII letters alone, and its regular expressions
-        read bytes; it knows an observation by its string, whichever template has made it. A token
-        that is called like a mark (``_B-1``) is taken for one in skstruct, and not in Wapiti; with
-        one that is called ``_x-1`` or ``_x+1`` it is the other way round.
+        Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
+        Wapiti splits columns at spaces, lower-cases ASCII letters only, matches regular expressions
+        on bytes, and identifies observations by their strings, for any template. A token that
+        equals a mark (``_B-1``) is a mark in skstruct, not in Wapiti; for ``_x-1`` or ``_x+1`` it
+        is the other way round.
 
         Examples
         --------
@@ -798,9 +811,9 @@ def crf_path(
     """Fits for a sequence of C, each started from the one before.
 
     The third and later fits start from weights extrapolated from the last two, linearly in log C
-    (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote
-    1 of Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
-    prediction.
+    (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote 1 of
+    Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
+    prediction. Read more in the :ref:`User Guide <model_selection_guide>`.
 
     Parameters
     ----------

@@ -184,54 +184,52 @@ class _Run:
 
 
 class EarlyStopping:
-    """End a fit when samples that it is not trained on are labelled no better any more.
+    """Stop training when the validation score stops improving.
 
-    The model that is left has the weights of the best epoch, bit for bit. Its ``objective_`` is
-    that of these weights, and its certificate compares them with the best lower bound that the
-    solver has found. There is no ConvergenceWarning, since the end was asked for. Scores are in
-    ``history_["validation_score"]``, the best one and its epoch in ``best_validation_score_`` and
-    ``best_iter_``.
+    The final model has the weights of the best epoch, bit for bit. Its ``objective_`` is for these
+    weights, and its certificate compares them with the best lower bound of the solver. There is no
+    ConvergenceWarning. Scores are in ``history_["validation_score"]``, the best one and its epoch
+    in ``best_validation_score_`` and ``best_iter_``.
 
-    Set it on the estimator itself, in a pipeline on its last step. Clones share it: in
-    cross-validation and searches each fit holds out samples of its own.
+    Set it on the estimator itself; in a pipeline, on its last step. In cross-validation and
+    searches each fit holds out samples of its own. Read more in the :ref:`User Guide <watching>`.
 
     Parameters
     ----------
     validation : float or tuple (X, y) or (X, y, sample_weight), default=0.1
         A fraction of the training samples to hold out, drawn by the estimator's `random_state`
-        among those of nonzero weight, or samples as the estimator takes them (for the last step of
-        a pipeline: transformed).
+        among those of nonzero weight, or validation samples (transformed ones, for the last step of
+        a pipeline).
     metric : "score" or callable, default="score"
-        What is to be high: the estimator's ``score``, or ``metric(model, X, y)``, such as a scorer
+        Score to maximise: the estimator's ``score``, or ``metric(model, X, y)``, such as a scorer
         of :mod:`skstruct.metrics`.
     every : int, default=1
-        Epochs between two scores; the first epoch has one.
+        Number of epochs between scores, from the first epoch on.
     patience : int, default=5
-        Stop after so many scores in a row that are no better than the best.
+        Number of consecutive scores without improvement after which training stops.
     min_delta : float, default=0.0
-        By how much a score must be better to count as that.
+        Minimum improvement over the best score to count as progress.
     restore_best : bool, default=True
-        Whether the model gets the weights of the best epoch, rather than those of the last one.
+        Whether to restore the weights of the best epoch, not to keep those of the last one.
 
     Raises
     ------
     ValueError
-        If a parameter is out of range; in ``fit``, if no sample is left to train on, `metric`
-        returns no number, or there are two such callbacks.
+        If a parameter is out of range; in ``fit``, if no sample is left for training, `metric` does
+        not return a number, or there are two such callbacks.
     TypeError
-        If `metric` or `validation` is none; in ``fit``, on anything but an estimator of this
-        package.
+        If `metric` or `validation` has the wrong type; in ``fit``, if the estimator is not one of
+        this package.
 
     See Also
     --------
-    skstruct.callbacks.TimeLimit : Ends a fit after some seconds.
-    skstruct.callbacks.Checkpoint : Stores a model now and then.
+    skstruct.callbacks.TimeLimit : Stops after a time limit.
+    skstruct.callbacks.Checkpoint : Saves the model periodically.
 
     Notes
     -----
-    A copy of the weights is made after every epoch. Bounds hold for the samples that were trained
-    on: those held out count with weight 0. Where the objective of restored weights has no lower
-    bound (partial labels, ProxLinearSSVM), it has none here either.
+    The weights are copied after every epoch. Bounds are for the training samples without those held
+    out. Objectives without a lower bound (partial labels, ProxLinearSSVM) have none here either.
 
     Examples
     --------
@@ -286,24 +284,7 @@ class EarlyStopping:
         vars(self).update(state, _runs=WeakKeyDictionary())
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse estimators of other packages.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is to be fitted.
-        context : sklearn.callback.CallbackContext
-            Its fit.
-
-        Raises
-        ------
-        TypeError
-            If it is no estimator of this package.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Refuse estimators of other packages."""
         if estimator not in self._runs:
             raise TypeError(
                 "EarlyStopping watches the passes of an estimator of skstruct, which "
@@ -312,59 +293,16 @@ class EarlyStopping:
             )
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """Forget a fit that has ended, or failed.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What was fitted.
-        context : sklearn.callback.CallbackContext
-            Its fit.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Forget a fit that has ended, or failed."""
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that begins: a fit, an epoch, or a piece of one.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Do nothing."""
 
     def on_fit_task_end(
         self, estimator: Any, context: CallbackContext, *, fitted_estimator: Any
     ) -> bool:
-        """Return whether validation scores have stopped rising.
-
-        Parameters
-        ----------
-        estimator : StructuredEstimator
-            What is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that has ended.
-        fitted_estimator : StructuredEstimator or None
-            The model as it is now; None after a piece of a pass.
-
-        Returns
-        -------
-        bool
-            True to end the fit.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Calls it, where the callback is set.
-        """
+        """Return whether validation scores have stopped rising."""
         if fitted_estimator is None or context.task_name != "epoch":
             return False
         return self._runs[estimator].after_epoch(fitted_estimator)

@@ -28,8 +28,8 @@ def export(model: Any, path: PathLike) -> None:
     """Write a fitted model for :class:`skstruct.lite.Tagger`, which needs NumPy alone.
 
     The file is NumPy's ``.npz``, compressed, without pickles. Weights that are 0 are left out, and
-    the others are in single precision if that changes none of them: see
-    :meth:`SAGCRF.sparsify <skstruct.SAGCRF.sparsify>`.
+    the others are in single precision if that changes none of them: see :meth:`SAGCRF.sparsify
+    <skstruct.SAGCRF.sparsify>`. Read more in the :ref:`User Guide <lite_guide>`.
 
     Parameters
     ----------

@@ -53,33 +53,33 @@ class ProbabilisticPredictor:
         pairwise : bool, default=False
             Whether to return the probabilities of (label, next label), too.
         rules : list of rules, default=None
-            Rules that labellings obey, such as ``[AtMostOnce("ZIP")]``: probabilities given that
-            they do. The product of their automata must be small.
+            Constraints on labellings, such as ``[AtMostOnce("ZIP")]``, on which probabilities are
+            conditional. The product of their automata must be small.
 
         Returns
         -------
         nodes : ndarray
-            An object array of one (n_nodes, n_classes) array a sample, (height, width, n_classes)
-            of images; for a table an array of shape (n_samples, n_classes). One array, too, if X
-            is one of sequences or images. Columns as in ``classes_``.
+            An object array of one (n_nodes, n_classes) array per sample, (height, width, n_classes)
+            for images; for a table an array of shape (n_samples, n_classes). One array, too, if X
+            is one array of sequences or images. Columns as in ``classes_``.
         edges : ndarray of shape (n_samples,) of object
-            Only if `pairwise`: one (n_edges, n_classes, n_classes) array a sample, of a chain
-            (n_nodes - 1, ...). Edges are in the order in which they were given, those of images in
-            that of :func:`skstruct.graphs.pairwise.grid_edges`.
+            Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
+            ...) for a chain. Edges are in the order of X, those of images in that of
+            :func:`skstruct.graphs.pairwise.grid_edges`.
 
         Raises
         ------
         TypeError
-            If `pairwise` is asked of a structure without edges, or there are rules and the
-            structure is not a chain.
+            If `pairwise` and the structure has no edges, or there are rules and the structure is
+            not a chain.
         ValueError
-            If X is not as in fit, rules clash, or their product is too large.
+            If X is not as in fit, rules contradict each other, or their product is too large.
 
         See Also
         --------
-        skstruct.SAGCRF.predict_log_likelihood : Probabilities of whole labellings.
-        skstruct.model_selection.cross_val_marginals : Those of samples that were held out.
-        skstruct.inspection.MarginalsDisplay : Draws them.
+        skstruct.SAGCRF.predict_log_likelihood : Probabilities of labellings.
+        skstruct.model_selection.cross_val_marginals : Marginals of held-out samples.
+        skstruct.inspection.MarginalsDisplay : Seed of the generator.
 
         Examples
         --------
@@ -143,8 +143,8 @@ class ProbabilisticPredictor:
     def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
-        ``cross_val_predict(method="predict_proba")`` encodes y as one label a sample: for sequences
-        take :func:`~skstruct.model_selection.cross_val_marginals`.
+        ``cross_val_predict(method="predict_proba")`` encodes y as one label per sample: for
+        sequences use :func:`~skstruct.model_selection.cross_val_marginals`.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class ProbabilisticPredictor:
         -------
         ndarray
             For a table of shape (n_samples, n_classes); otherwise an object array of one (n_nodes,
-            n_classes) array a sample.
+            n_classes) array per sample.
 
         See Also
         --------
@@ -176,25 +176,25 @@ class ProbabilisticPredictor:
     def predict_log_likelihood(
         self, X: SamplesLike | Shards, y: SamplesLike | None = None, rules: list | None = None
     ) -> np.ndarray:
-        """Log-probability of whole labellings, ``log p(y_i | x_i)``.
+        """Log-probability of labellings, ``log p(y_i | x_i)``.
 
-        With missing labels (None, NaN, masked) or sets of labels in y, that of all labellings that
-        fit.
+        With missing labels (None, NaN, masked) or sets of labels in y, of all compatible
+        labellings.
 
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         y : list, object array, RaggedArray or 1-D array
-            A labelling of each. Shards have labels of their own.
+            One labelling per sample. Shards include labels.
         rules : list of rules, default=None
-            Rules that labellings obey, as of :meth:`predict_marginals`.
+            Constraints on labellings, as in :meth:`predict_marginals`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            In nats; 0 for a sample without nodes, -inf for a labelling with a forbidden step, one
-            that breaks a rule or one that the structure does not have.
+            In nats; 0 for a sample without nodes, -inf for a labelling that is forbidden, breaks a
+            rule or does not belong to the structure.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class ProbabilisticPredictor:
 
         See Also
         --------
-        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
         skstruct.SAGCRF.predict_top_k : The best labellings.
 
         Examples
@@ -280,7 +280,7 @@ class ProbabilisticPredictor:
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         n_samples : int, default=1
-            How many labellings of each, at least 1.
+            Number of labellings per sample, at least 1.
         random_state : int, RandomState instance or None, default=None
             Seed. An int gives the same draws with any `n_jobs`, and on shards.
 
@@ -293,12 +293,12 @@ class ProbabilisticPredictor:
         Raises
         ------
         TypeError
-            If the structure has no exact sums over labellings, such as :class:`Matching`.
+            If the structure has no exact partition function, such as :class:`Matching`.
         ValueError
             If `n_samples` is not a positive integer, X is not as in fit, or inference on it is not
             exact.
         MemoryError
-            If so many labellings of all samples would not fit.
+            If the result does not fit into memory.
 
         See Also
         --------
@@ -308,8 +308,8 @@ class ProbabilisticPredictor:
         Notes
         -----
         Chains, trees and graphs without cycles are drawn node after node from marginals of edges,
-        graphs with cycles along their junction trees. On label sets and structures of one's own
-        each label takes an inference, given those drawn before.
+        graphs with cycles along their junction trees. For label sets and structures of your own,
+        each label takes one inference, conditional on the previous ones.
 
         Examples
         --------
@@ -374,8 +374,8 @@ class ProbabilisticPredictor:
     def predict_entropy(self, X: SamplesLike | Shards) -> np.ndarray:
         """Entropy of the distribution over the labellings of each sample.
 
-        0 where one labelling has all probability, the logarithm of the number of labellings where
-        all are equally probable; ``exp(entropy)`` is by how many the model is torn.
+        0 if one labelling has all probability, the logarithm of the number of labellings if all are
+        equally probable; ``exp(entropy)`` is the effective number of labellings.
 
         Parameters
         ----------
@@ -390,13 +390,13 @@ class ProbabilisticPredictor:
         Raises
         ------
         TypeError
-            If the structure has no exact sums over labellings, such as :class:`Matching`.
+            If the structure has no exact partition function, such as :class:`Matching`.
         ValueError
             If X is not as in fit, or inference on it is not exact.
 
         See Also
         --------
-        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
+        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
         skstruct.SAGCRF.sample : Labellings drawn from the distribution.
 
         Examples

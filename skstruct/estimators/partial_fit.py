@@ -49,30 +49,28 @@ class Streaming:
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train on one more batch of a stream, by one pass of stochastic subgradients.
+        r"""Train on one more batch of a stream, by one pass of stochastic subgradients.
 
-        The objective is that of `fit` on all samples that have come so far, each as often as it has
-        come: ``1/2 |w|^2 + C sum_i s_i loss_i(w)``; after k rounds over the same samples that is
-        that of a k times larger `C`. Every sample is visited once, in random order, with a rate
-        that falls with the root of the number of samples seen. The model has the mean of the
-        weights, later ones counting more. There is no certificate: ``objective_``, ``history_``
-        and what bounds them are absent.
+        The objective is that of `fit` on all samples so far, :math:`\tfrac12 \|w\|^2 + C \sum_i s_i
+        \ell_i(w)`; k rounds over the same samples multiply `C` by k. Each sample is visited once,
+        in random order, with a rate that falls with the root of the number of samples seen. The
+        weights are an average of the iterates, later ones counting more. There is no certificate:
+        ``objective_``, ``history_`` and bounds are absent.
 
-        After `fit` the stream goes on from its weights, as if its samples had been the first ones.
-        Callbacks, `max_iter`, `tol` and `solver` are of no effect.
+        After `fit` the stream continues from its weights, as if its samples had been the first.
+        Callbacks, `max_iter`, `tol` and `solver` have no effect.
 
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
-            Samples as for `fit`. Features without names must stay the same in number, so hash them
-            (``SequenceVectorizer(hashing=True)``); by name features may be added, whose weights
-            start at 0.
+            Samples as for `fit`. Without names of features their number is fixed, so hash them
+            (``SequenceVectorizer(hashing=True)``); new features by name start with weight 0.
         y : list, object array, RaggedArray or 1-D array
             Their labels, as for `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever occur. Without it, the first call takes the labels of its
-            batch, with a warning, and later batches may not have others. Later calls may repeat it.
-            Label sets, candidates and matchings have no named labels and need no `classes`.
+            All labels of the stream. Without it, the first call uses the labels of its batch, with
+            a warning, and new labels in later batches raise an error. Not needed for label sets,
+            candidates and matchings.
         sample_weight : array-like of shape (n_samples,), default=None
             Factor s_i on the loss of each sample.
 
@@ -84,9 +82,8 @@ class Streaming:
         Raises
         ------
         ValueError
-            If X or y is wrong, or has labels that are not in `classes`; if `classes` differs from
-            that of the first call; if features or named features are missing that were there
-            before. The model is then what it was before.
+            If X or y is invalid, or has labels that are not in `classes`; if `classes` differs from
+            that of the first call; if earlier features are missing. The model is then unchanged.
         FloatingPointError
             If losses or weights overflow.
 
@@ -102,8 +99,8 @@ class Streaming:
 
         Notes
         -----
-        The first learning rate is the best of several on up to 500 samples of the first batch, and
-        is sought again when a larger batch comes: let the first one have some hundred samples.
+        The initial learning rate is the best of several on up to 500 samples of the first batch,
+        and of later larger batches: the first one should have several hundred samples.
 
         Examples
         --------

@@ -155,17 +155,17 @@ class CompactPickles:
     """Mixin of estimators whose pickles can leave out the zeros of the weight tables."""
 
     def sparsify(self, threshold: float = 0.0, *, dtype: DTypeLike = "float64") -> Self:
-        """Make pickles of the model small: zeros are left out of them.
+        """Make pickles of the model small by omitting zeros.
 
         In memory the weights stay dense, so predictions take the same time; they are rounded at
-        once, so that the model predicts now what it will predict when loaded. As in
-        SGDClassifier, ``coef_`` is a sparse matrix from now on; :meth:`densify` undoes that.
+        once, so that predictions stay the same after loading. As in SGDClassifier, ``coef_``
+        becomes a sparse matrix; :meth:`densify` undoes that.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            Weights of at most this absolute value become 0. A dense-feature CRF has few exact
-            zeros; 1e-3 usually drops most weights and leaves all decisions as they are.
+            Weights of at most this absolute value become 0. A CRF on dense features has few exact
+            zeros; 1e-3 usually drops most weights without changing predictions.
         dtype : {"float64", "float32"}, default="float64"
             Precision in the pickle.
 
@@ -177,11 +177,11 @@ class CompactPickles:
         Raises
         ------
         ValueError
-            If `threshold` is negative, `dtype` another one or too small for the weights.
+            If `threshold` is negative, or `dtype` is unknown or too small for the weights.
 
         See Also
         --------
-        skstruct.SAGCRF.densify : Undoes it, but for the rounding.
+        skstruct.SAGCRF.densify : Undoes it, except for the rounding.
         skstruct.preprocessing.drop_unused_features : Shrinks the vectorizer, too.
 
         Examples

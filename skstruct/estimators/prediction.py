@@ -79,11 +79,7 @@ def _named(attribute, what):
         if vars(self).pop(attribute, None) is None:
             read(self)
 
-    about = f"""Names of {what}, if there were some in fit: an object array of str.
-
-    The names are shared with the transformer that has learned them; the array is made anew at each
-    look. Deleting the attribute makes the model forget them: pickles of it alone become smaller.
-    """
+    about = f"Names of {what}, if there were some in fit: an object array of str."
     return property(read, write, forget, about)
 
 
@@ -258,8 +254,8 @@ _LARGEST_WEIGHT = 1e100
 def on_one_state(method):
     """Run a method on the model as it is now: a refit in another thread then changes nothing.
 
-    Kernels check no bounds, so the tables must be those whose shapes were compared. If X is Shards
-    the method runs on each of them; its answer must have an entry a sample.
+    Kernels check no bounds, so the tables must be those whose shapes were compared. On Shards the
+    method runs for each of them, and must return one entry per sample.
     """
 
     @functools.wraps(method)
@@ -426,10 +422,7 @@ class Predictor(NamedFeatures):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights of node features, of shape (n_classes, n_features): a view.
-
-        After :meth:`sparsify` a CSR matrix, and no view.
-        """
+        """Weights of node features, (n_classes, n_features): a view; CSR after `sparsify`."""
         check_is_fitted(self)
         dense = self.node_weights_[: self.n_features_in_].T
         return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
@@ -443,14 +436,7 @@ class Predictor(NamedFeatures):
 
     @property
     def pairwise_coef_(self) -> np.ndarray:
-        """Weights of (label, next label): a view of shape (n_classes, n_classes).
-
-        With edge features one such table each, (n_edge_features, n_classes, n_classes). On
-        :class:`Pairwise` and :class:`Grid` of (label of the first end, label of the second), with
-        an axis in front where edges have types or directions: ([edge_types,] [n_edge_features,]
-        n_classes, n_classes). Symmetric and Potts interactions are written out in full, 0 for
-        unlike labels under Potts, and cannot be written to; ``pair_weights_`` can.
-        """
+        """Weights of label pairs: a view, whose shape the class documents."""
         check_is_fitted(self)
         return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
 
@@ -570,7 +556,7 @@ class Predictor(NamedFeatures):
     def predict(
         self, X: SamplesLike | Shards, allowed: Any = None, rules: list | None = None
     ) -> np.ndarray:
-        """Best labelling of each sample.
+        """Best (MAP) labelling of each sample.
 
         Parameters
         ----------
@@ -580,33 +566,33 @@ class Predictor(NamedFeatures):
             Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
             table one array of shape (n_samples, n_classes)).
         rules : list of rules, default=None
-            Rules that each labelling must obey as a whole, such as ``[AtMostOnce("ZIP")]``, on a
-            :class:`~skstruct.Chain`: the best labellings of all that obey (any one of several with
-            the same score). See :ref:`rules`.
+            Constraints on whole label sequences of a :class:`~skstruct.Chain`, such as
+            ``[AtMostOnce("ZIP")]``: predictions are best among the labellings that satisfy them.
+            See :ref:`rules`.
 
         Returns
         -------
         ndarray
-            Labels: an object array of one 1-D array a sample, or for a table an array of shape
+            Labels: an object array of one 1-D array per sample, or for a table an array of shape
             (n_samples,). If X is one array of sequences or images, so are they: (n_samples,
-            n_nodes) or (n_samples, height, width). A sample without nodes gets an empty array.
+            n_nodes) or (n_samples, height, width). For a sample without nodes an empty array.
             Ties go to the first class.
 
         Raises
         ------
         ValueError
-            If X or `allowed` has the wrong shape, no labelling is allowed, or rules clash: the
-            message names the sample and the rules.
+            If X or `allowed` has the wrong shape, no labelling is allowed, or rules contradict each
+            other: the message names the sample and the rules.
         TypeError
-            If there are rules, and the structure is not a chain.
+            If there are rules and the structure is not a chain.
         FloatingPointError
             If the scores of a sample overflow.
 
         Warns
         -----
         UserWarning
-            If a sample breaks so many rules that its labelling is not proved to be the best one;
-            the message has the largest gap.
+            If a sample breaks so many rules that its labelling is not proved to be best; the
+            message has the largest gap.
 
         See Also
         --------
@@ -805,31 +791,31 @@ class Predictor(NamedFeatures):
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         k : int
-            How many, at least 1.
+            Number of labellings, at least 1.
         rules : list of rules, default=None
-            Rules that labellings must obey, as of :meth:`predict`.
+            Constraints on labellings, as in :meth:`predict`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,) of object
-            For each sample an array of shape (k', n_nodes), best first; k' < k where the sample has
-            fewer labellings. For a table each is of shape (k', 1), for images (k', height, width).
+            For each sample an array of shape (k', n_nodes), best first; k' < k if the sample has
+            fewer labellings. For a table the shapes are (k', 1), for images (k', height, width).
         scores : ndarray of shape (n_samples,) of object
             Their scores ``<w, Phi(x, y)>``, each of shape (k',).
 
         Raises
         ------
         ValueError
-            If `k` is not a positive integer, X is not as in fit, or n-best decoding is exact only
-            at other weights than the model's (:class:`Pairwise` by minimum cuts, where somebody has
-            written weights that do not attract).
+            If `k` is not a positive integer, X is not as in fit, or n-best decoding is not exact at
+            the model's weights (:class:`Pairwise` by minimum cuts, with edited weights that are not
+            attractive).
         MemoryError
-            If `k` labellings of all samples would not fit.
+            If the result does not fit into memory.
 
         See Also
         --------
         skstruct.SAGCRF.predict : The best one.
-        skstruct.SAGCRF.decision_function : Its lead over the second best.
+        skstruct.SAGCRF.decision_function : Margin over the second best.
 
         Examples
         --------
@@ -895,8 +881,8 @@ class Predictor(NamedFeatures):
     ) -> np.ndarray:
         """Chunks of the best labelling of each sequence, with their exact probabilities.
 
-        The probability of a chunk is that of all labellings together that have this very chunk:
-        both of its ends and its kind, whatever the other nodes have.
+        The probability of a chunk is the total probability of all labellings with exactly this
+        chunk: its ends and its kind.
 
         Parameters
         ----------
@@ -905,15 +891,15 @@ class Predictor(NamedFeatures):
         confidence : bool, default=True
             Whether to compute probabilities, which structural SVMs do not have.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
-            As for :func:`skstruct.metrics.chunks`: None is any mixture of prefixes, by conlleval's
-            rules. "runs" is for labels without prefixes: neighbours of the same label, other than
-            "O", are a chunk of this kind.
+            Tagging scheme, as for :func:`skstruct.metrics.chunks`: None accepts any mixture of
+            prefixes, by conlleval's rules. "runs" is for labels without prefixes: neighbours of the
+            same label, other than "O", are a chunk.
         chunks : list of lists of (start, stop, kind), default=None
-            For each sequence chunks whose probabilities are wanted, in place of those of the best
-            labelling; what a tuple has behind these three is ignored.
+            For each sequence the chunks to compute probabilities for, instead of those of the best
+            labelling; further elements of the tuples are ignored.
         rules : list of rules, default=None
-            Rules that whole labellings must obey, as of :meth:`predict`; probabilities are given
-            that they hold, so the product of all of them must be small.
+            Constraints on labellings, as in :meth:`predict`. Probabilities are conditional on them,
+            so the product of their automata must be small.
 
         Returns
         -------
@@ -924,8 +910,8 @@ class Predictor(NamedFeatures):
         Raises
         ------
         TypeError
-            If the structure is not that of sequences, the model has no probabilities, or labels are
-            not strings.
+            If the structure is not a chain, the model has no probabilities, or labels are not
+            strings.
         ValueError
             If `scheme` is unknown or does not fit the labels, or `chunks` do not fit X.
 
@@ -938,8 +924,8 @@ class Predictor(NamedFeatures):
         --------
         skstruct.metrics.chunks : The chunks of given labels.
         skstruct.metrics.chunk_f1_score : F1 of chunks.
-        skstruct.SAGCRF.predict_marginals : Probabilities of single labels.
-        skstruct.SAGCRF.predict_log_likelihood : Those of whole labellings.
+        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
+        skstruct.SAGCRF.predict_log_likelihood : Probabilities of labellings.
 
         Examples
         --------
@@ -1020,11 +1006,11 @@ class Predictor(NamedFeatures):
         Returns
         -------
         ndarray
-            For a table the scores of the classes, of shape (n_samples, n_classes), or (n_samples,)
-            for two classes: that of the second minus that of the first. For candidates and
-            matchings an object array with the scores of each sample's candidates or pairs.
-            Otherwise of shape (n_samples, 2): the score of the best labelling, and its lead over
-            the runner-up (inf if there is no other).
+            For a table, the scores of classes, of shape (n_samples, n_classes), or (n_samples,) for
+            two classes: that of the second minus that of the first. For candidates and matchings,
+            an object array of the scores of candidates or pairs. Otherwise of shape (n_samples, 2):
+            the score of the best labelling, and its margin over the second best (inf if there is no
+            other).
 
         See Also
         --------
@@ -1064,9 +1050,9 @@ class Predictor(NamedFeatures):
         y: SamplesLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Share of nodes that are labelled right.
+        """Accuracy: the fraction of nodes that are labelled correctly.
 
-        On label sets a node is a single label of a sample. The share of whole sets, which is what
+        For label sets a node is a single label of a sample. The subset accuracy, which
         scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``.
 
         Parameters
@@ -1074,8 +1060,8 @@ class Predictor(NamedFeatures):
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples.
         y : list, object array, RaggedArray or 1-D array
-            Their true labels. Nodes without a label (None, NaN, masked) or with a set of several
-            do not count. Shards have labels and weights of their own.
+            Their true labels. Nodes without a label (None, NaN, masked) or with a set of labels do
+            not count. Shards include labels and weights.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample's nodes.
 
@@ -1092,12 +1078,12 @@ class Predictor(NamedFeatures):
         Warns
         -----
         UserWarning
-            If y has labels that fit has not seen: they count as wrong, as in scikit-learn.
+            If y has labels that did not occur in fit: they count as errors, as in scikit-learn.
 
         See Also
         --------
         skstruct.metrics.node_f1_score : F1 of labels of nodes.
-        skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+        skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
         skstruct.metrics.chunk_f1_score : F1 of chunks.
 
         Examples

@@ -35,7 +35,7 @@ class _Scores(BaseEstimator):
         self.classifier = classifier
 
     def transform(self, nodes):
-        """Scores of nodes, a column a class (one for two classes of decision values)."""
+        """Scores of nodes, one column per class (one for two classes of decision values)."""
         name = _method(self.classifier)
         with config_context(transform_output="default"):
             values = np.asarray(getattr(self.classifier, name)(nodes), dtype=np.float64)
@@ -72,26 +72,26 @@ def _has(name):
 
 
 class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
-    """Any classifier of single nodes, smoothed by a structured model on its scores.
+    """Classifier of individual nodes, smoothed by a structured model on its scores.
 
-    The classifier is cross-fitted: a structured model (by default a CRF) is trained on scores that
-    it gives for samples that it has not seen, and learns how far they can be trusted and which
-    labels are neighbours. Then the classifier is fitted again, to all samples.
+    The classifier is cross-fitted: a structured model (by default a CRF) is trained on its scores
+    of held-out samples, and learns their reliability and the transitions between labels. Then the
+    classifier is fitted to all samples. Read more in the :ref:`User Guide <smoothing>`.
 
     Parameters
     ----------
     classifier : classifier
-        With ``predict_proba`` or ``decision_function``: it sees nodes as rows of a table.
+        A classifier of nodes as rows of a table, with ``predict_proba`` or ``decision_function``.
     structure : {"auto", "chain"} or Graph, default="auto"
-        The structure of a sample, as the parameter `graph` of estimators: "auto" is a chain, a step
-        after another.
+        The structure of a sample, as the parameter `graph` of estimators: "auto" is a chain.
     smoother : estimator, default=None
         The structured model; its `graph` is set to `structure`, unless this is "auto". By default
         ``SAGCRF()``, and ``BCFWSSVM(C=1e-3)`` on ``Grid(attractive=True)`` and other graphs of
         attractive interactions.
     cv : int, splitter or iterable, default=5
-        Folds of samples in which the classifier is cross-fitted: each sample is held out once.
-        Fewer samples than folds are cut into runs of nodes; fewer groups are a fold each.
+        Folds of samples in which the classifier is cross-fitted: each sample is held out once. If
+        there are fewer samples than folds, samples are cut into runs of nodes; with fewer groups,
+        each group is a fold.
 
     Attributes
     ----------
@@ -104,14 +104,13 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
 
     See Also
     --------
-    skstruct.SAGCRF : Trains on features themselves.
+    skstruct.SAGCRF : Trains on the features.
     skstruct.decode : Decodes scores without training.
     sklearn.ensemble.StackingClassifier : The same idea without structure.
 
     Notes
     -----
-    Nodes without a label (None or NaN in y) are left out for the classifier; a CRF sums over their
-    labels.
+    The classifier omits nodes without a label (None or NaN in y); a CRF sums over their labels.
 
     Examples
     --------
@@ -161,9 +160,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         X : list of samples or RaggedArray
             Sequences of shape (n_nodes, n_features), images, or tuples (features, edges, ...).
         y : list of label arrays or RaggedArray
-            A label a node; None or NaN where it is missing.
+            One label per node; None or NaN where it is missing.
         groups : array-like of shape (n_samples,), default=None
-            Samples of one group (one person, say) are in one fold.
+            Samples of a group, such as one person, stay in one fold.
 
         Returns
         -------
@@ -252,7 +251,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         return getattr(self.smoother_, name)(self._scores.transform(X), *args, **options)
 
     def predict(self, X: SamplesLike, **options: Any) -> np.ndarray:
-        """Best labelling of each sample.
+        """Best (MAP) labelling of each sample.
 
         Parameters
         ----------
@@ -264,11 +263,11 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            Labels, an array a sample.
+            Labels, one array per sample.
 
         See Also
         --------
-        skstruct.SAGCRF.predict : What it calls.
+        skstruct.SAGCRF.predict : The method of the model.
 
         Examples
         --------
@@ -286,7 +285,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
     def score(
         self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of nodes that are labelled right.
+        """Accuracy: the fraction of nodes that are labelled correctly.
 
         Parameters
         ----------
@@ -302,7 +301,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
 
         See Also
         --------
-        skstruct.SAGCRF.score : What it calls.
+        skstruct.SAGCRF.score : The method of the model.
 
         Examples
         --------
@@ -330,11 +329,11 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array a sample.
+            One (n_nodes, n_classes) array per sample.
 
         See Also
         --------
-        skstruct.SAGCRF.predict_marginals : What it calls.
+        skstruct.SAGCRF.predict_marginals : The method of the model.
 
         Examples
         --------
@@ -361,11 +360,11 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array a sample.
+            One (n_nodes, n_classes) array per sample.
 
         See Also
         --------
-        skstruct.SAGCRF.predict_proba : What it calls.
+        skstruct.SAGCRF.predict_proba : The method of the model.
 
         Examples
         --------

@@ -24,78 +24,67 @@ _PAIRWISE_STEPS = 20
 
 
 class BCFWSSVM(StructuralSVM):
-    """Structural SVM trained by block-coordinate Frank-Wolfe, with a duality gap certificate.
+    r"""Structural SVM trained by block-coordinate Frank-Wolfe, with a duality gap certificate.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
-    Objectives and gaps are reported for this divided by ``C sum_i s_i``.
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right]
+
+    with a task loss :math:`\Delta` and sample weights :math:`s_i`. Objectives and gaps are reported
+    for this divided by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options. For
+        a table, name the structure where scikit-learn must know a classifier before fit: for
+        stratified folds, voting, thresholds and displays.
     C : float, default=1.0
-        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
+        n)``.
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
-        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
+        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
+        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
+        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
+        order of ``classes_`` (a DataFrame: by its labels).
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
-    sampling : {"permutation", "uniform", "gap"}, default="permutation"
-        Order of the visits: a new permutation each pass, independent draws, or draws in proportion
-        to the samples' last gaps (Osokin et al., section 3.1).
-    steps : {"pairwise", "frank-wolfe", "batch", "batch-open-loop"}, default="pairwise"
-        Several pairwise steps over the cached labellings at each visit, and every third pass a step
-        along what the passes before have changed, or the one step of the original method. With
-        pairwise steps the weights are a mean of the last passes', where that is better. "batch" and
-        "batch-open-loop" are baselines: one Frank-Wolfe step for all samples at once, by line
-        search or of ``2 / (k + 2)`` (Algorithm 2 of [1]_). They store nothing of a sample, and need
-        very many passes; `sampling` and the parameters of caches do not concern them.
-    n_cached : int, default=30
-        Labellings kept a sample. Their inner products take ``4 n_cached (n_cached + 1)`` bytes.
-    oracle_cache : bool, default=False
-        Whether a cached labelling replaces an oracle call when it promises enough (section 3.2).
-        Pays where oracle calls cost much more than potentials.
-    averaging : bool, default=False
-        Whether to maintain the weighted average of the iterates and return it where it is better.
-    gap_every : int, default=5
-        Passes between certificates, which cost a pass of oracle calls each.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=500
-        Largest number of passes over the data.
+        Maximum number of passes over the data.
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the dual point of the previous fit, if it is one for these data, too: the same
+        Start from the dual point of the previous fit if it is one for these data, too: the same
         true labels in the same samples, the same labellings (edges, forbidden steps) and
-        `n_cached`. C, the loss, sample weights other than 0 and the features may have changed. Else
-        start anew: no weights can be the start of a dual method. The dual point is not part of
-        pickles.
+        `n_cached`. C, the loss, sample weights other than 0 and the features may differ. Otherwise
+        training starts from scratch, since a dual method cannot start from weights. Pickles do not
+        contain the dual point.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
-        1 prints a line an epoch.
+        If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples. The same seed gives the same weights, bit for bit.
+        Controls the order in which samples are visited. Pass an int for reproducible results.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
+        Weights of node features, a view: writing to it edits the model.
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -106,17 +95,17 @@ class BCFWSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float
         The objective of the weights, and a lower bound on the optimum.
     dual_gap_ : float
-        Their difference: a certificate, with what rounding may hide.
+        Their difference: a certificate, up to rounding.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, what `tol` bounds.
+        ``dual_gap_ / objective_``, which `tol` bounds.
     n_oracle_calls_, n_cached_steps_ : int
         Oracle calls, certificates included, and visits that a cached labelling served.
     n_rounds_ : int
@@ -125,8 +114,31 @@ class BCFWSSVM(StructuralSVM):
     n_bytes_ : int
         With shards only: bytes of weights sent to tasks and back, before zeros are left out.
     history_ : dict of ndarray
-        One entry a pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        One entry per pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
+
+    Other Parameters
+    ----------------
+    sampling : {"permutation", "uniform", "gap"}, default="permutation"
+        Order of the visits: a new permutation per pass, independent draws, or draws in proportion
+        to the samples' last gaps (Osokin et al., section 3.1).
+    steps : {"pairwise", "frank-wolfe", "batch", "batch-open-loop"}, default="pairwise"
+        "pairwise": several pairwise steps over the cached labellings at each visit, and every third
+        pass a step along the direction of the last passes; the weights are a mean of the last
+        passes where that is better. "frank-wolfe": the single step of the original method. "batch"
+        and "batch-open-loop" are baselines: one Frank-Wolfe step for all samples at once, by line
+        search or of ``2 / (k + 2)`` (Algorithm 2 of [1]_). These store nothing per sample, need
+        very many passes, and ignore `sampling` and the parameters of caches.
+    n_cached : int, default=30
+        Number of labellings cached per sample. Their inner products take ``4 n_cached (n_cached +
+        1)`` bytes.
+    oracle_cache : bool, default=False
+        Whether a cached labelling replaces an oracle call when it promises enough progress (section
+        3.2). Useful where oracle calls cost much more than potentials.
+    averaging : bool, default=False
+        Whether to maintain the weighted average of the iterates and return it where it is better.
+    gap_every : int, default=5
+        Passes between certificates, each of which costs one pass of oracle calls.
 
     See Also
     --------
@@ -139,17 +151,17 @@ class BCFWSSVM(StructuralSVM):
     -----
     With missing labels or sets of labels in y this is the latent hinge, by rounds of completing the
     labels and training (:ref:`partial_labels`): `max_iter` counts the passes of all rounds, and the
-    bounds are those of the labels as completed in the best one. ``history_["round"]`` says which
-    entry belongs to which. A warm start then takes the weights before for the first completion.
+    bounds are for the labels as completed in the best one. ``history_["round"]`` is the round of
+    each entry. A warm start uses the previous weights for the first completion.
 
     With :class:`~skstruct.datasets.Shards` the weights go to a worker, which visits the samples of
-    as many shards as it can hold as if they were in memory, and on to the next worker if there are
-    more. If one holds all, a round is three passes, else a part of one. Dual points stay with the
-    workers, and are files, too: in `checkpoint`, or while the fit runs in the folder of the shards,
-    where all workers must be able to write. (If they are on one machine, and the folder is
-    read-only, in that for temporary files.) `averaging`, `warm_start`, ``sampling="gap"`` and
-    attractive interactions need all samples in memory. ``history_`` then has an entry for each
-    round, or each pass if that has several rounds, with ``rounds`` and ``bytes``.
+    as many shards as it can hold, and on to the next worker if there are more. If one holds all, a
+    round is three passes, else a part of one. Dual points stay with the workers, and in files: in
+    `checkpoint`, or during the fit in the folder of the shards, where all workers must be able to
+    write (on one machine with a read-only folder, among temporary files). `averaging`,
+    `warm_start`, ``sampling="gap"`` and attractive interactions need all samples in memory.
+    ``history_`` has one entry per round, or per pass of several rounds, with ``rounds`` and
+    ``bytes``.
 
     References
     ----------
@@ -193,12 +205,6 @@ class BCFWSSVM(StructuralSVM):
         C: float = 1.0,
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
-        sampling: str = "permutation",
-        steps: str = "pairwise",
-        n_cached: int = 30,
-        oracle_cache: bool = False,
-        averaging: bool = False,
-        gap_every: int = 5,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-2,
@@ -206,17 +212,17 @@ class BCFWSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
+        sampling: str = "permutation",
+        steps: str = "pairwise",
+        n_cached: int = 30,
+        oracle_cache: bool = False,
+        averaging: bool = False,
+        gap_every: int = 5,
     ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss
         self.class_weight = class_weight
-        self.sampling = sampling
-        self.steps = steps
-        self.n_cached = n_cached
-        self.oracle_cache = oracle_cache
-        self.averaging = averaging
-        self.gap_every = gap_every
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -224,6 +230,12 @@ class BCFWSSVM(StructuralSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.sampling = sampling
+        self.steps = steps
+        self.n_cached = n_cached
+        self.oracle_cache = oracle_cache
+        self.averaging = averaging
+        self.gap_every = gap_every
 
     _keeps_cone = _takes_relaxations = True
 
@@ -335,6 +347,8 @@ def bcfw_path(
     node_weight: SamplesLike | None = None,
 ) -> list[BCFWSSVM]:
     """Fits for a sequence of C, each started from the dual point of the one before.
+
+    Read more in the :ref:`User Guide <model_selection_guide>`.
 
     Parameters
     ----------

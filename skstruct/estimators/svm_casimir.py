@@ -17,97 +17,68 @@ from .svm import CONSTRAINTS, StructuralSVM
 
 
 class CasimirSSVM(StructuralSVM):
-    """Structural SVM trained by Casimir-SVRG: smoothing, Catalyst acceleration, variance reduction.
+    r"""Structural SVM trained by Casimir-SVRG: smoothing, acceleration, variance reduction.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
-    Objectives and gaps are reported for this divided by ``C sum_i s_i``. The residuals of each
-    snapshot are a dual point, so that there is a certificate although the method is primal.
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
+
+    Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. The residuals of each
+    snapshot are a dual point, which certifies this primal method. Read more in the :ref:`User Guide
+    <solvers_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options. For
+        a table, name the structure where scikit-learn must know a classifier before fit: for
+        stratified folds, voting, thresholds and displays.
     C : float, default=1.0
-        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
-        ``np.inf`` trains without regularisation (lambda = 0).
+        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
+        n)``. ``np.inf`` trains without regularisation (lambda = 0).
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
-        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
+        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
+        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
+        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
+        order of ``classes_`` (a DataFrame: by its labels).
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
-    variant : {"adaptive", "constant", "svrg"}, default="adaptive"
-        Smoothing that shrinks by iteration, constant smoothing, or SVRG on the smoothed objective
-        without acceleration.
-    smoothing : {"l2", "entropy"}, default="l2"
-        L2 smoothing over the `n_best` best labellings, or entropy smoothing, which needs an exp
-        oracle.
-    n_best : int, default=5
-        Labellings of the top-K oracle.
-    smoothing_strength : float, default=2.0
-        The strength nu of the smoothing, at first; from 1e-100 to 1e100. 0 runs the same algorithm
-        on the hinge itself, which is not smooth (figure 5 (b) of [1]_): it needs a `learning_rate`,
-        and a `kappa` unless `variant` is "svrg", and no theorem says that it converges.
-    kappa : float, default=None
-        Weight of the proximal term, then the same in all iterations. By default it comes from the
-        measured smoothness (Proposition 29). If the smoothing is adaptive and C finite, it is 10
-        lambda at first and falls to lambda, the paper's, and with ``learning_rate="auto"`` it grows
-        late in a run, see Notes.
-    warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
-        Where the inner solver starts.
-    learning_rate : float or "auto", default="auto"
-        Of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice the mean
-        smoothness constant of the losses: for top-K it is measured by the diameters of the sets of
-        labellings found, and up to three times smaller where these give the exact smoothing; for
-        entropy it is found by backtracking. With adaptive smoothing and finite C, "auto" begins
-        with a share of the rate of the first iteration, ``32 / n`` within [1/16, 1/2]. The share
-        grows by a half in each iteration that lowers the objective by less than two fifths, and is
-        halved when the objective rises; after the first rise it grows by a tenth only. It is at
-        most 1. From the third rise on the rate is that of the present smoothing, see Notes.
-    inner_iterate : {"last", "average"}, default="last"
-        Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
-        mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
-        and is not for structures whose interactions are kept attractive.
-    inner_passes : int or "accuracy", default=1
-        Passes of steps on each subproblem, each with a snapshot before it. "accuracy" makes passes
-        until the relative accuracy (26) of [1]_ is reached, by the norm of the gradient, and 20 at
-        most; the paper's experiments make one.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
-        Largest number of outer iterations, each of a snapshot and a pass of steps (two effective
+        Maximum number of outer iterations, each of a snapshot and a pass of steps (two effective
         passes).
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the previous weights of the labels and features that are still there: labels by
-        value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0.
+        Start from the previous weights of labels and features that still exist: labels are matched
+        by value, features by name where they have names (vectorizers, data frames), else by
+        position. New weights start at 0.
     n_jobs : int, default=None
         Threads for snapshots, objectives and prediction: the same weights for any number. The steps
         are sequential.
     verbose : int, default=0
-        1 prints a line an epoch.
+        If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples. The same seed gives the same weights, bit for bit.
+        Controls the order in which samples are visited. Pass an int for reproducible results.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
+        Weights of node features, a view: writing to it edits the model.
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -118,30 +89,68 @@ class CasimirSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
-        Their difference: a certificate, with what rounding may hide.
+        Their difference: a certificate, up to rounding.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, what `tol` bounds.
+        ``dual_gap_ / objective_``, which `tol` bounds.
     kappa_, smoothing_strength_ : float
         The weight of the proximal term and nu in the last iteration.
     exact_share_ : float
-        Share of oracle calls for which `n_best` labellings gave the exact smoothing.
+        Fraction of oracle calls for which `n_best` labellings gave the exact smoothing.
     n_oracle_calls_ : int
         Oracle calls.
     n_rounds_ : int
         With partial labels only: rounds of completing them and training.
     history_ : dict of ndarray
-        One entry an outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
-        ``seconds``, ``objective`` (of the iterate; the last entry is that of the weights kept),
+        One entry per outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
+        ``seconds``, ``objective`` (of the iterate; the last entry is that of the final weights),
         ``dual_objective`` and ``dual_gap`` (of the best so far), ``smoothed_objective`` (at the
         snapshot, NaN if that was cut short) and ``exact_share``.
+
+    Other Parameters
+    ----------------
+    variant : {"adaptive", "constant", "svrg"}, default="adaptive"
+        Smoothing that shrinks by iteration, constant smoothing, or SVRG on the smoothed objective
+        without acceleration.
+    smoothing : {"l2", "entropy"}, default="l2"
+        L2 smoothing over the `n_best` best labellings, or entropy smoothing, which needs an exp
+        oracle.
+    n_best : int, default=5
+        Labellings of the top-K oracle.
+    smoothing_strength : float, default=2.0
+        The initial strength nu of the smoothing, from 1e-100 to 1e100. 0 runs the same algorithm on
+        the non-smooth hinge itself (figure 5 (b) of [1]_): this requires a `learning_rate`, and a
+        `kappa` unless `variant` is "svrg", and has no convergence guarantee.
+    kappa : float, default=None
+        Weight of the proximal term, the same in all iterations. By default it comes from the
+        measured smoothness (Proposition 29). If the smoothing is adaptive and C finite, it falls
+        from 10 lambda to lambda, the paper's, and with ``learning_rate="auto"`` it grows late in a
+        run, see Notes.
+    warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
+        Where the inner solver starts.
+    learning_rate : float or "auto", default="auto"
+        Learning rate of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice
+        the mean smoothness constant of the losses: for top-K measured by the diameters of the sets
+        of labellings found, for entropy by backtracking. With adaptive smoothing and finite C,
+        "auto" begins with a fraction of the rate of the first iteration, ``32 / n`` within [1/16,
+        1/2]. The fraction, at most 1, grows by a half in each iteration that lowers the objective
+        by less than two fifths (by a tenth after the first rise), and is halved when the objective
+        rises. From the third rise on the rate is that of the current smoothing, see Notes.
+    inner_iterate : {"last", "average"}, default="last"
+        Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
+        mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
+        and is not available for attractive interactions.
+    inner_passes : int or "accuracy", default=1
+        Passes of steps on each subproblem, each with a snapshot before it. "accuracy" makes passes
+        until the relative accuracy (26) of [1]_ is reached, by the norm of the gradient, and 20 at
+        most; the paper's experiments make one.
 
     See Also
     --------
@@ -152,19 +161,15 @@ class CasimirSSVM(StructuralSVM):
     Notes
     -----
     The method is Catalyst acceleration [2]_ of SVRG [3]_ on smoothed hinges. The defaults follow
-    [1]_ but for adaptive smoothing, whose learning rate is tuned there (section 7.3). A rate
-    proportional to nu stalls where lambda n is small. The best constant rate depends on the
-    task and on the number of passes, and if the samples are separable, what the first steps
-    overshoot is hardly corrected within a hundred passes. So the rate follows the objective,
-    which is measured after each iteration anyway, and until the third rise nu is at least 0.3
-    of its first value times the share, and kappa falls by a tenth per iteration from 10 lambda
-    to lambda, which it is in [1]_. Where the regulariser is more than half of the objective,
-    weights shortened by a common factor are evaluated, too, and replace the weights if they are
-    better: if lambda is small, decay alone takes thousands of passes to forget what the first
-    steps overshoot. Evaluations of objectives are not counted as passes. Later kappa is at
-    least ``L / (10 n)``: with one pass an iteration, SVRG solves a subproblem well only while
-    its condition number is of the order of n, as in Proposition 29. Algorithm 4 allows for a
-    kappa that changes.
+    [1]_ except for adaptive smoothing, whose learning rate is tuned there (section 7.3): a rate
+    proportional to nu stalls where lambda n is small, and the best constant rate depends on the
+    task. Here the rate follows the objective, which is measured after each iteration (not counted
+    as passes). Until its third rise nu is at least 0.3 of its first value times the fraction, and
+    kappa falls by a tenth per iteration from 10 lambda to lambda, its value in [1]_; later kappa is
+    at least ``L / (10 n)``, so that the condition number of a subproblem is of the order of n, as
+    in Proposition 29. Where the regulariser is more than half of the objective, weights scaled by a
+    common factor replace the weights if they are better: for small lambda, decay alone takes
+    thousands of passes.
 
     Samples are visited in a new random order each pass, where the paper draws with replacement.
 
@@ -210,6 +215,13 @@ class CasimirSSVM(StructuralSVM):
         C: float = 1.0,
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-2,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
         variant: str = "adaptive",
         smoothing: str = "l2",
         n_best: int = 5,
@@ -219,18 +231,18 @@ class CasimirSSVM(StructuralSVM):
         learning_rate: float | str = "auto",
         inner_iterate: str = "last",
         inner_passes: int | str = 1,
-        fit_intercept: bool = True,
-        max_iter: int = 200,
-        tol: float = 1e-2,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomStateLike = None,
     ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss
         self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
         self.variant = variant
         self.smoothing = smoothing
         self.n_best = n_best
@@ -240,13 +252,6 @@ class CasimirSSVM(StructuralSVM):
         self.learning_rate = learning_rate
         self.inner_iterate = inner_iterate
         self.inner_passes = inner_passes
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     _keeps_cone = _takes_partial_labels = True
 

@@ -18,74 +18,68 @@ from .svm import CONSTRAINTS, StructuralSVM
 
 
 class ExtragradientSSVM(StructuralSVM):
-    """Structural SVM trained by the dual extragradient with projections that are oracles.
+    r"""Structural SVM trained by the dual extragradient method, with projections as oracles.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``,
-    or with a `radius` the mean of the maxima over the ball ``|w| <= radius``, as the saddle point
-    of w and one mixture of labellings a sample. Objectives and gaps are reported for the above
-    divided by ``C sum_i s_i``.
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right],
+
+    or with a `radius` the mean of the maxima over the ball :math:`\|w\| \le r`, as the saddle point
+    of w and one mixture of labellings per sample. Objectives and gaps are reported for this divided
+    by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options. For
+        a table, name the structure where scikit-learn must know a classifier before fit: for
+        stratified folds, voting, thresholds and displays.
     C : float, default=1.0
-        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``. Not
-        used with a `radius`.
+        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
+        n)``. Not used with a `radius`.
     radius : float, default=None
         Largest norm of the weights, in place of C. A model trained with C whose weights have the
         norm R is the one with ``radius=R``.
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
-        true box lacks (:class:`Candidates` only); a dict or Series from class to the cost of each
-        wrong node of that class (1 where none is given); or a matrix of shape (n_classes,
-        n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns. A loss that does
-        not add up over parts is refused.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
+        the true box (:class:`Candidates` only); a dict or Series from class to the cost of each
+        wrong node of that class (1 for missing classes); or a matrix of shape (n_classes,
+        n_classes) with the cost of predicting column k where row j is true, in the order of
+        ``classes_`` (a DataFrame: by its labels). A loss that is not a sum over parts raises an
+        error.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
-    projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"
-        What keeps the mixtures in the hull of labellings: the Bregman projection of the entropy of
-        labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
-        parts. "auto" takes the first that the structure has.
-    step_size : float or "auto", default="auto"
-        What each iteration adds to the weight of the task loss in the potentials. "auto" takes what
-        passes the extragradient test: it is halved when the test fails and grows slowly else. A
-        number is taken without a test.
-    restarts : bool, default=True
-        Whether averages become the start where the gap has fallen far enough, and in a ball are of
-        the last half of the steps. Without restarts, with a `radius` and a `step_size`, this is
-        Algorithm 1 of [2]_: one centre, and the plain average of all iterates.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=1000
-        Largest number of iterations, of two passes each.
+        Maximum number of iterations, of two passes each.
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the previous weights of the labels and features that are still there: labels by
-        value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0.
+        Start from the previous weights of labels and features that still exist: labels are matched
+        by value, features by name where they have names (vectorizers, data frames), else by
+        position. New weights start at 0.
     n_jobs : int, default=None
         Threads that share each pass. The weights are the same for any number, bit for bit.
     verbose : int, default=0
-        1 prints a line an epoch.
+        If 1, print one line per epoch.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
+        Weights of node features, a view: writing to it edits the model.
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -96,30 +90,45 @@ class ExtragradientSSVM(StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Iterations run.
     objective_, dual_objective_ : float
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
-        Their difference: a certificate, with what rounding may hide.
+        Their difference: a certificate, up to rounding.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, what `tol` bounds.
+        ``dual_gap_ / objective_``, which `tol` bounds.
     projection_ : str
         The projection that was used.
     step_size_ : float
-        The step that comes next.
+        The step size of the next iteration.
     n_restarts_ : int
-        How often the averages became the start.
+        Number of restarts from averages.
     n_oracle_calls_ : int
-        Oracle calls, those of certificates and of steps that the test refused included.
+        Oracle calls, including those of certificates and of rejected steps.
     history_ : dict of ndarray
-        One entry an iteration: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        One entry per iteration: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``objective`` (of the averaged weights, NaN where it was not measured; the last entry is
-        that of the weights kept), ``dual_objective`` and ``dual_gap`` (of the best so far) and
+        that of the final weights), ``dual_objective`` and ``dual_gap`` (of the best so far) and
         ``step_size``.
+
+    Other Parameters
+    ----------------
+    projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"
+        Bregman projection of the mixtures onto the hull of labellings: that of the entropy of
+        labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
+        parts. "auto" uses the first that the structure has.
+    step_size : float or "auto", default="auto"
+        Increase of the weight of the task loss in the potentials per iteration. "auto" halves it
+        when the extragradient test fails and lets it grow slowly otherwise. A number is used
+        without a test.
+    restarts : bool, default=True
+        Whether averages become the start where the gap has fallen far enough, and in a ball are of
+        the last half of the steps. Without restarts, with a `radius` and a `step_size`, this is
+        Algorithm 1 of [2]_: one centre, and the plain average of all iterates.
 
     See Also
     --------
@@ -128,17 +137,20 @@ class ExtragradientSSVM(StructuralSVM):
 
     Notes
     -----
-    With mixtures m_i of labellings, their parts mu_i and task losses l_i the saddle point is ::
+    With mixtures m_i of labellings, their parts mu_i and task losses l_i the saddle point is
 
-        min_w max_m  lambda/2 |w|^2 + 1/n sum_i s_i [<A_i w, mu_i - mu(y_i)> + <l_i, mu_i>]
+    .. math::
 
-    Each iteration goes from the last points to middle ones, and from the last points again along
-    the gradients at the middle ones. The mixtures are projections of the potentials ``A_i z + c
-    l_i``, where z adds up the weights of all steps, so that beside the data only vectors of the
-    size of w are kept. The regulariser is not linearised, so that the steps may grow with the
-    iterations; their test is that of mirror-prox [3]_, with the divergence of the projection. The
-    certificate compares the weights averaged by step size with the best mixture of the averaged
-    dual points. Where the gap has fallen far enough, the averages are a new start.
+        \min_w \max_m \; \tfrac\lambda2 \|w\|^2 + \tfrac1n \sum_i s_i
+        \left[ \langle A_i w, \mu_i - \mu(y_i) \rangle + \langle l_i, \mu_i \rangle \right]
+
+    Each iteration moves to intermediate points, and from its start again along the gradients there.
+    The mixtures are projections of the potentials ``A_i z + c l_i``, where z sums the weights of
+    all steps, so that memory holds only vectors of the size of w in addition to the data. The
+    regulariser is not linearised, so that steps can grow; their test is that of mirror-prox [3]_,
+    with the divergence of the projection. The certificate compares the weights averaged by step
+    size with the best mixture of the averaged dual points. Where the gap has fallen far enough, the
+    averages are a new start.
 
     References
     ----------
@@ -178,30 +190,30 @@ class ExtragradientSSVM(StructuralSVM):
         radius: float | None = None,
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
-        projection: str = "auto",
-        step_size: float | str = "auto",
-        restarts: bool = True,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-2,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
+        projection: str = "auto",
+        step_size: float | str = "auto",
+        restarts: bool = True,
     ) -> None:
         self.graph = graph
         self.C = C
         self.radius = radius
         self.loss = loss
         self.class_weight = class_weight
-        self.projection = projection
-        self.step_size = step_size
-        self.restarts = restarts
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.projection = projection
+        self.step_size = step_size
+        self.restarts = restarts
 
     _keeps_cone = True
 

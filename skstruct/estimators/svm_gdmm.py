@@ -29,53 +29,114 @@ _STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
 
 
 class GDMMSSVM(StructuralSVM):
-    """Structural SVM for many labels, trained by the greedy direction method of multipliers.
+    r"""Structural SVM for many labels, trained by the greedy direction method of multipliers.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
+
     Training never decodes a whole sample: every node and every edge has a small active set of
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
-    Objectives and gaps are reported for the above divided by ``C sum_i s_i``. Nodes and edges that
-    agree are labellings only without cycles: for label sets and graphs with cycles the maximum is
-    that of the LP relaxation, however small they are (``graph_.training_inference_`` is then
-    "relaxed"), an upper bound on the above; predictions are exact where the structure decodes
-    exactly (``graph_.inference_``).
+    Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. Without cycles, nodes
+    and edges that agree are labellings. For label sets and graphs with cycles the maximum is that
+    of the LP relaxation (``graph_.training_inference_`` is "relaxed"), an upper bound on the above;
+    predictions are exact where the structure decodes exactly (``graph_.inference_``). Read more in
+    the :ref:`User Guide <large_label_sets>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure: chains, trees, graphs and images (without forbidden pairs where they have
         cycles), single nodes, label sets. Edges may have features, several types, or symmetric or
-        Potts interactions. "auto" takes a table (2-D X) as "multilabel" if y is a
-        table, too, else as "multiclass", and a sequence of 2-D samples as "chain".
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        Potts interactions. "auto" and names are as in :class:`SAGCRF`.
     C : float, default=1.0
-        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
+        n)``.
     loss : {"hamming", "normalized_hamming"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; a dict or
+        Series from class to the cost of each wrong node of that class (1 for missing classes); or a
+        matrix of shape (n_classes, n_classes) with the cost of predicting column k where row j is
+        true, in the order of ``classes_`` (a DataFrame: by its labels).
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
+    fit_intercept : bool, default=True
+        Whether each label has a constant feature. Its weight is regularised like all others.
+    max_iter : int, default=300
+        Maximum number of passes over the data.
+    tol : float, default=1e-2
+        Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
+        no node and edge disagree by more, and distributions change by less than a tenth of it.
+    n_jobs : int, default=None
+        Threads for certificates and prediction. The steps are sequential.
+    verbose : int, default=0
+        If 1, print one line per epoch.
+    random_state : int, RandomState instance or None, default=None
+        Controls the order of samples and parts of labels. Pass an int for reproducible results.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Weights of node features, a view: writing to it edits the model.
+    intercept_ : ndarray of shape (n_classes,)
+        Weights of the constant feature.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label); for label sets those of the edges. With types or features of
+        edges, ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    node_weights_, pair_weights_ : ndarray
+        The tables behind these views.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
+    n_iter_ : int
+        Passes run.
+    objective_, dual_objective_ : float
+        The objective of the weights, and a lower bound on the optimum; for label sets with cycles
+        those of the LP relaxation.
+    dual_gap_ : float
+        Their difference: a certificate, up to rounding.
+    suboptimality_ : float
+        ``dual_gap_ / objective_``, which `tol` bounds.
+    infeasibility_ : float
+        Largest difference between the marginals of a node and of one of its edges, at the end.
+    n_rounds_, n_bytes_ : int
+        With shards only: rounds, and bytes of weights sent to tasks and back, before zeros are left
+        out.
+    history_ : dict of ndarray
+        One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
+        ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
+        ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
+        their true value and the edges awake per sample), ``search_seconds``.
+
+    Other Parameters
+    ----------------
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
-        but solving the block), or an away-step Frank-Wolfe step ("away"). Or the algorithms that
-        the theorems of [1]_ are about: "afw" steps on all factors of all samples at once, with away
-        steps over joint bases (Algorithm 2; not for label sets and shards), and "bgcd" lets the
-        factor of largest progress of each sample join its active ones, and visits only these
-        (Algorithm 3). For label sets "bgcd" lets the most violating factor get new entries. Both
-        need far more passes.
+        but solving the block), or an away-step Frank-Wolfe step ("away"). "afw" and "bgcd" are the
+        algorithms of the theorems of [1]_, and need far more passes: "afw" steps on all factors of
+        all samples at once, with away steps over joint bases (Algorithm 2; not for label sets and
+        shards); "bgcd" adds the factor of largest progress of each sample to its active ones and
+        visits only these (Algorithm 3; for label sets the most violating factor gets new entries).
     search : {"sublinear", "exact", "sampled"}, default="sublinear"
-        How new entries are found: ordered structures for pairs (with up to 64 labels it is faster
-        to look at all of them) and one part of the labels per visit; all labels and pairs; one part
-        of the labels and of the pairs. Edges that do not share one table have no common order: for
-        them "sublinear" is "sampled". For label sets one part of the labels is searched unless it
-        is "exact".
+        How new entries are found: "sublinear" uses ordered structures for pairs (with up to 64
+        labels it is faster to look at all of them) and one part of the labels per visit; "exact"
+        all labels and pairs; "sampled" one part of the labels and of the pairs. Edges that do not
+        share one table have no common order, so that "sublinear" is "sampled" for them. For label
+        sets one part of the labels is searched unless it is "exact".
     n_partitions : int, default=None
         Parts of the labels; None for a number that grows with their square root.
     rho : float, default=1.0
@@ -87,64 +148,11 @@ class GDMMSSVM(StructuralSVM):
         and "bgcd", whose factors follow the multipliers more slowly: there 1.5 diverges. The
         theorems of [1]_ hold for far smaller steps only; the certificate holds for any.
     multipliers : bool, default=True
-        False leaves the penalty only: Soft-BCFW [3]_, the baseline of the paper, which has `rho` of
-        1 and 10.
+        False leaves the penalty only: Soft-BCFW [3]_, the baseline of the paper, which uses `rho`
+        of 1 and 10.
     gap_every : int, default=10
-        Passes between certificates, which cost a pass of decoding each; 0 for one at the end only,
-        which is what to choose where decoding all samples costs more than many passes.
-    fit_intercept : bool, default=True
-        Whether each label has a constant feature. Its weight is regularised like all others.
-    max_iter : int, default=300
-        Largest number of passes over the data.
-    tol : float, default=1e-2
-        Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
-        no node and edge disagree by more, and distributions change by less than a tenth of it.
-    n_jobs : int, default=None
-        Threads for certificates and prediction. The steps are sequential.
-    verbose : int, default=0
-        1 prints a line an epoch.
-    random_state : int, RandomState instance or None, default=None
-        Draws the samples and the parts. The same seed gives the same weights, bit for bit.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
-    intercept_ : ndarray of shape (n_classes,)
-        Weights of the constant feature.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); for label sets those of the edges. Where edges have types or
-        features, ([edge_types,] [n_edge_features,] n_classes, n_classes).
-    node_weights_, pair_weights_ : ndarray
-        The tables behind these views.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    graph_ : Graph
-        The structure that was used.
-    n_features_in_ : int
-        Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
-    n_iter_ : int
-        Passes run.
-    objective_, dual_objective_ : float
-        The objective of the weights, and a lower bound on the optimum; for label sets with cycles
-        those of the LP relaxation.
-    dual_gap_ : float
-        Their difference: a certificate, with what rounding may hide.
-    suboptimality_ : float
-        ``dual_gap_ / objective_``, what `tol` bounds.
-    infeasibility_ : float
-        Largest difference between what a node and one of its edges hold of a label, at the end.
-    n_rounds_, n_bytes_ : int
-        With shards only: rounds, and bytes of weights sent to tasks and back, before zeros are left
-        out.
-    history_ : dict of ndarray
-        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
-        ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
-        ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
-        their true value and the edges awake in a sample), ``search_seconds``.
+        Passes between certificates, each of which costs one pass of decoding. 0 computes one at the
+        end only: choose it where decoding all samples costs more than many passes.
 
     See Also
     --------
@@ -196,6 +204,12 @@ class GDMMSSVM(StructuralSVM):
         C: float = 1.0,
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 300,
+        tol: float = 1e-2,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
         variant: str = "bcfw",
         search: str = "sublinear",
         n_partitions: int | None = None,
@@ -203,17 +217,17 @@ class GDMMSSVM(StructuralSVM):
         eta: float | None = None,
         multipliers: bool = True,
         gap_every: int = 10,
-        fit_intercept: bool = True,
-        max_iter: int = 300,
-        tol: float = 1e-2,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomStateLike = None,
     ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss
         self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
         self.variant = variant
         self.search = search
         self.n_partitions = n_partitions
@@ -221,12 +235,6 @@ class GDMMSSVM(StructuralSVM):
         self.eta = eta
         self.multipliers = multipliers
         self.gap_every = gap_every
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _make_problem(self, data):
         problem = super()._make_problem(data)

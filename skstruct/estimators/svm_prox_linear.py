@@ -47,39 +47,110 @@ def _as_score_map(given: Any) -> ScoreMap:
 
 
 class ProxLinearSSVM(StructuralSVM):
-    """Structural SVM whose scores come from a differentiable map: a hidden layer, a convolution.
+    r"""Structural SVM with non-linear scores: a hidden layer, a convolution, a network.
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <f(x_i; w), mu(y) - mu(y_i)>]``,
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle f(x_i; w), \mu(y) - \mu(y_i) \rangle \right],
+
     where the map f gives the scores of all labels at all nodes, and w has the parameters of the map
-    and the weights of pairs. Objectives are reported for this divided by ``C sum_i s_i``. It is not
-    convex: what is found depends on where training starts, and there is no certificate.
+    and the weights of pairs. Objectives are reported for this divided by :math:`C \sum_i s_i`. It
+    is not convex: the solution depends on where training starts, and has no certificate. Read more
+    in the :ref:`User Guide <nonlinear_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options. For
+        a table, name the structure where scikit-learn must know a classifier before fit: for
+        stratified folds, voting, thresholds and displays.
     score_map : {"linear", "mlp", "conv"}, ScoreMap or torch Module, default="linear"
-        From features to scores: :class:`~skstruct.scores.LinearMap`,
-        :class:`~skstruct.scores.MLPMap`, :class:`~skstruct.scores.ConvMap`, an object of one of
+        Map from features to scores: :class:`~skstruct.scores.LinearMap`,
+        :class:`~skstruct.scores.MLPMap`, :class:`~skstruct.scores.ConvMap`, an instance of one of
         these for its options, or any :class:`~skstruct.scores.ScoreMap`.
     C : float, default=1.0
         Inverse of the regularisation; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
-        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
+        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
+        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
+        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
+        order of ``classes_`` (a DataFrame: by its labels).
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
     solver : {"prox-linear", "subgradient"}, default="prox-linear"
         Prox-linear steps, or stochastic subgradients, the baseline.
+    fit_intercept : bool, default=True
+        Whether the map has constant terms. They are regularised like all others.
+    max_iter : int, default=100
+        Maximum number of outer steps, or of passes of the solver "subgradient".
+    tol : float, default=1e-1
+        Stop when the stationarity, ``|w_k - w_{k+1}| / eta``, and the norm of the gradient of the
+        smoothed objective are below this fraction of ``lambda |w|``: on a linear map the smoothed
+        objective is then within this fraction squared, of ``lambda/2 |w|^2``, of its optimum. The
+        solver "subgradient" stops when five passes have not improved the best objective by this
+        fraction.
+    warm_start : bool, default=False
+        Start from the previous weights of labels and features that still exist: labels are matched
+        by value, features by name where they have names (vectorizers, data frames), else by
+        position. New weights start at 0. Maps that are not linear start from scratch if anything
+        has changed.
+    n_jobs : int, default=None
+        Threads for passes over all samples, and for prediction. The steps are sequential.
+    verbose : int, default=0
+        If 1, print one line per outer step.
+    random_state : int, RandomState instance or None, default=None
+        Controls initial parameters and batches. Pass an int for reproducible results.
+
+    Attributes
+    ----------
+    score_map_ : ScoreMap
+        The map that was used.
+    score_params_ : ndarray of shape (n_params,)
+        Its parameters.
+    coef_, intercept_ : ndarray
+        Weights of a :class:`~skstruct.scores.LinearMap`, views as in other estimators.
+    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+    boundary_coef_ : ndarray of shape (2, n_classes)
+        Scores at the first and last node, if ``Chain(boundary=True)``.
+    end_weights_, pair_weights_ : ndarray
+        The tables behind these two.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    graph_ : Graph
+        The structure that was used.
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
+    n_iter_ : int
+        Outer steps, or passes.
+    objective_ : float
+        The objective of the weights, the best one seen: of the hinge itself, not of a smoothed one.
+    stationarity_, gradient_norm_ : float
+        Final values of ``|w_k - w_{k+1}| / eta``, and of the norm of the smoothed objective's
+        gradient.
+    step_size_, smoothing_strength_ : float
+        Final values of eta and nu.
+    n_oracle_calls_ : int
+        Oracle calls.
+    history_ : dict of ndarray
+        One entry per outer step: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
+        ``objective``, ``stationarity``, ``gradient_norm``, ``eta`` and ``smoothing_strength``; for
+        the solver "subgradient" one per pass, with ``learning_rate`` instead of the last four.
+
+    Other Parameters
+    ----------------
     smoothing : {"l2", "entropy"}, default="l2"
         L2 smoothing over the `n_best` best labellings, or entropy smoothing, which needs an exp
         oracle.
@@ -94,79 +165,19 @@ class ProxLinearSSVM(StructuralSVM):
         smoothed objective falls enough, else halves eta and tries again; where the
         linearisation was good, eta becomes four times larger, up to ``1 / lambda``.
     inner_passes : int, default=5
-        Largest number of iterations of Casimir-SVRG for a linearised problem, each of a snapshot
-        and a pass of steps (two effective passes). Fewer are done where one adds little.
+        Maximum number of iterations of Casimir-SVRG for a linearised problem, each of a snapshot
+        and a pass of steps (two effective passes). It stops earlier when one adds little.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where each of these passes starts (section 7.3.1 of [1]_).
     batch_size : int, default=16
-        Samples of a step.
+        Number of samples per step.
     learning_rate : float or "auto", default="auto"
-        Of the inner solver's steps; "auto" is the inverse of the curvature that batches show. Of
-        the solver "subgradient" the first rate; "auto" is a tenth of the step that would bring a
-        linear loss to 0.
+        Learning rate of the inner solver; "auto" is the inverse of the curvature that batches show.
+        For the solver "subgradient" the initial rate; "auto" is a tenth of the step that would
+        bring a linear loss to 0.
     schedule : {"constant", "inverse", "sqrt"}, default="sqrt"
         The learning rate of the solver "subgradient" after t passes: the first one, divided by
         ``1 + t``, or by the square root of that.
-    fit_intercept : bool, default=True
-        Whether the map has constant terms. They are regularised like all others.
-    max_iter : int, default=100
-        Largest number of outer steps, or of passes of the solver "subgradient".
-    tol : float, default=1e-1
-        Stop when the stationarity, ``|w_k - w_{k+1}| / eta``, and the norm of the gradient of the
-        smoothed objective are below this fraction of ``lambda |w|``: on a linear map the smoothed
-        objective is then within this fraction squared, of ``lambda/2 |w|^2``, of its optimum. The
-        solver "subgradient" stops when five passes have not improved the best objective by this
-        fraction.
-    warm_start : bool, default=False
-        Start from the previous weights of the labels and features that are still there: labels by
-        value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0. Maps that are not linear start anew if anything
-        has changed.
-    n_jobs : int, default=None
-        Threads for passes over all samples, and for prediction. The steps are sequential.
-    verbose : int, default=0
-        1 prints a line an outer step.
-    random_state : int, RandomState instance or None, default=None
-        Draws the first parameters and the batches. The same seed gives the same weights.
-
-    Attributes
-    ----------
-    score_map_ : ScoreMap
-        The map that was used.
-    score_params_ : ndarray of shape (n_params,)
-        Its parameters.
-    coef_, intercept_ : ndarray
-        Of a :class:`~skstruct.scores.LinearMap`, as of other estimators: views.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
-    boundary_coef_ : ndarray of shape (2, n_classes)
-        Scores at the first and last node, if ``Chain(boundary=True)``.
-    end_weights_, pair_weights_ : ndarray
-        The tables behind these two.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    graph_ : Graph
-        The structure that was used.
-    n_features_in_ : int
-        Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
-    n_iter_ : int
-        Outer steps, or passes.
-    objective_ : float
-        The objective of the weights, the best seen: of the hinge itself, not of a smoothed one.
-    stationarity_, gradient_norm_ : float
-        At the end: ``|w_k - w_{k+1}| / eta``, and the norm of the smoothed objective's gradient.
-    step_size_, smoothing_strength_ : float
-        eta and nu at the end.
-    n_oracle_calls_ : int
-        Oracle calls.
-    history_ : dict of ndarray
-        One entry an outer step: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
-        ``objective``, ``stationarity``, ``gradient_norm``, ``eta`` and ``smoothing_strength``; of
-        the solver "subgradient" one a pass, with ``learning_rate`` for the last four.
 
     See Also
     --------
@@ -177,18 +188,16 @@ class ProxLinearSSVM(StructuralSVM):
     The prox-linear method is that of [2]_ and [3]_, with the smoothing and the inner solver of
     [1]_. Each outer step replaces the map by its linearisation at the present weights and solves,
     to the accuracy of a fixed budget, a convex problem: the smoothed hinge of the linearised
-    scores, with the regulariser and a proximal term. It needs products with the Jacobian and its
-    transpose only; the oracles are those of all other estimators. Steps take batches of samples,
+    scores, with the regulariser and a proximal term. It needs only products with the Jacobian and
+    its transpose; the oracles are those of all other estimators. Steps use batches of samples,
     since a map is evaluated fastest on many rows.
 
-    The inner learning rate starts from the measured diameters of what the smoothing mixes; it grows
-    while passes lower the linearised objective, and is halved after one that does not. Where the
-    `n_best` labellings are too few for the smoothing, what they give is no gradient: a step that
-    no eta makes succeed halves nu (``history_["smoothing_strength"]``).
-
-    The paper's experiments (section 7.3) have ``smoothing_schedule="inverse"`` and the
-    `step_size` that is best of powers of ten, with five inner passes and ten labellings. The
-    defaults search for eta instead, and do not need the falling smoothing for that.
+    The inner learning rate starts from the measured diameters of the sets that the smoothing mixes;
+    it grows while passes lower the linearised objective, and is halved after one that does not.
+    Where `n_best` labellings are too few for the smoothing, a step that fails for every eta halves
+    nu (``history_["smoothing_strength"]``). The paper's experiments (section 7.3) have
+    ``smoothing_schedule="inverse"`` and the best power of ten as `step_size`, with five inner
+    passes and ten labellings.
 
     References
     ----------
@@ -239,6 +248,13 @@ class ProxLinearSSVM(StructuralSVM):
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
         solver: str = "prox-linear",
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomStateLike = None,
         smoothing: str = "l2",
         n_best: int = 5,
         smoothing_strength: float = 1.0,
@@ -249,13 +265,6 @@ class ProxLinearSSVM(StructuralSVM):
         batch_size: int = 16,
         learning_rate: float | str = "auto",
         schedule: str = "sqrt",
-        fit_intercept: bool = True,
-        max_iter: int = 100,
-        tol: float = 1e-1,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomStateLike = None,
     ) -> None:
         self.graph = graph
         self.score_map = score_map
@@ -263,6 +272,13 @@ class ProxLinearSSVM(StructuralSVM):
         self.loss = loss
         self.class_weight = class_weight
         self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
         self.smoothing = smoothing
         self.n_best = n_best
         self.smoothing_strength = smoothing_strength
@@ -273,13 +289,6 @@ class ProxLinearSSVM(StructuralSVM):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     # Training
 

@@ -16,68 +16,66 @@ from .svm import CONSTRAINTS, StructuralSVM
 
 
 class SubgradientSSVM(Streaming, StructuralSVM):
-    """Structural SVM trained by stochastic subgradient descent (Pegasos, averaged SGD).
+    r"""Structural SVM trained by stochastic subgradient descent (Pegasos, averaged SGD).
 
-    Minimises ``1/2 |w|^2 + C sum_i s_i max_y [Delta(y_i, y) + <w, Phi(x_i, y) - Phi(x_i, y_i)>]``.
-    Objectives are reported for this divided by ``C sum_i s_i``. There is no certificate; use
-    BCFWSSVM or CasimirSSVM for one.
+    Minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
+        + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
+
+    Objectives are reported for this divided by :math:`C \sum_i s_i`. There is no certificate: use
+    BCFWSSVM or CasimirSSVM for one. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" takes a table (2-D X) as "multilabel" if y is a table, too, else as
-        "multiclass", and a sequence of 2-D samples as "chain". Pass an object for its options.
-        With "auto" scikit-learn knows a classifier only after fit: for stratified folds, voting,
-        thresholds and displays on a table say "multiclass".
+        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
+        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options. For
+        a table, name the structure where scikit-learn must know a classifier before fit: for
+        stratified folds, voting, thresholds and displays.
     C : float, default=1.0
-        Inverse of the regularisation, as in LinearSVC; the papers' lambda is ``1 / (C n)``.
+        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
+        n)``.
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: wrong nodes; the same divided by the number of nodes; what the overlap with the
-        true box lacks (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class
-        to the cost of each wrong node of that class (1 where none is given); or a matrix of shape
-        (n_classes, n_classes), the cost of predicting column k where row j is true, in the order of
-        ``classes_``. A DataFrame is read by the labels of its rows and columns.
+        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
+        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
+        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
+        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
+        order of ``classes_`` (a DataFrame: by its labels).
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes that a dict lacks weigh 1, "balanced" takes ``n_nodes /
-        (n_classes * n_nodes_of_class)``. The loss of each node is multiplied by the weight of its
-        true class; on a table the hinge of each sample is, as in LinearSVC. Of label sets a dict
-        has the weights of labels by their columns. See :ref:`weights`.
-    schedule : {"pegasos", "decay"}, default="pegasos"
-        Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
-        period)))``.
-    learning_rate : float, default=0.1
-        Of the schedule "decay"; `partial_fit` begins with it then.
-    period : float, default=1.0
-        Passes after which the schedule "decay" lowers the rate.
-    averaging : bool, default=True
-        Whether the average of the iterates, weighted by t, is returned.
+        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
+        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
+        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
+        keys are column indices. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=100
-        Largest number of passes over the data.
+        Maximum number of passes over the data.
     tol : float, default=1e-3
         Stop when five passes have not improved the best objective by this fraction; with 0 all
         passes are run.
     warm_start : bool, default=False
-        Start from the previous weights of the labels and features that are still there: labels by
-        value, features by name (RaggedArrays of vectorizers and data frames have names), without
-        names by position. What is new starts at 0.
+        Start from the previous weights of labels and features that still exist: labels are matched
+        by value, features by name where they have names (vectorizers, data frames), else by
+        position. New weights start at 0.
     n_jobs : int, default=None
         Threads for objectives and prediction. The steps are sequential.
     verbose : int, default=0
-        1 prints a line an epoch.
+        If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples. The same seed gives the same weights, bit for bit.
+        Controls the order in which samples are visited. Pass an int for reproducible results.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features (a view: writing to it edits the model).
+        Weights of node features, a view: writing to it edits the model.
     intercept_ : ndarray of shape (n_classes,)
         Weights of the constant feature.
     pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); with edge features one such table each, and on graphs whose
-        edges have types, too: ([edge_types,] [n_edge_features,] n_classes, n_classes).
+        Weights of (label, next label). With edge features one table per feature, and with types of
+        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
     boundary_coef_ : ndarray of shape (2, n_classes)
         Scores at the first and last node, if ``Chain(boundary=True)``.
     node_weights_, pair_weights_ : ndarray
@@ -88,19 +86,31 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         The structure that was used.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_ : ndarray of shape (n_features,) of object
-        Names of the features, if X has some; ``edge_feature_names_in_`` likewise. Shared with the
-        vectorizer: ``del`` makes the model forget them, and pickles of it alone small.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Passes run.
     n_samples_seen_ : int
         Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
     objective_ : float
-        The objective of the weights, the best seen.
+        The objective of the weights, the best one seen.
     n_oracle_calls_ : int
         Oracle calls.
     history_ : dict of ndarray
-        One entry a pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+        One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+
+    Other Parameters
+    ----------------
+    schedule : {"pegasos", "decay"}, default="pegasos"
+        Learning rate ``1 / (lambda (t + 1))`` at step t, or ``learning_rate / (1 + floor(t / (n
+        period)))``.
+    learning_rate : float, default=0.1
+        Initial rate of the schedule "decay"; `partial_fit` begins with it, too.
+    period : float, default=1.0
+        Passes after which the schedule "decay" lowers the rate.
+    averaging : bool, default=True
+        Whether the average of the iterates, weighted by t, is returned.
 
     See Also
     --------
@@ -138,10 +148,6 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         C: float = 1.0,
         loss: LossLike = "hamming",
         class_weight: Mapping | str | None = None,
-        schedule: str = "pegasos",
-        learning_rate: float | str = 0.1,
-        period: float = 1.0,
-        averaging: bool = True,
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-3,
@@ -149,15 +155,15 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
+        schedule: str = "pegasos",
+        learning_rate: float | str = 0.1,
+        period: float = 1.0,
+        averaging: bool = True,
     ) -> None:
         self.graph = graph
         self.C = C
         self.loss = loss
         self.class_weight = class_weight
-        self.schedule = schedule
-        self.learning_rate = learning_rate
-        self.period = period
-        self.averaging = averaging
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -165,6 +171,10 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.schedule = schedule
+        self.learning_rate = learning_rate
+        self.period = period
+        self.averaging = averaging
 
     _keeps_cone = _takes_partial_labels = _takes_relaxations = True
 

@@ -34,68 +34,70 @@ def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
 class Graph(ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
-    A subclass says how to read X and y, builds the problem (a NamedTuple of arrays) that its
-    kernels work on, and lays out the weights. It never trains and never decodes by itself: solvers
-    do that through the verbs of :mod:`skstruct.core.oracles`. Its parameters are estimator-style
-    (``__init__`` stores them as they are), so that ``graph__name`` can be searched over.
+    A subclass reads X and y, builds the problem (a NamedTuple of arrays) for its kernels, and
+    defines the layout of weights. Solvers train and decode through the operations of
+    :mod:`skstruct.core.oracles`. Its parameters are estimator-style (``__init__`` stores them
+    unchanged), so that ``graph__name`` can be searched over.
 
     Attributes
     ----------
     is_table : bool
-        Whether X is a table with a row a sample; predictions are plain arrays then.
+        Whether X is a table with one row per sample; predictions are then plain arrays.
     has_label_sets : bool
-        Whether y is a table, too, with a column a label that is on or off.
+        Whether y is a table, too, with one binary column per label.
     has_items : bool
-        Whether feature rows belong to items, ``samples.item_ptr`` says which, and labellings choose
-        some of them: ``decision_function`` has their scores.
+        Whether feature rows belong to items, by ``samples.item_ptr``, some of which labellings
+        choose: ``decision_function`` returns their scores.
     has_node_weights : bool
         Whether training takes weights of classes and of nodes: the task loss of the structure's
         problem is then that of :func:`skstruct.losses.task.node_costs`.
     usual_features : {"csr", "dense"}
-        What ``python -m skstruct compile`` compiles for, if the structure takes it.
+        Kind of features for ``python -m skstruct compile``, if the structure accepts it.
     takes_partial_labels : bool
         Whether y may have missing labels and sets of labels: labels are those of nodes, and masks
         of :meth:`read_allowed` clamp them.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     inference_, training_inference_ : {"exact", "relaxed"}
-        What samples like those of training are decoded by, and which set the training objective
-        ranges over: all labellings, or the LP relaxation. Set by fit on the estimator's ``graph_``,
-        from attributes ``inference`` of problems; no prediction changes them.
+        Inference for samples like those of training, and for the training objective: over all
+        labellings, or the LP relaxation. Set by fit on the estimator's ``graph_``, from attributes
+        ``inference`` of problems; predictions do not change them.
     prefers_exact : bool
-        Whether exact inference is taken at any cost that memory allows, where the structure
-        chooses: fit sets it on ``graph_`` of estimators that relaxations cannot train.
+        Whether to prefer exact inference at any cost that memory allows, where the structure
+        chooses: fit sets it on ``graph_`` of estimators that cannot train on relaxations.
     prefers_marginals : bool
-        Whether a way of inference is chosen for its marginals: fit sets it on ``graph_`` of CRFs.
+        Whether to choose inference for its marginals: fit sets it on ``graph_`` of CRFs.
     when_inferred : str
-        What more to say where ``graph="auto"`` has led here and y has too few classes.
+        Addition to the error message for too few classes in y, if ``graph="auto"`` chose the
+        structure.
 
     See Also
     --------
     skstruct.graphs.PairwiseGraph : Structures with scores of nodes and label pairs.
-    skstruct.testing.check_structure : Checks the verbs of a structure.
+    skstruct.testing.check_structure : Checks the operations of a structure.
 
     Notes
     -----
-    :doc:`/own_structure` tells at length what follows in short.
+    :doc:`/own_structure` is the chapter on the following.
 
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
-    :meth:`make_problem`, and register kernels of verbs for the class of its problem, which should
-    have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if its max
-    oracle is that of a relaxation. Four verbs are enough where the problem is a
+    :meth:`make_problem`, and register kernels of operations for the class of its problem, which
+    should have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if
+    its max oracle is that of a relaxation. Four operations are enough for a
     :class:`skstruct.graphs.Problem`. The structure holds its configuration and what fit has learned
-    from the labels; :meth:`make_problem` writes nothing to it. It **may** define all the rest. A
-    table in :mod:`skstruct.core.oracles` says which verb is needed by whom; what a structure lacks
-    raises a TypeError before anything is compiled.
+    from the labels; :meth:`make_problem` does not change it. Everything else is **optional**.
+    :mod:`skstruct.core.oracles` lists which operation is needed for what; a missing one raises a
+    TypeError before compilation.
 
-    *Packed samples*, which :meth:`read_X` returns and which go back into the other methods, are a
-    NamedTuple of the structure's own with
+    *Packed samples*, the result of :meth:`read_X` and argument of other methods, are a NamedTuple
+    with
 
     * ``offsets`` (n_samples + 1, int64): the nodes of sample i are ``offsets[i]:offsets[i + 1]``;
       ``lengths`` and ``n_edges`` (n_samples), the numbers of nodes and edges of each sample;
-    * ``features``, an ndarray or CSR matrix as of :func:`skstruct.data.packing.pack_nodes`, a row a
-      node (of a table: a sample), and perhaps ``edge_features``, a row an edge, or None;
-    * ``take(keep)``, those where a mask is True, and ``without_empty()``, those that have nodes.
+    * ``features``, an ndarray or CSR matrix as from :func:`skstruct.data.packing.pack_nodes`,
+      with one row per node (for a table: per sample), and perhaps ``edge_features``, one row per
+      edge, or None;
+    * ``take(keep)``, the samples where a mask is True, and ``without_empty()``, those with nodes.
 
     :func:`skstruct.testing.check_structure` checks all of this on small samples.
 
@@ -130,9 +132,9 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         estimator : BaseEstimator
-            Takes or has ``n_features_in_``, and other ``names_`` that :meth:`no_samples` asks for.
+            Receives ``n_features_in_``, and other attributes for :meth:`no_samples`.
         X : list, object array, 3-D array, RaggedArray, or table
-            What the user gave.
+            The user's argument.
         reset : bool
             True in fit.
 
@@ -144,12 +146,12 @@ class Graph(ABC, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If X is not what the structure takes; the message names the sample.
+            If the structure does not accept X; the message names the sample.
 
         See Also
         --------
         skstruct.graphs.Graph.read_y : The labels of the same samples.
-        skstruct.graphs.Graph.no_samples : Packed samples without a sample.
+        skstruct.graphs.Graph.no_samples : Zero packed samples.
 
         Examples
         --------
@@ -162,21 +164,21 @@ class Graph(ABC, BaseEstimator):
 
     @abstractmethod
     def no_samples(self, estimator: BaseEstimator) -> NamedTuple:
-        """Packed samples without a sample, but of the right widths.
+        """Return zero packed samples of the right widths.
 
         Parameters
         ----------
         estimator : BaseEstimator
-            Has what :meth:`read_X` has set in fit.
+            A fitted estimator.
 
         Returns
         -------
         NamedTuple
-            What :meth:`read_X` would return.
+            As from :meth:`read_X`.
 
         See Also
         --------
-        skstruct.graphs.Graph.read_X : Packs what there is.
+        skstruct.graphs.Graph.read_X : Packs samples.
 
         Examples
         --------
@@ -190,7 +192,7 @@ class Graph(ABC, BaseEstimator):
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of the node and the pair table.
+        """Return the shapes of the node and the pair table.
 
         Parameters
         ----------
@@ -204,12 +206,12 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         tuple of two tuples of two ints
-            Rows (the node features first) x columns; (0, 0) where there are no pairs.
+            Rows (node features first) x columns; (0, 0) without pairs.
 
         See Also
         --------
         skstruct.core.Weights : The tables.
-        skstruct.graphs.Graph.pair_tables : The second one as users know it.
+        skstruct.graphs.Graph.pair_tables : The second one as ``pairwise_coef_``.
 
         Examples
         --------
@@ -241,22 +243,22 @@ class Graph(ABC, BaseEstimator):
         samples : NamedTuple
             Packed samples.
         classes : ndarray of shape (n_classes,), or list
-            What :meth:`find_classes` returned.
+            The result of :meth:`find_classes`.
         fit_intercept : bool
             Whether there is a constant feature.
         codes : ndarray of shape (n_nodes,) of int32, optional
-            True labels, for training: refused where the structure forbids them.
+            True labels, for training; forbidden ones raise an error.
         loss : object
             Task loss, see :func:`skstruct.losses.task.cost_matrix`.
         allowed : ndarray of shape (n_nodes, n_states) of uint8, optional
-            What :meth:`read_allowed` returned.
+            The result of :meth:`read_allowed`.
         n_best : int
-            Largest number of labellings that will be asked for at once.
+            Maximum number of labellings to decode at once.
 
         Returns
         -------
         NamedTuple
-            What the verbs of :mod:`skstruct.core.oracles` dispatch on, of a class of its own.
+            The problem, whose class the operations of :mod:`skstruct.core.oracles` dispatch on.
 
         Raises
         ------
@@ -265,7 +267,7 @@ class Graph(ABC, BaseEstimator):
 
         See Also
         --------
-        skstruct.testing.training_problem : Calls this with all that comes before it.
+        skstruct.testing.training_problem : Calls it as fit does.
         skstruct.graphs.PairwiseProblem : The problem of most structures.
 
         Examples
@@ -302,7 +304,7 @@ class Graph(ABC, BaseEstimator):
     # What it may define: weights
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
-        """The pair weights as users know them: a view.
+        """Return the pair weights as ``pairwise_coef_``: a view.
 
         Parameters
         ----------
@@ -314,7 +316,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_classes, n_classes) or (n_rows, n_classes, n_classes)
-            Weights of (label, next label), where the table has one row, or one table a row.
+            Weights of (label, next label), one table per row if there are several.
 
         See Also
         --------
@@ -346,7 +348,7 @@ class Graph(ABC, BaseEstimator):
 
         See Also
         --------
-        skstruct.graphs.Graph.read_X : Makes packed samples, which know how many edges they have.
+        skstruct.graphs.Graph.read_X : Makes packed samples, with ``n_edges``.
 
         Examples
         --------
@@ -366,7 +368,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         classes : ndarray of shape (n_classes,), or list
-            What :meth:`find_classes` returned.
+            The result of :meth:`find_classes`.
 
         Returns
         -------
@@ -399,7 +401,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         rules : list of rules
-            What the user gave, such as ``[AtMostOnce("a")]``.
+            The user's argument, such as ``[AtMostOnce("a")]``.
 
         Returns
         -------
@@ -536,14 +538,14 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         rng : numpy.random.Generator
-            Draws them.
+            Seed of the generator.
         sparse_X : bool
             Whether features are CSR matrices.
 
         Returns
         -------
         X, y : object
-            What fit takes.
+            The arguments of fit.
 
         See Also
         --------
@@ -595,7 +597,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         y : object
-            What the user gave: here a list, object array or RaggedArray of label sequences.
+            The user's argument: here a list, object array or RaggedArray of label sequences.
         samples : NamedTuple
             The packed samples that they belong to.
 
@@ -607,7 +609,7 @@ class Graph(ABC, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If there are more or fewer, or something is no label; the message names the sample.
+            If the lengths differ or an element is not a label; the message names the sample.
 
         See Also
         --------
@@ -630,7 +632,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         y : object
-            What the user gave.
+            The user's argument.
         samples : NamedTuple
             The packed samples that they belong to.
 
@@ -663,7 +665,7 @@ class Graph(ABC, BaseEstimator):
         estimator : BaseEstimator
             Takes the numbers of features.
         X, y : object
-            What the user gave.
+            The user's argument.
 
         Returns
         -------
@@ -735,11 +737,11 @@ class Graph(ABC, BaseEstimator):
         labels : ndarray of shape (n_nodes,)
             The labels.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
         offsets : ndarray of shape (n_samples + 1,)
             Where each sample begins.
         unseen : int, optional
-            Code of labels that do not occur; by default they are refused.
+            Code of unknown labels; by default they raise an error.
 
         Returns
         -------
@@ -772,7 +774,7 @@ class Graph(ABC, BaseEstimator):
         samples : NamedTuple
             The packed samples.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
 
         Returns
         -------
@@ -800,7 +802,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
 
         Returns
         -------
@@ -825,11 +827,11 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         allowed : list of array-like of bool
-            What the user gave: here one mask of shape (n_nodes, n_classes) a sample.
+            What the user gave: here one mask of shape (n_nodes, n_classes) per sample.
         samples : NamedTuple
             The packed samples that they belong to.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
 
         Returns
         -------
@@ -864,7 +866,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         node_weight : object
-            What the user gave: here one array a sample, a RaggedArray or one flat array.
+            What the user gave: here one array per sample, a RaggedArray or one flat array.
         samples : NamedTuple
             The packed samples that they belong to.
 
@@ -881,7 +883,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.graphs.Graph.read_class_weight : Weights of classes.
-        skstruct.losses.task.node_costs : What the task loss makes of them.
+        skstruct.losses.task.node_costs : Their use in the task loss.
 
         Examples
         --------
@@ -901,9 +903,9 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         class_weight : mapping, "balanced" or None
-            What the user gave.
+            The user's argument.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
         codes : ndarray of shape (n_nodes,) of int32
             What :meth:`encode` returned.
         counts : ndarray of shape (n_nodes,)
@@ -925,7 +927,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.graphs.Graph.read_node_weight : Weights of nodes.
-        skstruct.losses.task.node_costs : What the task loss makes of them.
+        skstruct.losses.task.node_costs : Their use in the task loss.
 
         Examples
         --------
@@ -964,7 +966,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         ndarray
-            Here an object array of one array a sample; for a table one row a sample.
+            Here an object array of one array per sample; for a table one row per sample.
 
         See Also
         --------
@@ -991,7 +993,7 @@ class Graph(ABC, BaseEstimator):
         codes : ndarray of int32
             The codes.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
 
         Returns
         -------
@@ -1017,7 +1019,7 @@ class Graph(ABC, BaseEstimator):
         Parameters
         ----------
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
 
         Returns
         -------
@@ -1044,7 +1046,7 @@ class Graph(ABC, BaseEstimator):
         codes : ndarray of shape (n_nodes,) of int32
             The best labellings.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
         samples : NamedTuple
             The packed samples.
 
@@ -1056,7 +1058,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.graphs.Graph.decode : Labels of codes.
-        skstruct.graphs.Graph.wrap : One array a sample.
+        skstruct.graphs.Graph.wrap : One array per sample.
 
         Examples
         --------
@@ -1077,7 +1079,7 @@ class Graph(ABC, BaseEstimator):
         codes : ndarray of shape (k, ...) of int32
             Its best labellings, each in the shape that :meth:`wrap` gives a sample.
         classes : ndarray of shape (n_classes,)
-            What occurs.
+            The classes.
         samples : NamedTuple
             The packed samples.
         i : int
@@ -1129,7 +1131,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         float
-            By default the share of nodes that are labelled right.
+            By default the fraction of correctly labelled nodes.
 
         See Also
         --------
@@ -1164,7 +1166,7 @@ class Graph(ABC, BaseEstimator):
         estimator : StructuredEstimator
             Fitted.
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            What the user gave.
+            The user's argument.
         samples : NamedTuple
             The same, packed.
 
@@ -1205,8 +1207,8 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         node : ndarray of shape (n_columns,) of int
-            For each column of the node table, -1 where there was none. By default columns are
-            labels, which are matched by value.
+            For each column of the node table, -1 for new ones. By default columns are labels, which
+            are matched by value.
         pair : ndarray of shape (n_pair_columns,) of int, or None
             The same for the pair table; None if nothing is known. By default columns are all pairs
             of labels.
@@ -1214,7 +1216,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.graphs.Graph.kept_pair_rows : The same of rows.
-        skstruct.SAGCRF.partial_fit : One that goes on with other labels.
+        skstruct.SAGCRF.partial_fit : Continues with other labels.
 
         Examples
         --------
@@ -1243,7 +1245,7 @@ class Graph(ABC, BaseEstimator):
         Returns
         -------
         ndarray of int
-            By default the table has a row an edge feature.
+            By default the table has one row per edge feature.
 
         See Also
         --------

@@ -392,25 +392,26 @@ _MOST_CELLS = 2**27
 
 
 class Boxes(ItemGraph):
-    """The box around an object: the score of a box is the sum of the scores of the points inside.
+    """Box around an object, whose score is the sum of the scores of the points inside.
 
     A sample of X is an image: a map (height, width, n_features); a map (height, width) of integer
     codes, which stand for indicator features (visual words); or a tuple (positions, values,
     (height, width)) of points at integer positions (row, column), with values (n_points,
     n_features), dense or CSR, or (n_points,) integer codes. A sample of y is a box (xmin, ymin,
-    xmax, ymax) of whole pixels, half-open, so that its width is xmax - xmin.
+    xmax, ymax) of whole pixels, half-open, so that its width is xmax - xmin. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     min_size : int, default=1
-        Least pixels of a box's width and height.
+        Minimum width and height of a box, in pixels.
     stride : int, default=1
-        Boxes begin and end at multiples of this, or at the far end of the image.
+        Boxes begin and end at multiples of `stride`, or at the far end of the image.
     max_expansions : int, default=None
-        How many sets of boxes predictions may split, an image. By default as many as it takes for
-        the best box; with a limit, a search that is cut warns. Training is never cut.
+        Maximum number of sets of boxes that a prediction may split per image; a search that reaches
+        it warns. By default the search ends at the best box. Training has no such limit.
     n_codes : int, default=None
-        How many codes there are, by default one more than the largest in fit.
+        Number of codes, by default one more than the largest in fit.
 
     See Also
     --------
@@ -418,15 +419,15 @@ class Boxes(ItemGraph):
 
     Notes
     -----
-    All boxes on the lines of `stride` are searched, by branch and bound on sets of boxes [1]_ [2]_:
-    exact, also with the loss. A true box that is not on the lines, or smaller than `min_size`, is
-    one more box that the loss-augmented search looks at, so that the hinge is at least 0.
+    Branch and bound on sets of boxes [1]_ [2]_ searches all boxes on the lines of `stride` exactly,
+    also with the loss. The loss-augmented search includes a true box that is not on the lines, or
+    smaller than `min_size`, so that the hinge is at least 0.
 
-    With ``loss="iou"`` structural SVMs count ``1 - IoU`` with the true box [3]_; with "hamming"
-    every box but the true one costs 1. Neither adds up over points: BCFWSSVM, SubgradientSSVM and
-    CasimirSSVM with L2 smoothing train with them, others say that they cannot. ``score`` is the
-    share of samples with an overlap of at least 0.5, ``decision_function`` has the best score and
-    its lead over the second best box, which mostly differs from the best by a line.
+    With ``loss="iou"`` the task loss is ``1 - IoU`` with the true box [3]_; with "hamming" every
+    other box costs 1. Neither is a sum over points: BCFWSSVM, SubgradientSSVM and CasimirSSVM with
+    L2 smoothing train with them, other estimators raise an error. ``score`` is the fraction of
+    samples with an overlap of at least 0.5, ``decision_function`` returns the best score and its
+    margin over the second best box, which usually differs by one line.
 
     References
     ----------
@@ -578,7 +579,7 @@ class Boxes(ItemGraph):
             )
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Points) -> np.ndarray:
-        """Boxes (xmin, ymin, xmax, ymax), a row a sample."""
+        """Boxes (xmin, ymin, xmax, ymax), a row per sample."""
         self._warn_of_cut(samples.gaps, 0)
         return codes.reshape(-1, 4)[:, _TO_USERS].astype(np.int64)
 
@@ -594,7 +595,7 @@ class Boxes(ItemGraph):
         samples: Points,
         weight: np.ndarray | None,
     ) -> float:
-        """Share of samples whose box overlaps with the true one by half.
+        """Fraction of samples whose box overlaps the true one by half.
 
         Parameters
         ----------
@@ -614,7 +615,7 @@ class Boxes(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         self._warn_of_cut(samples.gaps, 0)
         both = overlaps(*(codes.reshape(-1, 4).astype(float) for codes in (predicted, truth)))

@@ -127,16 +127,16 @@ class Candidates(ItemGraph):
     """One right candidate among several: reranking, entity linking, proposals of boxes.
 
     A sample of X is a table (n_candidates, n_features), dense or CSR, or a tuple (table, boxes of
-    shape (n_candidates, 4)); samples may differ in how many candidates they have. The score of a
-    candidate is linear in its features.
+    shape (n_candidates, 4)); samples may have different numbers of candidates. The score of a
+    candidate is linear in its features. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     target : {"index", "losses", "box"}, default="index"
-        What a sample of y is: the position of the right candidate; an array (n_candidates,) of what
-        choosing each would cost, 0 for the right one (the first of several zeros is the one that is
-        trained toward, all count as right); or the true box (xmin, ymin, xmax, ymax), of which the
-        candidate of largest overlap is taken for right.
+        Kind of a sample of y: the position of the right candidate; an array (n_candidates,) of the
+        cost of choosing each, 0 for the right one (training uses the first of several zeros, all
+        count as right); or the true box (xmin, ymin, xmax, ymax), where the candidate of largest
+        overlap is the right one.
 
     See Also
     --------
@@ -144,11 +144,11 @@ class Candidates(ItemGraph):
 
     Notes
     -----
-    With ``loss="iou"`` structural SVMs count a candidate's lack of overlap with the true box,
-    ``IoU(right candidate) - IoU(candidate)`` (Blaschko and Lampert 2008, Learning to localize
-    objects with structured output regression, section 3.1). ``predict`` returns positions, or for
-    the target "box" the boxes of the candidates that it chose; ``score`` is the share of samples
-    whose choice is right, for boxes of those whose overlap is at least 0.5.
+    With ``loss="iou"`` the task loss of structural SVMs is ``IoU(right candidate) -
+    IoU(candidate)``, overlaps with the true box (Blaschko and Lampert 2008, Learning to localize
+    objects with structured output regression, section 3.1). ``predict`` returns positions, or the
+    boxes of the chosen candidates for the target "box"; ``score`` is the accuracy, for boxes the
+    fraction with an overlap of at least 0.5.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class Candidates(ItemGraph):
         return np.add.reduceat(codes, samples.item_ptr[:-1]) == 1
 
     def read_allowed(self, allowed: Any, samples: CandidateSets, classes: Any) -> np.ndarray:
-        """Masks of shape (n_candidates,), one a sample."""
+        """Masks of shape (n_candidates,), one per sample."""
         return self._read_masks(allowed, [(n,) for n in samples.lengths.tolist()])
 
     # Problems
@@ -306,7 +306,7 @@ class Candidates(ItemGraph):
         samples: CandidateSets,
         weight: np.ndarray | None,
     ) -> float:
-        """Share of samples whose choice is right.
+        """Fraction of samples whose choice is correct.
 
         Parameters
         ----------
@@ -326,14 +326,14 @@ class Candidates(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         return float(np.average(truth[np.flatnonzero(predicted)], weights=weight))
 
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: CandidateSets
     ) -> np.ndarray:
-        """Scores of the candidates, an array a sample."""
+        """Scores of the candidates, an array per sample."""
         return self.wrap(scores, samples)
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:

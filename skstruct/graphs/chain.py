@@ -85,7 +85,7 @@ class SequenceProblem(PairwiseProblem):
     See Also
     --------
     skstruct.graphs.PairwiseProblem : Graphs of any edges.
-    skstruct.core.oracles.max_oracle : A verb that a subclass registers a kernel for.
+    skstruct.core.oracles.max_oracle : An operation for which a subclass registers a kernel.
 
     Examples
     --------
@@ -507,22 +507,24 @@ def _bounded(mask, ends, allowed=None):
 class Chain(PairwiseGraph):
     """A sequence of nodes; each label interacts with the next.
 
+    Read more in the :ref:`User Guide <structures_guide>`.
+
     Parameters
     ----------
     boundary : bool, default=False
-        Whether a label has scores of its own at the first and at the last node.
+        Whether labels have additional scores at the first and at the last node.
     edge_features : bool, default=False
         Whether transitions depend on features. A sample of X is then a pair (features, edge
-        features of shape (n_nodes - 1, n_edge_features)), and every edge feature has a (n_classes,
-        n_classes) table of weights. Without them all edges share one table.
+        features of shape (n_nodes - 1, n_edge_features)), with a (n_classes, n_classes) table of
+        weights per edge feature. Otherwise all edges share one table.
     forbidden : str, or list of pairs and str, default=None
-        Steps that may not occur, in training and in prediction: a tagging scheme ("iob1", "iob2",
-        "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or pairs
-        (label, next label) with None for an end of the sequence, or a list of both.
+        Transitions that are forbidden, in training and in prediction: a tagging scheme ("iob1",
+        "iob2", "ioe1", "ioe2", "iobes", "bilou", in any case, also "bio", "bioes", "bioul"), or
+        pairs (label, next label) with None for an end of the sequence, or a list of both.
     rules : list of rules, default=None
-        Rules that all labellings obey in training and in prediction, such as
+        Rules that all labellings obey, in training and in prediction, such as
         ``AtMostOnce("ZIP")``. The product of their automata must be small: a few rules on few
-        labels. The method ``predict`` of estimators takes more of them, for prediction only.
+        labels. ``predict`` accepts more of them, for prediction only.
 
     See Also
     --------

@@ -42,7 +42,7 @@ class ItemGraph(Graph):
         return codes.astype(np.int64)
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """An object array of one array a sample; of single numbers a vector."""
+        """An object array of one array per sample; of single numbers a vector."""
         return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
 
     def chosen_items(self, codes: np.ndarray, samples: Any) -> np.ndarray:
@@ -58,7 +58,7 @@ class ItemGraph(Graph):
         Returns
         -------
         ndarray of shape (n_items,) of bool
-            Of all samples.
+            Codes of all samples.
 
         See Also
         --------
@@ -94,7 +94,7 @@ class ItemGraph(Graph):
         return np.concatenate([np.asarray(mask, dtype=np.uint8).ravel() for mask in masks])
 
     def n_marginals(self, classes: Any) -> int:
-        """One number an item: the probability that it is chosen."""
+        """One number per item: the probability that it is chosen."""
         return 1
 
     def weight_shapes(
@@ -148,7 +148,7 @@ def targets_of(y, n: int) -> list:
 class ItemProblem(NamedTuple):
     """Samples of items packed for kernels.
 
-    A structure's own problem is a subclass, so that the verbs of this file serve it, too.
+    Structures define subclasses, which inherit the operations of this file.
     """
 
     # Feature rows of the items of all samples.

@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
-    """Check a table of features, a row a sample."""
+    """Check a table of features, a row per sample."""
     if sparse.issparse(X):
         check_sparse(X)
     elif hasattr(X, "columns"):

@@ -350,7 +350,7 @@ class PairTables(NamedTuple):
         return self.item_ptr
 
     def matrices(self, flat: np.ndarray) -> list:
-        """Numbers of all pairs as a view of shape (n_sources, n_targets) a sample."""
+        """Numbers of all pairs as a view of shape (n_sources, n_targets) per sample."""
         starts = self.item_ptr[:-1].tolist()
         shapes = self.sizes.tolist()
         return [
@@ -467,23 +467,23 @@ class Matching(ItemGraph):
     """Links between two sides: word alignment, tracking, assignment of any kind.
 
     A sample of X is an array (n_sources, n_targets, n_features), or a tuple (rows, (n_sources,
-    n_targets)) with a row of features for every pair, source by source, dense or CSR. A sample of y
-    is its links: an integer array (n_links, 2) of rows (source, target); a boolean matrix
-    (n_sources, n_targets); an integer array (n_sources,) of targets, -1 for none; or a tuple (sure
-    links, possible links) of arrays or matrices. Possible links cost nothing, predicted or not. The
-    score of a link is linear in its features.
+    n_targets)) with one row of features per pair, source by source, dense or CSR. A sample of y is
+    its links: an integer array (n_links, 2) of rows (source, target); a boolean matrix (n_sources,
+    n_targets); an integer array (n_sources,) of targets, -1 for none; or a tuple (sure links,
+    possible links) of arrays or matrices. Possible links cost nothing, predicted or not. The score
+    of a link is linear in its features. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     max_degree : int, default=1
-        The largest number of links at a source and at a target.
+        Maximum number of links per source and per target.
     null : bool, default=True
-        Whether sources and targets may stay without a link, at score 0. Otherwise every source, or
-        if there are fewer targets every target, has at least one.
+        Whether sources and targets may have no link, at score 0. Otherwise every source, or if
+        there are fewer targets every target, has at least one.
     repair : bool, default=False
-        What to do where the sure links of y are more than `max_degree` allows, or too few for
-        ``null=False``. By default that is an error. True trains toward the links of least loss that
-        are allowed; what they cost is taken from the loss of all others.
+        Whether to train toward the allowed links of least loss where y has more sure links than
+        `max_degree`, or too few for ``null=False``; their cost is subtracted from the loss of all
+        others. By default such samples raise an error.
 
     See Also
     --------
@@ -492,14 +492,14 @@ class Matching(ItemGraph):
     Notes
     -----
     The task loss of structural SVMs is the number of sure links missed plus the number of links
-    that are neither sure nor possible; ``loss={1: 2.0, 0: 0.5}`` says that a missed link costs 2, a
-    wrong one 0.5. ``predict`` returns an array (n_links, 2) a sample, ``score`` the F1 of links:
+    that are neither sure nor possible; with ``loss={1: 2.0, 0: 0.5}`` a missed link costs 2, a
+    wrong one 0.5. ``predict`` returns one array (n_links, 2) per sample, ``score`` the F1 of links:
     sure links count for recall, sure and possible ones for precision (Och and Ney 2003, A
     systematic comparison of various statistical alignment models, section 6). Best links are found
     by shortest augmenting paths (:mod:`skstruct.inference.assignment`,
-    :mod:`skstruct.inference.fertility`). Where several matchings are best, which one is predicted
-    depends on the weights and the sample alone; for ``max_degree=1`` it is the lowest, source by
-    source none before the first target.
+    :mod:`skstruct.inference.fertility`). Among several best matchings the prediction depends on the
+    weights and the sample alone; for ``max_degree=1`` it is the lowest, source by source, with no
+    link before the first target.
 
     References
     ----------
@@ -612,7 +612,7 @@ class Matching(ItemGraph):
         return np.array([not self._infeasible(pairs) for pairs in samples.matrices(codes)], bool)
 
     def read_allowed(self, allowed: Any, samples: PairTables, classes: Any) -> np.ndarray:
-        """Masks of shape (n_sources, n_targets), one a sample."""
+        """Masks of shape (n_sources, n_targets), one per sample."""
         return self._read_masks(allowed, [(n, m) for n, m in samples.sizes.tolist()])
 
     # Problems
@@ -677,7 +677,7 @@ class Matching(ItemGraph):
         samples: PairTables,
         weight: np.ndarray | None,
     ) -> float:
-        """F1 of links; 1 where there are none and none are predicted.
+        """F1 of links; 1 if there are none and none are predicted.
 
         Parameters
         ----------
@@ -697,7 +697,7 @@ class Matching(ItemGraph):
 
         See Also
         --------
-        Graph.score : What it overrides, with an example.
+        Graph.score : The overridden method, with an example.
         """
         of_pairs = np.ones(truth.size) if weight is None else np.repeat(weight, samples.lengths)
         linked, sure = predicted == 1, truth == SURE
@@ -709,7 +709,7 @@ class Matching(ItemGraph):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: PairTables
     ) -> np.ndarray:
-        """Scores of all pairs, a matrix a sample."""
+        """Scores of all pairs, a matrix per sample."""
         return object_array(samples.matrices(scores[:, 0]))
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:

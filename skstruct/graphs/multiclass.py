@@ -1,4 +1,4 @@
-"""MultiClass: samples of one node, a table with a row a sample."""
+"""MultiClass: samples of one node, a table with a row per sample."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ __all__ = ["MultiClass", "MultiClassProblem"]
 class MultiClass(Graph):
     """One label for each row of a table: the one-node structure.
 
-    A CRF on it is multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
+    A CRF is then multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
+    Read more in the :ref:`User Guide <structures_guide>`.
 
     See Also
     --------
@@ -143,7 +144,7 @@ class MultiClass(Graph):
         return no_rows(estimator)
 
     def read_y(self, y: SamplesLike, samples: Rows) -> np.ndarray:
-        """Check the labels, one a row."""
+        """Check the labels, one per row."""
         labels = read_table_labels(y, samples.offsets.size - 1)
         check_classification_targets(labels)
         return labels
@@ -195,5 +196,5 @@ class MultiClass(Graph):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def wrap(self, flat: np.ndarray, samples: Rows) -> np.ndarray:
-        """Results stay as they are: one row a sample."""
+        """Results stay as they are: one row per sample."""
         return flat

@@ -450,7 +450,7 @@ def _write_pair(problem, mu, e, first, second, both):
 
 @inner_kernel
 def _reduce(problem, theta, unary, pair, states):
-    """Score of 1 minus score of 0 a label, of (1, 1) an edge; returns the score of all zeros."""
+    """Score of 1 minus score of 0 per label, of (1, 1) per edge; returns the score of all zeros."""
     n = n_labels_of(problem)
     constant = 0.0
     for j in range(n):
@@ -648,21 +648,22 @@ class MultiLabel(Graph):
     """Any number of labels for each row of a table; pairs of labels may interact.
 
     The score of a label set is the sum of the scores of its labels, and of the interactions of
-    pairs in it. Without edges a CRF is one LogisticRegression a label, a structural SVM one
-    LinearSVC. Without edges, on a forest, and with at most 16 labels everything is exact. With more
+    pairs in it. Without edges a CRF is one LogisticRegression per label, a structural SVM one
+    LinearSVC. Inference is exact without edges, on a forest, and with at most 16 labels. With more
     labels and cycles, structural SVMs are trained on the LP relaxation (an upper bound on the
     hinge; it is tight where interactions attract), predictions are decoded from it, and CRFs are
-    not available. GDMMSSVM trains on it wherever there are cycles.
+    not available. GDMMSSVM uses it wherever there are cycles. Read more in the :ref:`User Guide
+    <structures_guide>`.
 
     Parameters
     ----------
     edges : {None, "tree", "full"} or array-like of shape (n_edges, 2), default=None
-        Which labels interact: none, the tree of largest mutual information in the training labels
+        Labels that interact: none, the tree of largest mutual information in the training labels
         (Chow and Liu), all pairs, or the given pairs of label indices.
     tables : bool, default=False
-        Whether an edge scores all four combinations of its labels, and not only "both".
+        Whether an edge scores all four combinations of its labels, not only "both".
     inference : {"auto", "relaxed"}, default="auto"
-        "relaxed" takes the LP relaxation even where enumeration would be exact.
+        "relaxed" uses the LP relaxation even where enumeration would be exact.
 
     Attributes
     ----------
@@ -671,8 +672,8 @@ class MultiLabel(Graph):
     edges_ : ndarray of shape (n_edges, 2)
         The edges.
     inference_, training_inference_ : {"exact", "relaxed"}
-        What predictions are decoded by, and what the training objective and its bounds are maxima
-        over: all label sets, or the LP relaxation. They differ for GDMMSSVM with cycles.
+        Inference of predictions, and of the training objective and its bounds: over all label sets,
+        or the LP relaxation. They differ for GDMMSSVM with cycles.
 
     See Also
     --------
@@ -682,8 +683,8 @@ class MultiLabel(Graph):
 
     Notes
     -----
-    If y is a data frame whose columns are strings, the fitted estimator has them as
-    ``label_names_in_``, and the tables of :mod:`skstruct.inspection` show them.
+    If y is a data frame, ``label_names_in_`` of the fitted estimator and the tables of
+    :mod:`skstruct.inspection` have the names of its columns.
 
     References
     ----------
@@ -767,11 +768,11 @@ class MultiLabel(Graph):
         return 2
 
     def n_marginals(self, classes: Any) -> int:
-        """One number a label: the probability that it is on."""
+        """One number per label: the probability that it is on."""
         return 1
 
     def wrap(self, flat: np.ndarray, samples: Rows) -> np.ndarray:
-        """One row a sample."""
+        """One row per sample."""
         return flat.reshape(-1, self.n_labels_)
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:

@@ -153,7 +153,7 @@ def max_marginals_by_maxima(problem, i, theta, out):
     Parameters
     ----------
     problem : NamedTuple
-        A problem with the verbs ``max_oracle`` and ``count_states``.
+        A problem with the operations ``max_oracle`` and ``count_states``.
     i : int
         The sample.
     theta : ndarray of shape (>= n_parts,)
@@ -232,7 +232,7 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
     See Also
     --------
     skstruct.graphs.n_best_scratch : Its scratch.
-    skstruct.core.oracles.top_k_oracle : The verb that it is registered for.
+    skstruct.core.oracles.top_k_oracle : The operation that it is registered for.
 
     References
     ----------

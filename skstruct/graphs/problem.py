@@ -1,4 +1,4 @@
-"""Problems of one's own: four verbs are to be written, the rest follows from them."""
+"""Problems of one's own: four operations are to be written, the rest follows from them."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ class ProblemScratch(NamedTuple):
 class Problem(NamedTuple):
     """Nodes with labels, and parts of any kind: what a structure of one's own is packed into.
 
-    A subclass registers four verbs: :func:`~skstruct.core.oracles.potentials` with
+    A subclass registers four operations: :func:`~skstruct.core.oracles.potentials` with
     :func:`~skstruct.core.oracles.accumulate`, its adjoint;
-    :func:`~skstruct.core.oracles.add_indicator`, which says what parts a labelling has; and
+    :func:`~skstruct.core.oracles.add_indicator`, the parts of a labelling; and
     :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or both.
     All else follows: scores from the indicator, products with the Gram matrix from the first two,
     task losses from the costs of labels, max-marginals by maxima where a label is forced, and the n
     best labellings by max-marginals. Where one of these takes too long, a kernel of one's own takes
     its place.
 
-    The node block comes first: with K labels, the potential of label k at node t is
-    ``theta[t * K + k]``. What comes after is the structure's.
+    The node block comes first: with K labels, the potential of label k at node t is ``theta[t * K +
+    k]``. The structure defines the layout of the rest.
 
     Parameters
     ----------
@@ -86,16 +86,16 @@ class Problem(NamedTuple):
     normalize : int
         Whether costs are divided by the number of nodes.
     loss_weights : LossWeights
-        What labels cost where there is a set of them, and weights of nodes.
+        Costs of labels for sets of labels, and weights of nodes.
     own : tuple
-        What the structure itself needs, a NamedTuple of arrays and numbers, or ``()``.
+        Data of the structure, a NamedTuple of arrays and numbers, or ``()``.
     work : ProblemScratch
         Scratch of one thread: ``work.row`` for weight tables, ``work.own`` for one's own oracles.
 
     See Also
     --------
-    skstruct.graphs.PairwiseProblem : Parts that are pairs of labels, with all verbs of features.
-    skstruct.testing.check_structure : Checks the verbs, given and written ones.
+    skstruct.graphs.PairwiseProblem : Parts that are pairs of labels, and their features.
+    skstruct.testing.check_structure : Checks the operations.
 
     Examples
     --------
@@ -140,20 +140,20 @@ class Problem(NamedTuple):
         Parameters
         ----------
         graph : Graph
-            The structure: its ``weight_shapes`` say how large the tables of weights are.
+            The structure, for its ``weight_shapes``.
         samples, classes, fit_intercept : object
             What :meth:`skstruct.graphs.Graph.make_problem` was given.
         n_parts : ndarray of shape (n_samples,) of int
             Number of parts of each sample.
         own, scratch : tuple
-            NamedTuples of the structure's own: what its oracles know, and write to.
+            NamedTuples of the structure: the data and the scratch of its oracles.
         codes, loss, allowed, n_best : object
             What ``make_problem`` was given, too.
 
         Returns
         -------
         Problem
-            Of this class.
+            An instance of this class.
 
         See Also
         --------

@@ -62,10 +62,10 @@ __all__ = ["Tree", "TreeProblem"]
 class Tree(PairwiseGraph):
     """Nodes with edges that form a tree, or several: parses, taxonomies, skeletons.
 
-    A sample of X is a tuple (features, structure). The structure is either the parents, one a node
-    and -1 for a root, or an array (n_edges, 2) of edges in any order and orientation. The weights
-    of an edge are those of (label of the parent, label of the child), or of (label of the first
-    end, label of the second).
+    A sample of X is a tuple (features, structure). The structure is either the parents, one per
+    node and -1 for a root, or an array (n_edges, 2) of edges in any order and orientation. The
+    weights of an edge are those of (label of the parent, label of the child), or of (label of the
+    first end, label of the second). Read more in the :ref:`User Guide <structures_guide>`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Tree(PairwiseGraph):
         Whether edges have features. A sample is then a tuple (features, structure, edge features of
         shape (n_edges, n_edge_features)), rows in the order of the edges, or of the children.
     forbidden : list of pairs, default=None
-        Pairs (label of the first end, label of the second) that may not occur, in training and in
+        Pairs (label of the first end, label of the second) that are forbidden, in training and in
         prediction.
 
     See Also

@@ -39,23 +39,23 @@ def _axes(ax):
 
 
 class ConvergenceDisplay:
-    """Plot of the convergence of the objective, or of what bounds it, during training.
+    """Plot of the objective, or of its bounds, during training.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------
     curves : dict of str to (ndarray, ndarray)
         Abscissae and ordinates by name.
     xlabel, ylabel : str
-        What they are.
+        Labels of the axes.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        Its figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     lines_ : list of matplotlib lines
-        One a curve.
+        One line per curve.
 
     See Also
     --------
@@ -100,7 +100,7 @@ class ConvergenceDisplay:
         y : str, default="objective"
             A key of ``history_`` for the ordinate ("objective" if it was tracked, "dual_gap",
             "dual_objective"), or "excess": the objective's distance from the `optimum`, as a
-            fraction of it. That is no certificate (``suboptimality_`` is) unless `optimum` is a
+            fraction of it. This is not a certificate (``suboptimality_`` is) unless `optimum` is a
             lower bound, such as a ``dual_objective_``.
         optimum : float, default=None
             For "excess"; default the smallest objective of all the curves.
@@ -229,6 +229,8 @@ class _HeatMap:
 class TransitionDisplay(_HeatMap):
     """Heat map of the weights of (label, next label).
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     weights : ndarray of shape (n_classes, n_classes)
@@ -238,10 +240,8 @@ class TransitionDisplay(_HeatMap):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        Its figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
@@ -277,7 +277,7 @@ class TransitionDisplay(_HeatMap):
         model : estimator or Pipeline
             Fitted, of a structure with edges.
         edge_feature : int or str, default=None
-            Which table, for a model with edge features: its number or its name.
+            Number or name of the table, for a model with edge features.
         edge_type : int or str, default=None
             Which table, for a model whose edges have types or directions: its number or its name,
             see :func:`transition_frame`.
@@ -345,6 +345,8 @@ class TransitionDisplay(_HeatMap):
 class MarginalsDisplay(_HeatMap):
     """Heat map of one sample's marginals, labels x positions.
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     marginals : ndarray of shape (n_nodes, n_classes)
@@ -352,21 +354,19 @@ class MarginalsDisplay(_HeatMap):
     classes : array-like of shape (n_classes,)
         The labels.
     tokens : sequence of str of length n_nodes, default=None
-        What to write below the positions.
+        Labels of the positions.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        Its figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     image_ : matplotlib AxesImage
         The heat map.
 
     See Also
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.
-    skstruct.inspection.explain : What drove each label of a sample.
+    skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Examples
     --------
@@ -397,7 +397,7 @@ class MarginalsDisplay(_HeatMap):
         x : sample
             One element of X; a Pipeline takes the raw sample.
         tokens : sequence of str of length n_nodes, default=None
-            What to write below the positions.
+            Labels of the positions.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -474,26 +474,28 @@ class MarginalsDisplay(_HeatMap):
 
 
 class GridDisplay:
-    """Images beside their true labels, the predicted ones, and the pixels where these differ.
+    """Plot of images, true labels, predicted labels and errors in a grid.
+
+    Read more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
     images : list of ndarray of shape (height, width, n_features), or None
-        What to show first: one feature is grey, three are red, green and blue; of another number
-        the mean is shown. None leaves the column out.
+        First column: one feature is grey, three are red, green and blue, otherwise the mean is
+        shown. None omits the column.
     y_true, y_pred : list of ndarray of shape (height, width), or None
-        Labels; at least one of the two. With both there is a column of errors.
+        Labels, at least one of the two; both give a column of errors.
     classes : array-like of shape (n_classes,), default=None
-        All labels, in the order of their colours; default those that occur, sorted.
+        All labels, in the order of their colours, by default those that occur, sorted.
 
     Attributes
     ----------
     axes_ : ndarray of shape (n_images, n_columns) of matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
     columns_ : list of str
-        What the columns show: "image", "y_true", "y_pred", "errors".
+        Contents of the columns: "image", "y_true", "y_pred", "errors".
 
     Raises
     ------
@@ -569,7 +571,7 @@ class GridDisplay:
 
         See Also
         --------
-        skstruct.metrics.node_accuracy_score : The share of pixels that are right.
+        skstruct.metrics.node_accuracy_score : Fraction of correct pixels.
 
         Examples
         --------
@@ -603,7 +605,7 @@ class GridDisplay:
         y_true, y_pred : list of ndarray of shape (height, width), default=None
             Labels; at least one of the two.
         classes : array-like of shape (n_classes,), default=None
-            All labels, in the order of their colours; default those that occur, sorted.
+            All labels, in the order of their colours, by default those that occur, sorted.
         axes : array of matplotlib Axes of shape (n_images, n_columns), default=None
             Where to draw.
 
@@ -652,7 +654,7 @@ class GridDisplay:
 
         See Also
         --------
-        skstruct.inspection.GridDisplay.from_predictions : Of labels that are there already.
+        skstruct.inspection.GridDisplay.from_predictions : The same for given labels.
 
         Examples
         --------
@@ -676,7 +678,7 @@ class GridDisplay:
         return cls.from_predictions(X, y, model.predict(X), classes=classes, axes=axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw a row an image, with one legend of the labels.
+        """Draw a row per image, with one legend of the labels.
 
         Parameters
         ----------
@@ -801,28 +803,28 @@ def _check_shapes(shown):
 
 
 class CalibrationDisplay:
-    """Reliability diagram: how often predictions are right, by how sure the model is of them.
+    """Reliability diagram: accuracy of predictions against their confidence.
+
+    Read more in the :ref:`User Guide <calibration>`.
 
     Parameters
     ----------
     curves : dict of str to (ndarray of bool, ndarray)
-        For each model whether its predictions are right, and their probabilities.
+        For each model, correctness of its predictions, and their probabilities.
     n_bins : int, default=10
-        Bins with equally many predictions.
+        Number of bins of equal size.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        Its figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     lines_ : list of matplotlib lines
-        One a curve.
+        One line per curve.
 
     See Also
     --------
     skstruct.metrics.expected_calibration_error : The distance from the diagonal, as a number.
-    skstruct.TemperatureScaling : Moves the curve towards the diagonal.
+    skstruct.TemperatureScaling : Calibration of probabilities.
     sklearn.calibration.CalibrationDisplay : The same for one class of a classifier.
 
     Examples
@@ -861,12 +863,12 @@ class CalibrationDisplay:
             Samples that the models have not seen, and their labels. Nodes without a label do not
             count, and of chunks samples with such nodes.
         of : {"nodes", "chunks"}, default="nodes"
-            What is predicted: the most probable label of each node, by its marginal probability;
-            or the chunks of the best labelling, by ``predict_chunks``.
+            Predictions to assess: the most probable label of each node, by its marginal
+            probability; or the chunks of the best labelling, by ``predict_chunks``.
         scheme : str, default=None
             For chunks, see :func:`skstruct.metrics.chunks`.
         n_bins : int, default=10
-            Bins with equally many predictions.
+            Number of bins of equal size.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -911,7 +913,7 @@ class CalibrationDisplay:
         return cls(curves, n_bins).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, beside the diagonal on which a calibrated model is.
+        """Draw the curves, and the diagonal of a calibrated model.
 
         Parameters
         ----------
@@ -959,7 +961,9 @@ class MAPCurve(NamedTuple):
 
 
 class MAPConvergenceDisplay:
-    """Bounds and scores of MAP inference, of several runs on one axis.
+    """Plot of bounds and scores of MAP inference, for several runs.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -967,14 +971,12 @@ class MAPConvergenceDisplay:
         Abscissae, bounds and scores by name. A curve without abscissae has one bound and one
         score, drawn across.
     xlabel : str
-        What the abscissae are.
+        Label of the abscissa.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        Its figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
     bound_lines_ : dict of str to matplotlib line
         The bounds by name, drawn through.
     score_lines_ : dict of str to matplotlib line
@@ -987,7 +989,7 @@ class MAPConvergenceDisplay:
 
     See Also
     --------
-    ConvergenceDisplay : The same of training.
+    ConvergenceDisplay : Convergence of training.
 
     Examples
     --------

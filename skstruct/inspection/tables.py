@@ -112,19 +112,21 @@ def _choose(argument, names, value, what):
 def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> Any:
     """Weights of features by label.
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted. The names come from the steps before the estimator if they know them.
+        A fitted model. The steps before the estimator provide the names if they can.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the features.
 
     Returns
     -------
     DataFrame or ndarray of shape (n_features [+ 2] [+ 1], n_classes)
-        One column, "item", where items are scored: candidates, links, points in boxes.
-        A row a feature, then "<start>" and "<stop>" of a model with boundary scores and
-        "<intercept>" of one with an intercept. An array where pandas is not installed.
+        One column, "item", where items are scored: candidates, links, points in boxes. One row per
+        feature, then "<start>" and "<stop>" for boundary scores and "<intercept>". An array if
+        pandas is not installed.
 
     Raises
     ------
@@ -164,12 +166,14 @@ def _label_names(model):
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
     """The features of largest absolute weight of every label.
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     model : estimator or Pipeline
         Fitted.
     k : int, default=10
-        How many a label.
+        Number of features per label.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the features.
 
@@ -187,7 +191,7 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     See Also
     --------
     skstruct.inspection.coef_frame : Weights as a data frame.
-    skstruct.inspection.explain : What drove each label of a sample.
+    skstruct.inspection.explain : Feature contributions to the score of a sample's labelling.
 
     Examples
     --------
@@ -222,34 +226,36 @@ def transition_frame(
 ) -> Any:
     """Weights of pairs (label, next label).
 
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
     Parameters
     ----------
     model : estimator or Pipeline
         Fitted, of a structure with edges.
     edge_feature : int or str, default=None
-        Which table, for a model with edge features: its number or its name.
+        Number or name of the table, for a model with edge features.
     edge_feature_names : array-like of str of shape (n_edge_features,), default=None
-        Names of the edge features; default those that the steps before the estimator know.
+        Names of the edge features, by default those of the steps before the estimator.
     edge_type : int or str, default=None
-        Which table, for a model whose edges have types: its number or its name, "type 0" and so on
+        Number or name of the table, for a model with types of edges: "type 0" and so on
         (:class:`~skstruct.Pairwise`), or "to the right", "down", "down to the right" or "down to
         the left" (:class:`~skstruct.Grid` with ``directions``).
 
     Returns
     -------
     DataFrame or ndarray of shape (n_classes, n_classes)
-        Rows are the earlier label, or that of an edge's first end, columns the later one. For label
-        sets the interactions, 0 where there is no edge.
+        Rows are the labels of the first end of an edge, columns those of the second. For label sets
+        the interactions, 0 where there is no edge.
 
     Raises
     ------
     ValueError
-        If the model has no transitions, or `edge_feature` or `edge_type` does not choose one of
-        several tables, or chooses where there is nothing to choose.
+        If the model has no transitions, or `edge_feature` or `edge_type` is missing for several
+        tables, unknown, or given for a single table.
 
     See Also
     --------
-    skstruct.inspection.TransitionDisplay : Weights of label pairs as a picture.
+    skstruct.inspection.TransitionDisplay : Heat map of the weights of label pairs.
     skstruct.inspection.coef_frame : Weights as a data frame.
 
     Examples
@@ -301,42 +307,44 @@ def explain(
     *,
     against: ArrayLike | None = None,
 ) -> Any:
-    """Explain the labels of one sample by the terms whose sum is the score of its labelling.
+    """Decompose the score of one sample's labelling into feature contributions.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted. A Pipeline takes the raw sample.
+        A fitted model; for a Pipeline, x is the raw sample.
     x : sample
         One element of X (for a table one row).
     labels : array-like of shape (n_nodes,), default=None
-        The labelling to explain; default the predicted one.
+        The labelling to explain, by default the predicted one.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the features.
     edge_feature_names : array-like of str of shape (n_edge_features,), default=None
-        Names of the edge features; default those that the steps before the estimator know.
+        Names of the edge features, by default those of the steps before the estimator.
     against : array-like of shape (n_nodes,), default=None
-        Another labelling: the contributions of its terms are negative, and the terms that both
-        labellings have are left out. What remains adds up to the difference of the two scores.
+        Another labelling, whose terms count with negative sign; terms of both labellings cancel.
+        The contributions then sum to the difference of the two scores.
 
     Returns
     -------
     DataFrame or structured ndarray
-        A row a term ``value * weight`` of ``<w, Phi(x, y)>``. Columns: "node", pixels row by row;
-        "label"; "previous", the label at the other end of an edge, else ""; "feature"; "value";
-        "weight"; "contribution". The terms of an edge stand at its second end. Of structures that
-        choose items (candidates, links, points in boxes) the nodes are the items that are chosen.
+        One row per term ``value * weight`` of ``<w, Phi(x, y)>``, with columns "node", pixels row
+        by row; "label"; "previous", the label at the other end of an edge, else ""; "feature";
+        "value"; "weight"; "contribution". Terms of edges are listed at their second end. For
+        structures of items (candidates, links, points in boxes) the nodes are the chosen items.
 
     Raises
     ------
     ValueError
-        If x is not a sample as in fit, `labels` has another length or unknown labels, or the model
-        is one of label sets.
+        If x is not a sample as in fit, `labels` has another length or unknown labels, or the labels
+        are label sets.
 
     See Also
     --------
     skstruct.inspection.top_features : The largest weights of each label.
-    skstruct.inspection.MarginalsDisplay : Marginals of a sample as a picture.
+    skstruct.inspection.MarginalsDisplay : Heat map of a sample's marginals.
 
     Examples
     --------

@@ -69,12 +69,12 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
     normalize : bool
         Whether to divide it by the number of nodes.
     weights : LossWeights
-        What else there is.
+        Further costs.
 
     See Also
     --------
     skstruct.losses.task.cost_matrix : Without weights.
-    skstruct.losses.task.add_label_costs : What kernels make of it.
+    skstruct.losses.task.add_label_costs : Its use in kernels.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def label_cost(cost, weights, share, t, y, k):
     See Also
     --------
     skstruct.losses.task.add_label_costs : All labels of a node.
-    skstruct.core.oracles.task_loss : The verb whose kernels call it.
+    skstruct.core.oracles.task_loss : The operation that calls it.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def add_label_costs(cost, weights, share, t, y, theta, begin):
     See Also
     --------
     skstruct.losses.task.label_cost : One label of a node.
-    skstruct.core.oracles.augment : The verb whose kernels call it.
+    skstruct.core.oracles.augment : The operation that calls it.
 
     Examples
     --------

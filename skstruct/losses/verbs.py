@@ -1,4 +1,4 @@
-"""The verbs of training losses: what losses offer to solvers, each contract written once.
+"""Operations that training losses offer to solvers, each contract written once.
 
 A loss is a NamedTuple, so that each solver is compiled for those it uses, and one kernel, its
 :func:`loss_oracle`: solvers call it for the value and the residual, and for the value alone. With
@@ -36,7 +36,7 @@ _MOST_TESTS = 1100
 def loss_oracle(loss, problem, i, theta, labels, r, augmented):
     """Value of the loss at potentials `theta`, and the size of the terms it is a difference of.
 
-    `r` takes the residual ``m - mu(y_i)``, if it has room: an empty one asks for the value alone.
+    `r` takes the residual ``m - mu(y_i)``, unless it is empty: then only the value is computed.
     `theta` stays. `labels` and `augmented`, which has room for potentials, are scratch.
 
     Parameters
@@ -59,12 +59,12 @@ def loss_oracle(loss, problem, i, theta, labels, r, augmented):
     Returns
     -------
     tuple of two floats
-        The value, and the size of its terms: rounding is a share of that.
+        The value, and the size of its terms, to which rounding is relative.
 
     See Also
     --------
-    skstruct.losses.verbs.truth_score : What a kernel of it begins with.
-    skstruct.losses.verbs.augment_copy : What hinges call the maximum of.
+    skstruct.losses.verbs.truth_score : First step of its kernels.
+    skstruct.losses.verbs.augment_copy : Loss-augmented potentials of hinges.
 
     Examples
     --------
@@ -138,8 +138,8 @@ def truth_score(problem, i, theta, labels):
 
     See Also
     --------
-    skstruct.core.oracles.truth : The verb that writes.
-    skstruct.core.oracles.score : The verb that scores.
+    skstruct.core.oracles.truth : Writes the true labelling.
+    skstruct.core.oracles.score : Scores a labelling.
 
     Examples
     --------
@@ -253,11 +253,11 @@ def least_term(loss) -> float:
     Returns
     -------
     float
-        0; -inf where the loss says so, because its task loss may be negative.
+        0, or -inf for losses whose task loss may be negative.
 
     See Also
     --------
-    skstruct.losses.verbs.loss_oracle : The loss whose terms these are.
+    skstruct.losses.verbs.loss_oracle : The loss of these terms.
 
     Examples
     --------

@@ -143,18 +143,20 @@ def read_scopes(values, name):
 class Table(Factors):
     """Factors with a score for each configuration of their variables.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     scope : array-like of shape (arity,) or (n_factors, arity) of int
         The variables.
     scores : array-like of shape (n_states...) or (n_factors, n_states...)
-        The scores, one axis a variable, in the order of the scope; -inf forbids a configuration.
+        The scores, one axis per variable, in the order of the scope; -inf forbids a configuration.
         Without the first axis all factors of the batch share one table.
 
     Raises
     ------
     TypeError
-        If the scope is not of integers, or the scores are no numbers.
+        If the scope is not of integers, or scores are not numbers.
     ValueError
         If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
 
@@ -210,6 +212,8 @@ class Table(Factors):
 class Potts(Factors):
     """Pairs of variables that score a weight where their labels are equal.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     i, j : int or array-like of shape (n_factors,) of int
@@ -220,9 +224,9 @@ class Potts(Factors):
     Raises
     ------
     TypeError
-        If the variables are not integers, or the weight is no number.
+        If the variables are not integers, or the weight is not a number.
     ValueError
-        If the two variables are one, or a weight is not finite.
+        If the two variables are equal, or a weight is not finite.
 
     See Also
     --------
@@ -278,6 +282,8 @@ class BinaryFactors(Factors):
 class Cardinality(BinaryFactors):
     """A score of how many of some binary variables have label 1.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     variables : array-like of shape (n,) or (n_factors, n) of int
@@ -288,7 +294,7 @@ class Cardinality(BinaryFactors):
     Raises
     ------
     TypeError
-        If the variables are not integers, or the scores are no numbers.
+        If the variables are not integers, or scores are not numbers.
     ValueError
         If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
 
@@ -328,7 +334,7 @@ class Cardinality(BinaryFactors):
         target : float
             The expected count.
         slack : float
-            How far off costs nothing, at least 0.
+            Tolerance around the target, at least 0.
 
         Returns
         -------
@@ -432,7 +438,7 @@ class LogicFactors(BinaryFactors):
         Returns
         -------
         ndarray of shape (n_factors,) of bool
-            Of each factor.
+            One per factor.
 
         See Also
         --------
@@ -453,6 +459,8 @@ class LogicFactors(BinaryFactors):
 
 class ExactlyOne(LogicFactors):
     """Constraints that exactly one of the literals holds.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -491,6 +499,8 @@ class ExactlyOne(LogicFactors):
 class AtMostOne(LogicFactors):
     """Constraints that at most one of the literals holds.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     variables : array-like of shape (n,) or (n_factors, n) of int
@@ -526,6 +536,8 @@ class AtMostOne(LogicFactors):
 
 class Or(LogicFactors):
     """Constraints that at least one of the literals holds.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------

@@ -51,10 +51,12 @@ def pairs_of(graph):
 class FactorGraph:
     """A function of discrete variables that is a sum of factors, to be maximised.
 
+    Read more in the :ref:`User Guide <map_inference_guide>`.
+
     Parameters
     ----------
     n_states : array-like of shape (n_variables,) of int
-        How many states each variable has, at least 1; its labels are 0 to ``n_states - 1``.
+        Number of states of each variable, at least 1; its labels are 0 to ``n_states - 1``.
     factors : iterable of Factors
         :class:`Table`, :class:`Potts`, :class:`Cardinality`, :class:`ExactlyOne`,
         :class:`AtMostOne`, :class:`Or`; each may stand for many factors.
@@ -63,9 +65,9 @@ class FactorGraph:
     offset : float, default=0.0
         A constant that is added to every score.
     regions : {"variables", "pairs"}, default="variables"
-        What relaxations make consistent: factors with their variables, or a larger table with the
-        pairwise factors within its scope, too, which is tighter. Methods that see variables only
-        (``"auto"``, ``"trws"`` and the exact ones) make no difference.
+        Marginals that relaxations make consistent: those of factors with their variables, or of
+        larger tables also with the pairwise factors within their scope, which is tighter. It has no
+        effect on ``"auto"``, ``"trws"`` and exact methods, which use variables only.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class FactorGraph:
     Raises
     ------
     TypeError
-        If a factor is of no known class, or a number is none.
+        If a factor is of an unknown class, or a number is not a number.
     ValueError
         If a variable has no states, a factor does not fit the variables, or a score is NaN or
         +inf. Messages count factors from 0 in the order given.
@@ -194,7 +196,7 @@ class FactorGraph:
         TypeError
             If labels are not integers.
         ValueError
-            If there is not one label a variable, or a label is not one of its states.
+            If there is not one label per variable, or a label is not one of its states.
 
         See Also
         --------

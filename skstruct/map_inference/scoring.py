@@ -20,7 +20,9 @@ HISTORY_FIELDS = (
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MAPResult:
-    """The best labelling that was found, and how much better another one could be.
+    """Result of MAP inference: a labelling and an upper bound on the score of all others.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -34,38 +36,38 @@ class MAPResult:
     labels : ndarray of shape (n_variables,) of int64
         The best labelling.
     score : float
-        Its score, evaluated on the graph that was given; -inf if it breaks a hard constraint.
+        Its score on the given graph; -inf if it violates a hard constraint.
     bound : float
-        No labelling has a higher score.
+        Upper bound on the score of any labelling.
     gap : float
         ``bound - score``.
     optimal : bool
-        Whether the labelling is proved to be optimal, up to the tolerance.
+        Whether the labelling is proved optimal, up to the tolerance.
     duals : ndarray or None
         Messages with the layout of ``graph.regions``, for methods that have them; ``"auto"`` and
         ``"trws"``, which see variables only, have that of ``graph.of_variables().regions``.
     beliefs : list of ndarray or None
-        One array of ``n_states[i]`` values a variable, for methods that have them: marginals of the
-        relaxed solution, or reparametrised scores.
+        One array of ``n_states[i]`` values per variable, for methods that have them: marginals of
+        the relaxed solution, or reparametrised scores.
     history_ : dict of ndarray
-        Equally long arrays: ``passes``, ``seconds``, ``bound`` and ``score`` (the best by then) and
-        ``infeasibility`` (NaN where it is not known). Subgradients, coordinate descent, gradients,
-        Frank-Wolfe, SDCA and decreasing smoothing also have ``objective``, their own,
-        ``dual_gap``, how far that is from its optimum at most (NaN likewise), and
-        ``shifted_objective``: with L2 smoothing the objective plus ``gamma / 2`` for each region,
-        the most that the smoothing takes off; else the objective.
+        Arrays of equal length: ``passes``, ``seconds``, ``bound`` and ``score`` (the best so far)
+        and ``infeasibility`` (NaN if unknown). Subgradients, coordinate descent, gradients,
+        Frank-Wolfe, SDCA and decreasing smoothing add their ``objective``, ``dual_gap``, a bound on
+        its distance from the optimum (NaN if unknown), and ``shifted_objective``: with L2 smoothing
+        the objective plus ``gamma / 2`` per region, the largest effect of the smoothing; else the
+        objective.
     method : str
-        What solved the problem.
+        Method that solved the problem.
     n_iter : int
         Passes.
     converged : bool
-        Whether the method ended by itself: proved, at its tolerance or stalled; False if it was
-        stopped, or `max_iter` was reached.
+        False if the method was stopped or reached `max_iter`; True if it ended by a proof, at its
+        tolerance, or stalled.
     message : str
-        Why it ended.
+        Reason for the end.
     compile_seconds : float
-        Time in which kernels were compiled or loaded from the cache: neither the limit nor the
-        seconds of ``history_`` count it.
+        Time of compiling kernels or loading them from the cache, not counted in the time limit and
+        in ``history_``.
 
     See Also
     --------

@@ -32,7 +32,9 @@ def solve_map(
     verbose: int = 0,
     **parameters: Any,
 ) -> MAPResult:
-    """Find a labelling of highest score, and a bound on the score of all others.
+    """Find a MAP labelling, one of highest score, with an upper bound on the score of all others.
+
+    Read more in the :ref:`User Guide <map_inference_guide>`.
 
     Parameters
     ----------
@@ -49,39 +51,58 @@ def solve_map(
     tol : float, default=1e-6
         Relative: a labelling is optimal when ``bound - score <= tol * max(1, |score|)``.
     max_iter : int, default=1000
-        Largest number of passes of the relaxations, of thousands of nodes of branch and bound; of
-        each part of ``"auto"``.
+        Maximum number of passes of relaxations, or of thousands of nodes of branch and bound; per
+        part of ``"auto"``.
     time_limit : float or None, default=None
-        Seconds of solving; looked at between passes. The clock stands still while kernels compile,
-        in the first call of a method on a machine; the result's ``compile_seconds`` says how long.
+        Time limit in seconds, checked between passes. Compilation, in the first call of a method on
+        a machine, is not counted: ``compile_seconds`` of the result has its time.
     random_state : int, RandomState instance or None, default=None
-        For methods that draw; same seed, same result (without a time limit).
+        Controls methods that draw. Pass an int for reproducible results (without a time limit).
     callbacks : callback or list of callbacks, default=None
-        Of scikit-learn, such as ``sklearn.callback.ProgressBar()``. One that returns True ends
-        the run.
+        Callbacks of scikit-learn, such as ``sklearn.callback.ProgressBar()``. Returning True stops.
     verbose : int, default=0
-        1: a line a second; 2: one a pass.
+        If 1, print one line per second; if 2, one per pass.
     **parameters : object
-        The method's own, by name. :doc:`/map_inference` lists them.
+        Options of the method, by name: see Notes.
 
     Returns
     -------
     MAPResult
-        The best labelling found, its score, and the bound. After Ctrl-C the best so far (the second
+        The best labelling found, its score, and the bound. Ctrl-C returns the best so far (a second
         one raises KeyboardInterrupt). If no labelling has a finite score, score and bound are -inf.
 
     Raises
     ------
     ValueError
-        On an unknown method, parameters out of range, and models that the method does not take.
+        If the method is unknown, an option is out of range, or the method cannot solve the model.
     TypeError
-        If `graph` is no FactorGraph, a parameter is of the wrong type or not one of the method's
-        (the message tells its own), or the method does not take a kind of factor.
+        If `graph` is not a FactorGraph, an option has the wrong type or belongs to another method
+        (the message lists those of the method), or the method does not support a kind of factor.
 
     See Also
     --------
     FactorGraph : The models.
     MAPResult : The results.
+
+    Notes
+    -----
+    Options by method; the guide describes them and the methods:
+
+    =====================================  ==================================================
+    method                                 options
+    =====================================  ==================================================
+    subgradient                            step, lam
+    coordinate-descent                     smoothing, gamma
+    gradient                               smoothing, gamma, lipschitz
+    accelerated-gradient                   smoothing, gamma, lipschitz, restarts
+    strong-gradient, strong-accelerated    smoothing, gamma, lam, lipschitz
+    frank-wolfe                            lam, augmented
+    sdca                                   gamma, lam, smoothing, accelerated
+    decreasing-smoothing                   gamma
+    trws                                   order, duals, patience
+    junction-tree                          max_table
+    branch-and-bound                       start, duals, growth, most_variables
+    =====================================  ==================================================
 
     References
     ----------

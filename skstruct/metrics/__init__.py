@@ -68,7 +68,7 @@ __all__ = [
 #: --------
 #: skstruct.metrics.chunk_f1_score : F1 of chunks.
 #: skstruct.metrics.node_f1_score : F1 of labels of nodes.
-#: skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
+#: skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
 #:
 #: Examples
 #: --------

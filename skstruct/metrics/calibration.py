@@ -103,6 +103,8 @@ def expected_calibration_error(
 ) -> float:
     """Mean distance between confidence and accuracy, over bins of equal width.
 
+    Read more in the :ref:`User Guide <calibration>`.
+
     Parameters
     ----------
     correct : array-like of shape (n,) of bool
@@ -146,7 +148,9 @@ def expected_calibration_error(
 
 
 def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: float) -> float:
-    """Share of right ones among the most confident predictions.
+    """Accuracy of the most confident predictions.
+
+    Read more in the :ref:`User Guide <decisions_guide>`.
 
     Parameters
     ----------
@@ -155,12 +159,12 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
     confidence : array-like of shape (n,)
         Its probability under the model.
     coverage : float
-        Share of predictions that are kept, above 0 and at most 1; at least one is kept.
+        Fraction of predictions to keep, above 0 and at most 1; at least one is kept.
 
     Returns
     -------
     float
-        From 0 to 1. Of equally confident ones those that come first are kept.
+        From 0 to 1. Ties of confidence are kept in order.
 
     Raises
     ------
@@ -169,7 +173,7 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
 
     See Also
     --------
-    skstruct.metrics.error_recall_at_review : Looks at the rest.
+    skstruct.metrics.error_recall_at_review : Errors among the least confident.
     skstruct.SAGCRF.predict_chunks : Predictions with confidences.
 
     Examples
@@ -184,7 +188,9 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
 
 
 def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: float) -> float:
-    """Share of all errors that are found by looking at the least confident predictions.
+    """Fraction of all errors found by reviewing the least confident predictions.
+
+    Read more in the :ref:`User Guide <decisions_guide>`.
 
     Parameters
     ----------
@@ -193,13 +199,12 @@ def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: fl
     confidence : array-like of shape (n,)
         Its probability under the model.
     review : float
-        Share of predictions that somebody looks at, above 0 and at most 1; at least one.
+        Fraction of predictions to review, above 0 and at most 1; at least one.
 
     Returns
     -------
     float
-        From 0 to 1; 1 if there are no errors. Of equally confident ones those that come first are
-        looked at.
+        From 0 to 1; 1 if there are no errors. Ties of confidence are reviewed in order.
 
     Raises
     ------
@@ -208,7 +213,7 @@ def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: fl
 
     See Also
     --------
-    skstruct.metrics.precision_at_coverage : Of those that nobody looks at.
+    skstruct.metrics.precision_at_coverage : Accuracy of the most confident.
 
     Examples
     --------

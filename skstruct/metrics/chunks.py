@@ -43,6 +43,8 @@ def warn_of_tags(labels, stacklevel: int = 3) -> None:
 def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, int, str]]:
     """Chunks of one label sequence.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     labels : sequence of str
@@ -61,12 +63,12 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     Raises
     ------
     ValueError, TypeError
-        If the scheme is unknown, or a label is not of the scheme or no string.
+        If the scheme is unknown, or a label is not a string or not of the scheme.
 
     Warns
     -----
     UserWarning
-        If a label other than "O" has no prefix: it is most likely no label of chunks.
+        If a label other than "O" has no prefix, and so is probably not a chunk label.
 
     See Also
     --------
@@ -166,18 +168,19 @@ def chunk_precision_recall_fscore_support(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> tuple:
-    """Precision, recall, F-beta over chunks: one is right if both ends and its kind are.
+    """Precision, recall and F-beta of chunks: a chunk is correct if its ends and its kind are.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor as
-        predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     beta : float, default=1.0
         Weight of recall against precision.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default=None
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -185,8 +188,8 @@ def chunk_precision_recall_fscore_support(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's chunks.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What a score is where nothing was predicted (precision) or nothing is true (recall); "warn"
-        is 0 with a warning.
+        Value of precision without predictions, and of recall without true chunks; "warn" is 0 with
+        a warning.
 
     Returns
     -------
@@ -250,16 +253,17 @@ def chunk_precision_score(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
-    """Share of the predicted chunks that are right.
+    """Precision of chunks: fraction of the predicted chunks that are correct.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -267,7 +271,7 @@ def chunk_precision_score(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's chunks.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing was predicted; "warn" is 0 with a warning.
+        The score without predictions; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -300,16 +304,17 @@ def chunk_recall_score(
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
 ) -> float | np.ndarray:
-    """Share of the true chunks that were found.
+    """Recall of chunks: fraction of the true chunks that are found.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -351,16 +356,17 @@ def chunk_fbeta_score(
 ) -> float | np.ndarray:
     """F-beta over chunks: the weighted harmonic mean of precision and recall.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     beta : float
         Weight of recall against precision.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -403,14 +409,15 @@ def chunk_f1_score(
 ) -> float | np.ndarray:
     """F1 over chunks, the measure of the CoNLL tasks.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     average : {"micro", "macro", "weighted", None}, default="micro"
         Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
     scheme : str, default=None
@@ -453,14 +460,15 @@ def chunk_classification_report(
 ) -> str | dict:
     """Precision, recall, F1 and number of chunks of each kind, and their averages.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Where nodes have no true label (None, NaN, masked) or a set of
-        several, chunks that hold such a node or have one next to them count neither as true nor
-        as predicted.
+        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
+        or with a set of labels, do not count.
     labels : list of str, default=None
-        Kinds to include, such as ``["NP", "VP"]``, in order; default all, sorted.
+        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
     scheme : str, default=None
         See :func:`chunks`; None gives the numbers of the conlleval script.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -468,9 +476,9 @@ def chunk_classification_report(
     digits : int, default=2
         Decimals in the text.
     output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
+        Whether to return a dict of dicts instead of text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -481,13 +489,12 @@ def chunk_classification_report(
     Raises
     ------
     ValueError
-        If there are no labels, lengths differ, there are no chunks to report, or `scheme` is
-        unknown.
+        If there are no labels or no chunks, lengths differ, or `scheme` is unknown.
 
     See Also
     --------
     skstruct.metrics.chunk_f1_score : F1 of chunks.
-    skstruct.metrics.node_classification_report : All of these by label, as text.
+    skstruct.metrics.node_classification_report : Scores of labels, as text.
 
     Examples
     --------

@@ -21,8 +21,9 @@ def alignment_error_rate(
 ) -> float:
     """Alignment error rate: sure links should be found, and nothing but possible ones.
 
-    With A the predicted links, S the sure and P the possible ones, which include the sure:
-    ``1 - (|A & S| + |A & P|) / (|A| + |S|)``, over all sentence pairs together.
+    With A the predicted links, S the sure and P the possible ones, which include the sure: ``1 -
+    (|A & S| + |A & P|) / (|A| + |S|)``, over all sentence pairs together. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
@@ -102,11 +103,13 @@ def _read_links(samples, name):
 def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     """Intersection over union of boxes, row by row.
 
+    Read more in the :ref:`User Guide <items_guide>`.
+
     Parameters
     ----------
     first, second : array-like of shape (n_boxes, 4)
-        Rows (xmin, ymin, xmax, ymax). Of one of them a single box may be given, of shape (4,) or
-        (1, 4), which meets every box of the other.
+        Rows (xmin, ymin, xmax, ymax). One of them may be a single box, of shape (4,) or (1, 4),
+        compared with every box of the other.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
 
     See Also
     --------
-    skstruct.metrics.corloc_score : Share of images whose box is right.
+    skstruct.metrics.corloc_score : Fraction of images whose box is correct.
     skstruct.metrics.average_precision : Area under precision and recall of boxes.
     skstruct.Boxes : The structure of boxes in a feature map.
 
@@ -139,21 +142,23 @@ def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
 def corloc_score(
     y_true: Sequence[Any] | np.ndarray, y_pred: ArrayLike, *, threshold: float = 0.5
 ) -> float:
-    """Correct localisation: the share of images whose predicted box overlaps well with a true one.
+    """Correct localisation: fraction of images whose predicted box overlaps enough with a true one.
+
+    Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     y_true : array-like of shape (n_images, 4), or list of arrays of shape (n_boxes, 4)
-        The true box of each image, or its boxes, (xmin, ymin, xmax, ymax): any of them will do.
+        The true box of each image, or its boxes, (xmin, ymin, xmax, ymax): one of them must match.
     y_pred : array-like of shape (n_images, 4)
         The predicted box of each image.
     threshold : float, default=0.5
-        Least intersection over union.
+        Minimum intersection over union.
 
     Returns
     -------
     float
-        The share.
+        The fraction.
 
     Raises
     ------
@@ -197,21 +202,22 @@ def average_precision(
 ) -> float:
     """Average precision of scored boxes: the sum of the steps of recall times the precision there.
 
-    Detections of all images are ranked by score. In this order each takes the true box of its image
-    that it overlaps most with; it is right if the overlap is at least `threshold` and no other has
-    taken that box before. Detections of equal scores count at once, as in scikit-learn's
-    ``average_precision_score``, which this equals when every true box is found.
+    Detections of all images are ranked by score. In this order each is matched with the true box of
+    its image that it overlaps most with; it is correct if the overlap is at least `threshold` and
+    that box is not yet matched. Detections of equal scores count at once, as in scikit-learn's
+    ``average_precision_score``, which this equals when every true box is found. Read more in the
+    :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     y_true : list of arrays of shape (n_boxes, 4), or array-like of shape (n_images, 4)
-        The true boxes of each image, (xmin, ymin, xmax, ymax), perhaps none; or one an image.
+        The true boxes of each image, (xmin, ymin, xmax, ymax), possibly none; or one per image.
     y_pred : list of arrays of shape (n_detections, 4), or array-like of shape (n_images, 4)
         The predicted ones.
     y_score : list of arrays of shape (n_detections,), or array-like of shape (n_images,)
-        Scores of the predicted boxes, the larger the surer.
+        Scores of the predicted boxes, higher for more confident ones.
     threshold : float, default=0.5
-        Least intersection over union of a right detection.
+        Minimum intersection over union of a correct detection.
 
     Returns
     -------
@@ -227,7 +233,7 @@ def average_precision(
     See Also
     --------
     skstruct.metrics.iou : Overlap of boxes.
-    skstruct.metrics.corloc_score : Share of images whose box is right.
+    skstruct.metrics.corloc_score : Fraction of images whose box is correct.
 
     References
     ----------

@@ -13,20 +13,22 @@ from .validation import check_average, flat_pair, one_score, read_pair
 def node_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Share of nodes that are labelled right.
+    """Accuracy: the fraction of nodes that are labelled correctly.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
 
     Returns
     -------
     float
-        The share.
+        The fraction.
 
     Raises
     ------
@@ -35,8 +37,8 @@ def node_accuracy_score(
 
     See Also
     --------
-    skstruct.metrics.sequence_accuracy_score : Share of samples without an error.
-    skstruct.metrics.node_classification_report : All of these by label, as text.
+    skstruct.metrics.sequence_accuracy_score : Exact match: fraction of samples without an error.
+    skstruct.metrics.node_classification_report : Scores of labels, as text.
 
     Examples
     --------
@@ -51,7 +53,9 @@ def node_accuracy_score(
 def sequence_accuracy_score(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Share of samples whose labels are all right.
+    """Exact match (subset accuracy): fraction of samples whose labels are all correct.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ def sequence_accuracy_score(
     Returns
     -------
     float
-        The share. A sample without nodes is right.
+        The fraction. A sample without nodes is right.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def sequence_accuracy_score(
 
     See Also
     --------
-    skstruct.metrics.node_accuracy_score : Share of nodes that are right.
+    skstruct.metrics.node_accuracy_score : Fraction of correct nodes.
 
     Examples
     --------
@@ -107,19 +111,21 @@ def node_precision_score(
 ) -> float | np.ndarray:
     """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that was never predicted; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -151,15 +157,17 @@ def node_recall_score(
 ) -> float | np.ndarray:
     """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
@@ -196,22 +204,23 @@ def node_fbeta_score(
 ) -> float | np.ndarray:
     """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     beta : float
         Weight of recall against precision.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -243,20 +252,21 @@ def node_f1_score(
 ) -> float | np.ndarray:
     """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
 
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to include.
     average : {"micro", "macro", "weighted", None}, default="weighted"
-        How to average over labels (two labels are averaged like any other number).
+        Average over labels (also for two labels).
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is neither true nor predicted anywhere; "warn" is 0 with a
-        warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------
@@ -289,13 +299,14 @@ def node_classification_report(
 ) -> str | dict:
     """Precision, recall, F1 and number of nodes of each label, and their averages.
 
-    scikit-learn's ``classification_report`` on the concatenated labels.
+    scikit-learn's ``classification_report`` on the concatenated labels. Read more in the :ref:`User
+    Guide <evaluation_guide>`.
 
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        several do not count.
+        labels do not count.
     labels : list, default=None
         Labels to show, in order.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -303,9 +314,9 @@ def node_classification_report(
     digits : int, default=2
         Decimals in the text.
     output_dict : bool, default=False
-        Whether to return a dict of dicts rather than a text.
+        Whether to return a dict of dicts instead of text.
     zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        What an undefined score is; "warn" is 0 with a warning.
+        Value of undefined scores; "warn" is 0 with a warning.
 
     Returns
     -------

@@ -343,25 +343,25 @@ def _em(corpus, made, steps, given_of, n_words, n_iter):
 
 
 class AlignmentFeatures(RaggedTransformer, BaseEstimator):
-    """Turn sentences and their translations into samples of a matching of words.
+    """Transform sentences and their translations into samples for matching words.
 
     A sample of X is a tuple (source, target) of lists of words, or of strings that are split at
-    white space; it becomes an array (n_source, n_target, n_features). What words mean is learned
-    without any alignment, from pairs of sentences: those of `parallel_text` and those that `fit`
-    is given. All features lie between -1 and 1.
+    white space; it becomes an array (n_source, n_target, n_features). Word translations are learned
+    without alignments, from pairs of sentences: those of `parallel_text` and those passed to `fit`.
+    All features lie between -1 and 1. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     parallel_text : (sources, targets), default=None
-        Sentences and their translations, as in X. They are copied when the transformer is cloned;
-        strings fastest.
+        Sentences and their translations, as in X. They are copied when the transformer is cloned,
+        fastest as strings.
     n_iter : int, default=5
         Steps of EM for IBM model 1.
     lowercase : bool, default=True
-        Whether words that differ in case only are the same.
+        Whether to ignore case.
     diagonal : float, default=4.0
-        How much the ``diagonal_`` features favour words at like places: the prior probability of a
-        link falls with ``exp(-diagonal * |i / n_source - j / n_target|)``.
+        Strength of the diagonal in the ``diagonal_`` features: the prior probability of a link
+        falls with ``exp(-diagonal * |i / n_source - j / n_target|)``.
 
     Attributes
     ----------
@@ -371,7 +371,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         For all pairs of words that occur together: their Dice coefficient and their translation
         probabilities in both directions.
     log_likelihood_ : ndarray of shape (n_iter, 2)
-        Of the text under IBM model 1 before each step, in both directions.
+        Log-likelihood of the text under IBM model 1 before each step, in both directions.
 
     See Also
     --------
@@ -381,8 +381,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     -----
     The features are Dice coefficients and probabilities of IBM model 1 in both directions, with and
     without a prior for the diagonal; the same of the neighbouring pairs of words; distance from the
-    diagonal; likeness of spelling; and how rare or short words are. Words that were not in the text
-    have spelling and place only. `intersection` needs no training at all.
+    diagonal; similarity of spelling; and rarity and length of words. Unknown words have spelling
+    and position only. `intersection` needs no training at all.
 
     References
     ----------
@@ -432,17 +432,17 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            An array (n_source, n_target, n_features) a sample.
+            An array (n_source, n_target, n_features) per sample.
 
         Raises
         ------
         ValueError, TypeError
-            If a sample is no pair of sentences, a sentence is empty, `parallel_text` has sides of
-            different lengths, or a parameter is out of range.
+            If a sample is not a pair of sentences, a sentence is empty, `parallel_text` has sides
+            of different lengths, or a parameter is out of range.
 
         See Also
         --------
-        skstruct.preprocessing.AlignmentFeatures.transform : Of other text.
+        skstruct.preprocessing.AlignmentFeatures.transform : Features of other text.
 
         Examples
         --------
@@ -489,12 +489,12 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            An array (n_source, n_target, n_features) a sample.
+            An array (n_source, n_target, n_features) per sample.
 
         Raises
         ------
         ValueError, TypeError
-            If a sample is no pair of sentences, or a sentence is empty.
+            If a sample is not a pair of sentences, or a sentence is empty.
 
         See Also
         --------
@@ -517,7 +517,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         """Links on which IBM model 1 agrees in both directions.
 
         A word is linked to that word of the other side which most probably stands behind it, the
-        first of several, or to none where none is more probable. What both directions link is kept.
+        first of several, or to none if that is more probable. Links of both directions are kept.
 
         Parameters
         ----------

@@ -46,10 +46,12 @@ def sequence_offsets(ids) -> np.ndarray:
 def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     """One column of a data frame as label sequences.
 
+    Read more in the :ref:`User Guide <text_features>`.
+
     Parameters
     ----------
     frame : pandas.DataFrame or polars.DataFrame
-        One row a node.
+        One row per node.
     sequence_id : str
         Column of sequence ids.
     column : str

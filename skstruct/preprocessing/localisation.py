@@ -29,11 +29,11 @@ _LARGEST = 1e100
 
 
 class PatchWords(RaggedTransformer, BaseEstimator):
-    """Turn images into points with visual words: what colours and what edges a patch shows.
+    """Transform images into points with visual words: clusters of the colours and edges of patches.
 
     Square patches are cut on a regular grid. Words are the clusters of their colours and those of
-    their edges, found by k-means; the point at the middle of a patch has one of each. Gradients may
-    go with the points as they are, too.
+    their edges, found by k-means; the point at the middle of a patch has one of each. Strengths of
+    gradients can be added, unclustered. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class PatchWords(RaggedTransformer, BaseEstimator):
     stride : int, default=4
         Pixels between patches.
     n_patches : int, default=20000
-        Clusters are found on so many patches, drawn from all images.
+        Number of patches, drawn from all images, for the clustering.
     random_state : int, RandomState instance or None, default=None
-        Draws the patches and the first centres.
+        Controls the patches and the initial centres. Pass an int for reproducible results.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class PatchWords(RaggedTransformer, BaseEstimator):
 
     Notes
     -----
-    Output is what a structure of boxes takes: a tuple (positions, words, (height, width)) an image,
-    positions (row, column) of points as integers (n_points, 2), words a CSR matrix (n_points,
-    n_colours + n_edges + n_directions): ones, and strengths of gradients.
+    The output suits :class:`~skstruct.Boxes`: one tuple (positions, words, (height, width)) per
+    image, positions (row, column) of points as integers (n_points, 2), words a CSR matrix
+    (n_points, n_colours + n_edges + n_directions): ones, and strengths of gradients.
 
     References
     ----------
@@ -137,7 +137,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.PatchWords.transform : Of other images.
+        skstruct.preprocessing.PatchWords.transform : Words of other images.
 
         Examples
         --------
@@ -365,31 +365,31 @@ _MOST_NUMBERS = 2**30
 
 
 class BoxProposals(RaggedTransformer, BaseEstimator):
-    """Turn points into candidates: the boxes of a sliding grid, with histograms of what is inside.
+    """Transform points into candidates: boxes of a grid, with histograms of the points inside.
 
     The boxes are all pairs of a vertical and a horizontal interval. Intervals have `n_sizes`
     lengths, from `smallest` of the side of the image to all of it, each a constant multiple of the
-    one before; they begin about `step` of their length apart. The defaults make 36 intervals a
-    side, 1,296 boxes.
+    one before; they begin about `step` of their length apart. The defaults give 36 intervals per
+    side and 1,296 boxes. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     smallest : float, default=0.2
-        Length of the shortest intervals as a share of the side of the image, at most 1.
+        Length of the shortest intervals as a fraction of the side of the image, at most 1.
     n_sizes : int, default=6
         Number of lengths; with 1 only `smallest`.
     step : float, default=1/3
-        How far intervals of one length lie apart, as a share of it.
+        Distance of intervals of one length, as a fraction of it.
     levels : int, default=1
         Level k cuts a box into k x k parts of equal size with a histogram each.
     n_directions : int, default=0
-        So many of the last columns of the points are strengths of gradients, see
-        :class:`PatchWords`. They are in no histogram of words; the box has a template of them.
+        Number of last columns of the points that are strengths of gradients (see
+        :class:`PatchWords`): they go into a template of the box, not into histograms.
     cells : int, default=5
         A template has cells x cells parts.
     margin : float, default=0.25
-        A template is larger than its box by this share of the sides at each end: what is around an
-        object tells where it ends.
+        Fraction of the sides by which a template extends beyond its box at each end, since the
+        surroundings show where an object ends.
 
     Attributes
     ----------
@@ -403,12 +403,11 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
 
     Notes
     -----
-    A histogram has the square roots of the shares of the words, so its length is 1, or 0 where
-    there is no point (Hellinger's kernel). So has a template: shares of the sum over all cells and
-    directions (Dalal and Triggs normalise by blocks of cells). Six more features tell where the box
-    lies and how large it is, as shares of the image, and 21 are their squares and products, so that
-    their score may be largest somewhere in the middle. The table of an image is dense: number of
-    boxes times number of features times 8 bytes.
+    A histogram has the square roots of the relative frequencies of words, so its norm is 1, or 0
+    without points (Hellinger's kernel). So has a template, relative to the sum over all cells and
+    directions (Dalal and Triggs normalise by blocks of cells). Six more features are the position
+    and size of the box relative to the image, and 21 their squares and products, so that a score
+    can peak in the middle. The table of an image is dense: 8 bytes per box and feature.
 
     References
     ----------
@@ -469,13 +468,13 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            A tuple (features, boxes) an image: (n_boxes, n_features) and (n_boxes, 4), (xmin, ymin,
-            xmax, ymax).
+            A tuple (features, boxes) per image: (n_boxes, n_features) and (n_boxes, 4), (xmin,
+            ymin, xmax, ymax).
 
         Raises
         ------
         ValueError
-            If a sample is no such tuple (names it), or a parameter is out of range.
+            If a sample is not such a tuple (names it), or a parameter is out of range.
 
         See Also
         --------
@@ -506,13 +505,13 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         Returns
         -------
         object array of shape (n_samples,)
-            A tuple (features, boxes) an image: (n_boxes, n_features) and (n_boxes, 4), (xmin, ymin,
-            xmax, ymax).
+            A tuple (features, boxes) per image: (n_boxes, n_features) and (n_boxes, 4), (xmin,
+            ymin, xmax, ymax).
 
         Raises
         ------
         ValueError
-            If a sample is no such tuple, or has another number of words than those of `fit`.
+            If a sample is not such a tuple, or has another number of words than those of `fit`.
 
         See Also
         --------

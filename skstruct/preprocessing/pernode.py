@@ -31,18 +31,18 @@ def _has_names(per_node):
 class PerNode(RaggedTransformer, BaseEstimator):
     """Apply a 2-D scikit-learn transformer to the nodes of sequences, graphs or images.
 
-    The nodes of all sequences are concatenated, given to the transformer, and split again. It works
-    for StandardScaler, PCA, DictVectorizer (sequences of dicts) and any other transformer whose
-    output has a row for each input row. Of a sample that is a tuple (features, edges, ...), as of
-    :class:`~skstruct.Tree` and :class:`~skstruct.Pairwise`, the first part is transformed; of an
-    image (height, width, n_features), as of :class:`~skstruct.Grid`, the pixels. The transformer
-    runs with scikit-learn's default output, whatever the
-    global ``transform_output`` says; data frames between its own steps need its own ``set_output``.
+    The nodes of all sequences are concatenated, transformed, and split again. This works for
+    StandardScaler, PCA, DictVectorizer (sequences of dicts) and any other transformer with one
+    output row per input row. In tuples (features, edges, ...), as for :class:`~skstruct.Tree` and
+    :class:`~skstruct.Pairwise`, it transforms the features; in images (height, width, n_features),
+    as for :class:`~skstruct.Grid`, the pixels. The global ``transform_output`` has no effect on the
+    transformer; data frames between its own steps need its own ``set_output``. Read more in the
+    :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
     transformer : transformer
-        Fitted on a clone. Its parameters are tunable as ``transformer__...``.
+        Is cloned and fitted. Its parameters can be set as ``transformer__...``.
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. The transformer gets the
         other columns as an array.
@@ -149,7 +149,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.PerNode.transform : Of other samples.
+        skstruct.preprocessing.PerNode.transform : Features of other samples.
 
         Examples
         --------
@@ -189,7 +189,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.PerNode.transform : Of other samples.
+        skstruct.preprocessing.PerNode.transform : Features of other samples.
 
         Examples
         --------

@@ -44,39 +44,13 @@ def joined_names(blocks, verbose: bool) -> tuple:
 
 
 class RaggedTransformer(TransformerMixin):
-    """Mixin of transformers whose output is ragged.
-
-    scikit-learn's ``set_output`` and its global ``transform_output`` ask for data frames with a row
-    a sample. Ragged output cannot be one, so both leave it as it is.
-    """
+    """Mixin of transformers with ragged output, on which ``transform_output`` has no effect."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Accepted for pipelines; the output is always ragged.
-
-        Parameters
-        ----------
-        transform : str, default=None
-            Ignored.
-
-        Returns
-        -------
-        RaggedTransformer
-            The transformer itself.
-
-        See Also
-        --------
-        skstruct.preprocessing.PerNode : Runs its transformer with arrays, too.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> vectorizer = SequenceVectorizer().set_output(transform="pandas")
-        >>> vectorizer.fit_transform([[["word=He"], ["word=runs"]]])
-        RaggedArray(1 samples, 2 rows)
-        """
+        """Accepted for pipelines; the output is always ragged."""
         return self
 
     def fit(self, X: SamplesLike, y: SamplesLike | None = None) -> Self:

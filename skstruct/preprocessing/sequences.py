@@ -375,8 +375,8 @@ def _warn_of_file(function):
 class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     """Turn sequences of feature dicts, or of attribute lists, into a RaggedArray over CSR.
 
-    The input is sklearn-crfsuite's: a sequence is a list of tokens, a token a dict from names to
-    values, or a list (tuple, set) of attribute strings. By the type of a value:
+    The input is sklearn-crfsuite's: a sequence is a list of tokens, a token is a dict from names to
+    values, or a list (tuple, set) of attribute strings. Features depend on the type of a value:
 
     ========================  =============================================================
     value                     features
@@ -389,7 +389,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
                               a word vector; of one length everywhere
     ========================  =============================================================
 
-    A feature that occurs twice in a token counts twice, as in CRFsuite.
+    A feature that occurs twice in a token counts twice, as in CRFsuite. Read more in the :ref:`User
+    Guide <text_features>`.
 
     Parameters
     ----------
@@ -399,7 +400,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         that are saved it must be in a module (:ref:`own_features`); saving warns if it is not.
     hashing : bool, default=False
         Hash the names into `n_features` columns (FeatureHasher) instead of keeping a vocabulary.
-        Nothing is learned then, and names are lost.
+        There is no fitted state then, and no names of features; useful for streaming text with an
+        open vocabulary.
     n_features : int, default=2**20
         Columns in hashing mode.
     min_count : int, default=1
@@ -422,13 +424,13 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     See Also
     --------
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
     skstruct.preprocessing.fit_vectorizer : Fits a vectorizer on parts of a corpus.
 
     Notes
     -----
-    Tokens are read one at a time, so there is never a second copy of the input. Features not seen
-    in fit are ignored. The output is ragged whatever ``transform_output`` is set to.
+    Tokens are read one at a time, without a copy of the input. Features not seen in fit are
+    ignored. The output is ragged for any ``transform_output``.
 
     Examples
     --------
@@ -491,7 +493,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.SequenceVectorizer.transform : Of other sequences.
+        skstruct.preprocessing.SequenceVectorizer.transform : Features of other sequences.
 
         Examples
         --------
@@ -660,7 +662,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         Raises
         ------
         ValueError
-            In hashing mode, which keeps no names, or if `support` is no mask of the columns.
+            In hashing mode, which keeps no names, or if `support` is not a mask of the columns.
 
         See Also
         --------
@@ -773,10 +775,10 @@ def _hash(tokens, n_features):
 
 
 def drop_unused_features(model: Pipeline) -> Pipeline:
-    """A copy of a fitted pipeline without the features whose weights are all 0.
+    """Copy a fitted pipeline without the features whose weights are all 0.
 
-    It predicts the same, and its file has neither their names nor their weights. After training
-    with an L1 penalty (`l1_ratio`) these are most of the features.
+    Predictions are the same, and files are smaller: after training with an L1 penalty (`l1_ratio`),
+    most features have no weight. Read more in the :ref:`User Guide <deployment_guide>`.
 
     Parameters
     ----------
@@ -786,12 +788,12 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     Returns
     -------
     Pipeline
-        The copy; the model stays.
+        The copy; `model` is unchanged.
 
     Raises
     ------
     TypeError
-        If the steps are others.
+        If the steps are not these.
     ValueError
         If the vectorizer hashes.
 
@@ -851,20 +853,21 @@ def fit_vectorizer(
     part_size: int = 10_000,
     n_jobs: int | None = None,
 ) -> Any:
-    """Fit a vectorizer on a corpus, a part of it at a time.
+    """Fit a vectorizer on a corpus in parts.
 
-    The result is what ``vectorizer.fit`` learns from all of it at once: the same columns in the
-    same order. Counts are added up over the parts before `min_count` drops anything.
+    The columns and their order are those of ``vectorizer.fit`` on the whole corpus: counts are
+    summed over the parts before `min_count` drops features. Read more in the :ref:`User Guide
+    <scale>`.
 
     Parameters
     ----------
     vectorizer : SequenceVectorizer or TemplateVectorizer
         Is fitted.
     X : list of sequences, RaggedArray, or iterator of sequences
-        What ``fit`` takes, but for data frames. It is gone through once; a part for each worker is
-        in memory, and all distinct features.
+        Input of ``fit``, except data frames. X is read once; memory holds one part per worker and
+        all distinct features.
     part_size : int, default=10000
-        Sequences of a part.
+        Sequences per part.
     n_jobs : int, default=None
         Parts that are counted at the same time, in processes, or by the engine of
         :func:`joblib.parallel_config`.
@@ -879,7 +882,7 @@ def fit_vectorizer(
     TypeError
         If the vectorizer cannot be fitted in parts.
     ValueError
-        If there are no tokens, or sequences are not what ``fit`` takes; names the sequence.
+        If there are no tokens, or ``fit`` does not accept a sequence; names the sequence.
 
     See Also
     --------

@@ -60,7 +60,7 @@ class Coder:
         return [self.vocabulary.get(string, -1) for string in strings]
 
     def _source(self, macro):
-        """Codes of what a macro gives at its own token, one a token."""
+        """Codes of what a macro gives at its own token, one per token."""
         key = own_token(macro)
         if key not in self.sources:
             results, places = self.columns[macro.column]
@@ -376,22 +376,22 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     r"""Expand feature templates over the columns of tokens, as CRF++ and Wapiti do.
 
     The strings of each column are coded by integers once; a template then combines arrays of codes,
-    with no Python for each token and template.
+    without Python code per token and template. Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------
     templates : str, Path or list
         The text of a template file; a Path to one; or a list of pairs (offset, column), of tuples
-        of pairs for combinations, and of strings in the file syntax. ``%x``, ``%t``, ``%m`` are
-        known, upper case for lower-cased results. Lines ``B`` are accepted: a chain always has
-        transitions. A ``B`` line with macros makes them depend on the tokens: the output is then
-        one pair (features, edge features) a sequence, for ``Chain(edge_features=True)``. A ``U``
-        line without macros is a feature of every token.
+        of pairs for combinations, and of strings in the file syntax. Macros are ``%x``, ``%t`` and
+        ``%m``; the upper-case forms (``%X``, ``%T``, ``%M``) lower-case their result. ``B`` lines
+        are accepted, although a chain always has transitions. A ``B`` line with macros makes them
+        depend on the tokens: the output is then one pair (features, edge features) per sequence,
+        for ``Chain(edge_features=True)``. A ``U`` line without macros is a feature of every token.
     outside : {"mark", "wapiti", "drop"}, default="mark"
-        What a macro gives beyond an end of the sequence. "mark": a mark, ``_B-1``, ``_B+2`` and so
-        on, as in CRF++, which regular expressions do not see. "wapiti": Wapiti's marks, ``_x-1`` to
-        ``_x-4`` and ``_x-#`` beyond, which ``%t`` and ``%m`` match like any token. "drop": the
-        whole feature is dropped there, as in CRFsuite's tutorials.
+        Value of a macro beyond an end of the sequence. "mark": ``_B-1``, ``_B+2`` and so on, as in
+        CRF++, hidden from regular expressions. "wapiti": Wapiti's marks, ``_x-1`` to ``_x-4`` and
+        ``_x-#`` beyond, which ``%t`` and ``%m`` match like any token. "drop": no feature, as in
+        CRFsuite's tutorials.
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
     sequence_id : str, default=None
@@ -413,15 +413,15 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     See Also
     --------
     skstruct.preprocessing.SequenceVectorizer : Features from dicts and lists of attributes.
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
     skstruct.datasets.load_conll : Reads a file of columns.
 
     Notes
     -----
     Template files are read as CRF++ and Wapiti read them: ``%x[+1,0]`` is ``%x[1,0]``, Wapiti's
     ``%x[@1,0]`` and ``%x[@-1,0]`` are the first and the last token, a ``#`` at the beginning of a
-    line or after a space begins a comment. Regular expressions know ``. * ? ^ $`` and Wapiti's
-    classes; a dot is a character, not a byte, and upper-case macros lower all of Unicode.
+    line or after a space begins a comment. Regular expressions support ``. * ? ^ $`` and Wapiti's
+    classes; a dot is a character, not a byte, and upper-case macros lower-case all of Unicode.
 
     Examples
     --------
@@ -544,8 +544,8 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a template is malformed, names a column that is not there, or tokens have different
-            numbers of columns; names the line, or the sequence and the token.
+            If a template is malformed or names a missing column, or tokens have different numbers
+            of columns; names the line, or the sequence and the token.
 
         See Also
         --------
@@ -635,7 +635,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         RaggedArray or ndarray of object
             CSR features of all tokens; with ``B`` templates that have macros one pair (features,
-            edge features) a sequence, the first edge feature being constant.
+            edge features) per sequence, the first edge feature being constant.
 
         See Also
         --------
@@ -686,7 +686,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.TemplateVectorizer.get_edge_feature_names_out : Of edges.
+        skstruct.preprocessing.TemplateVectorizer.get_edge_feature_names_out : Those of edges.
         skstruct.inspection.top_features : Names weights by them.
 
         Examples
@@ -716,7 +716,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
         See Also
         --------
-        skstruct.preprocessing.TemplateVectorizer.get_feature_names_out : Of nodes.
+        skstruct.preprocessing.TemplateVectorizer.get_feature_names_out : Those of nodes.
         skstruct.inspection.transition_frame : Takes such a name.
 
         Examples

@@ -133,30 +133,30 @@ def _has_edge_features(union):
 class SequenceUnion(RaggedTransformer, FeatureUnion):
     """Features of several transformers of sequences side by side: a ragged FeatureUnion.
 
-    Each member gets the whole of X and puts out features for every node: templates, dicts and dense
-    word vectors, for instance. Where members want different forms of the tokens, make them
-    pipelines that begin with a FunctionTransformer; members that read a data frame choose their
-    `columns`. If any member is sparse the union is CSR. Members run with scikit-learn's default
-    output, whatever the global ``transform_output`` says.
+    Each member receives X and returns features of every node: templates, dicts and dense word
+    vectors, for instance. Where members need different forms of the tokens, use pipelines that
+    begin with a FunctionTransformer; members that read a data frame choose their `columns`. If any
+    member is sparse the union is CSR. The global ``transform_output`` has no effect on members.
+    Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------
     transformer_list : list of (str, transformer)
         Names and transformers whose output is ragged; "passthrough" for X itself (sequences of
-        numbers), "drop" for nothing. Parameters are tuned as ``name__parameter``, members replaced
-        by ``set_params(name=...)``.
+        numbers), "drop" for nothing. Parameters are set as ``name__parameter``, members replaced by
+        ``set_params(name=...)``.
     n_jobs : int, default=None
         Members in parallel.
     transformer_weights : dict of str to float, default=None
-        Factors on the features of members, by name. In a regularised model they say how much a
-        member is trusted: features of twice the size need half the weight.
+        Factors on the features of members, by name. In a regularised model, larger features are
+        penalised less: features of twice the size need half the weight.
     verbose_feature_names_out : bool, default=True
-        Whether names begin with those of the members: ``words__U0:He``.
+        Whether to prefix names with those of the members: ``words__U0:He``.
 
     Attributes
     ----------
     transformers_ : list of (str, transformer)
-        The fitted members, without those that are dropped; `transformer_list` stays as it is.
+        The fitted members, without dropped ones; `transformer_list` is unchanged.
     named_transformers_ : Bunch
         The same by name.
     n_features_out_ : int
@@ -164,7 +164,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
     See Also
     --------
-    skstruct.preprocessing.make_sequence_union : A union with names made from the types.
+    skstruct.preprocessing.make_sequence_union : Makes a union with names from the types.
 
     Examples
     --------
@@ -207,7 +207,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         Parameters
         ----------
         X : list of sequences, RaggedArray or data frame
-            What the members take.
+            Input of the members.
         y : list of label sequences, default=None
             Passed on.
         **params : dict
@@ -241,7 +241,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         Parameters
         ----------
         X : list of sequences, RaggedArray or data frame
-            What the members take.
+            Input of the members.
         y : list of label sequences, default=None
             Passed on.
         **params : dict
@@ -260,7 +260,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
         See Also
         --------
-        skstruct.preprocessing.SequenceUnion.transform : Of other sequences.
+        skstruct.preprocessing.SequenceUnion.transform : Features of other sequences.
 
         Examples
         --------
@@ -304,7 +304,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         Parameters
         ----------
         X : list of sequences, RaggedArray or data frame
-            What the members take.
+            Input of the members.
 
         Returns
         -------
@@ -413,7 +413,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
         See Also
         --------
-        skstruct.preprocessing.SequenceUnion.get_edge_feature_names_out : Of edges.
+        skstruct.preprocessing.SequenceUnion.get_edge_feature_names_out : Names of edge features.
         skstruct.inspection.top_features : Names weights by them.
 
         Examples
@@ -443,7 +443,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
         See Also
         --------
-        skstruct.preprocessing.SequenceUnion.get_feature_names_out : Of nodes.
+        skstruct.preprocessing.SequenceUnion.get_feature_names_out : Names of node features.
         skstruct.inspection.transition_frame : Takes such a name.
 
         Examples
@@ -478,7 +478,9 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
 
 
 def make_sequence_union(*transformers: Any, n_jobs: int | None = None) -> SequenceUnion:
-    """A SequenceUnion whose members are named by their types.
+    """Make a SequenceUnion with members named by their types.
+
+    Read more in the :ref:`User Guide <text_features>`.
 
     Parameters
     ----------

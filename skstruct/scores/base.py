@@ -14,7 +14,7 @@ from ..core.docstrings import inherit_sections
 class Linearisation:
     """A score map at some parameters: its scores there, and its Jacobian.
 
-    This one asks the map again for each product; a map may return one that keeps what it has
+    This one calls the map again for each product; a map may return one that keeps what it has
     computed.
 
     Parameters
@@ -35,7 +35,7 @@ class Linearisation:
 
     See Also
     --------
-    skstruct.scores.ScoreMap : What a map of your own has to offer.
+    skstruct.scores.ScoreMap : Base class of maps.
 
     Examples
     --------
@@ -128,11 +128,11 @@ class Linearisation:
         Returns
         -------
         Linearisation
-            Of those rows; nothing is computed again.
+            The linearisation of these rows, without recomputation.
 
         See Also
         --------
-        skstruct.scores.ScoreMap.linearise : Of all rows.
+        skstruct.scores.ScoreMap.linearise : Linearisation of all rows.
 
         Examples
         --------
@@ -199,7 +199,7 @@ class ScoreMap(BaseEstimator, ABC):
         rng: np.random.Generator,
         fit_intercept: bool = True,
     ) -> np.ndarray:
-        """Parameters to start from; sets what the map has to know of the data.
+        """Return initial parameters, and set the attributes that depend on the data.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class ScoreMap(BaseEstimator, ABC):
 
         See Also
         --------
-        skstruct.scores.ScoreMap.scores : What parameters are for.
+        skstruct.scores.ScoreMap.scores : Scores at the parameters.
         skstruct.ProxLinearSSVM : Trains them.
 
         Examples
@@ -355,7 +355,7 @@ class ScoreMap(BaseEstimator, ABC):
 
         See Also
         --------
-        skstruct.scores.Linearisation : What it returns.
+        skstruct.scores.Linearisation : Base class of the result.
 
         Examples
         --------

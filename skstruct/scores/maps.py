@@ -213,6 +213,8 @@ class HiddenLinearisation(Linearisation):
 class MLPMap(HiddenLayerMap):
     """One hidden layer of ELU units, then linear.
 
+    Read more in the :ref:`User Guide <nonlinear_guide>`.
+
     Parameters
     ----------
     n_hidden : int, default=100
@@ -254,6 +256,8 @@ class MLPMap(HiddenLayerMap):
 
 class ConvMap(HiddenLayerMap):
     """One strided convolution with ELU, then linear: the head of the paper's localisation.
+
+    Read more in the :ref:`User Guide <nonlinear_guide>`.
 
     Parameters
     ----------
@@ -330,6 +334,8 @@ class ConvMap(HiddenLayerMap):
 
 class LinearMap(ScoreMap):
     """Scores linear in the features: a weight for each feature and column, and a constant.
+
+    Read more in the :ref:`User Guide <nonlinear_guide>`.
 
     See Also
     --------

@@ -151,45 +151,45 @@ def pack_shards(
     sample_weight: ArrayLike | Iterable | None = None,
     vectorizer: Any = None,
 ) -> Shards:
-    """Pack samples into files that fit and predict read in place.
+    """Pack samples into files (shards) that fit and predict read in place.
 
-    Samples are gone through once, and one shard of them is in memory at a time: X and y may be
-    generators. Nothing is at `folder` before all is written.
+    X and y are read once, with one shard in memory at a time, and may be generators. `folder`
+    appears when all shards are written. Read more in the :ref:`User Guide <scale>`.
 
     Parameters
     ----------
     X : list, object array, RaggedArray, table, or iterator of samples
-        Samples as fit takes them, or raw ones that `vectorizer` takes.
+        Samples for ``fit``, or raw ones for `vectorizer`.
     y : list, object array, RaggedArray, 1-D array, iterator of labels, or None
-        Their labels, one for each node: partial labels are not packed. None for samples to predict.
+        Their labels, one per node, not partial labels; None for samples to predict.
     folder : str or Path
-        Where the shards shall be: a folder that does not exist, or is empty.
+        Output folder; must not exist or be empty.
     shard_size : int, default=10000
-        Samples of a shard. A shard should fit into memory several times.
+        Samples per shard. A shard should fit into memory several times.
     graph : Graph or {"auto", "chain", "multiclass"}, default="auto"
-        The structure. Chain, Tree, Pairwise, Grid, MultiClass, and structures of your own whose
-        labels are those of nodes, can be packed.
+        The structure: Chain, Tree, Pairwise, Grid, MultiClass, or one of your own with labels of
+        nodes.
     sample_weight : array-like or iterator of float, default=None
         Weights of the samples, larger than 0.
     vectorizer : transformer, default=None
-        Fitted; its ``transform`` makes samples of the elements of X, a shard at a time.
+        Fitted; its ``transform`` turns the elements of X into samples, one shard at a time.
 
     Returns
     -------
     Shards
-        What has been written.
+        The shards.
 
     Raises
     ------
     ValueError
-        If the samples are none that fit takes, are fewer or more than the labels, or have features
-        that are dense in one shard and sparse in another; messages name the sample.
+        If fit does not accept the samples, numbers of samples and labels differ, or features are
+        dense in one shard and sparse in another; messages name the sample.
     TypeError
         If the structure cannot be packed.
     FileExistsError
-        If there is something at `folder`.
+        If `folder` is not empty.
     OSError
-        If the disk is full, for instance. Nothing is at `folder` then, nor are temporary files.
+        If writing fails, as on a full disk. Neither `folder` nor temporary files remain.
 
     See Also
     --------
@@ -197,10 +197,10 @@ def pack_shards(
 
     Notes
     -----
-    A shard is a folder of plain ``.npy`` files. CSR features are stored with the numbers of the
-    columns that the shard uses. ``manifest.json`` has the structure, classes, counts and a checksum
-    of each file. Nothing is pickled. A process that is killed leaves a hidden folder beside
-    `folder`, whose name ends with ".partial".
+    A shard is a folder of ``.npy`` files, without pickles; CSR features are restricted to the
+    columns of the shard. ``manifest.json`` has the structure, classes, counts and checksums of the
+    files. A process that is killed leaves a hidden folder next to `folder`, whose name ends with
+    ".partial".
 
     Examples
     --------

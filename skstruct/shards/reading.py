@@ -288,6 +288,8 @@ def fitting(stored: Graph, graph: Graph) -> Graph:
 class Shard(NamedTuple):
     """One shard, its arrays mapped into memory.
 
+    Read more in the :ref:`User Guide <scale>`.
+
     Parameters
     ----------
     samples : NamedTuple
@@ -296,14 +298,13 @@ class Shard(NamedTuple):
     codes : ndarray of shape (n_nodes,) of int32, or None
         Labels of all nodes, as positions in the classes.
     columns : ndarray of shape (n_columns,) of int64, or None
-        The features that the columns of ``samples.features`` are, in increasing order; None if they
-        are all there.
+        Indices of the columns of ``samples.features`` among all features, increasing; None for all.
     sample_weight : ndarray of shape (n_samples,)
-        Weights of the samples, as they were given.
+        Weights of the samples.
 
     See Also
     --------
-    skstruct.datasets.Shards : Samples in the files of a folder.
+    skstruct.datasets.Shards : Samples in a folder of shards.
 
     Examples
     --------
@@ -327,32 +328,31 @@ class Shard(NamedTuple):
 
 
 class Shards:
-    """Samples in the files of a folder that :func:`pack_shards` has written.
+    """Samples in a folder of shards, written by :func:`pack_shards`.
 
-    Fit, predict and score take it in place of X, and y is in it. Features are read in place, from
-    memory maps. A pickle has the path and the fingerprint only: workers, which must see the same
-    path, read the manifest themselves.
+    Pass it to fit, predict and score as X; it includes y. Features are memory-mapped. A pickle has
+    only the path and the fingerprint: workers, which must see the same path, read the manifest.
+    Read more in the :ref:`User Guide <scale>`.
 
     Parameters
     ----------
     folder : str or Path
         The folder.
     graph : Graph, default=None
-        The structure, if it is one of your own. Others are named in the manifest.
+        The structure, if it is one of your own.
 
     Attributes
     ----------
     folder : Path
         The folder.
     graph : Graph
-        The structure that samples were packed for.
+        The structure of the samples.
     classes : ndarray of shape (n_classes,), or None
-        The labels, sorted; None of samples without labels.
+        The labels, sorted; None for samples without labels.
     n_shards : int
         Number of shards.
     n_samples, n_nodes, n_edges, n_entries, n_columns : ndarray of shape (n_shards,) of int
-        Samples of each shard, their nodes, edges and stored features, and how many of all features
-        they have.
+        Numbers of samples, nodes, edges, stored entries and occurring features of each shard.
     weight_sums : ndarray of shape (n_shards,)
         Sum of the sample weights of each.
     n_features_in_, n_edge_features_in_ : int
@@ -360,11 +360,11 @@ class Shards:
     feature_names, edge_feature_names : sequence of str, or None
         Their names, if there are any.
     is_sparse, has_weights : bool
-        Whether features are CSR matrices, and whether samples have been given weights.
+        Whether features are CSR matrices, and whether samples have weights.
     dtype : dtype
-        Of the features.
+        Type of the features.
     fingerprint : str
-        Checksum of the manifest, which has those of all files: another one, other samples.
+        Checksum of the manifest, which has those of all files.
 
     Raises
     ------
@@ -561,11 +561,11 @@ class Shards:
             If a file is missing, truncated or another one; names it. Whether contents have changed
             is what :meth:`check` finds out.
         IndexError
-            If there is no such shard.
+            If the shard does not exist.
 
         See Also
         --------
-        skstruct.datasets.Shard : What it returns.
+        skstruct.datasets.Shard : The result.
         skstruct.datasets.Shards.check : Looks at every byte.
 
         Examples

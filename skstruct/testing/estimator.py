@@ -39,7 +39,7 @@ def check_structured_estimator(
 
     See Also
     --------
-    skstruct.testing.check_structure : Checks the verbs of a structure.
+    skstruct.testing.check_structure : Checks the operations of a structure.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Every verb of a structure against an enumeration of all labellings."""
+"""Every operation of a structure against an enumeration of all labellings."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def check_structure(
     labellings: Iterable[Sequence[int]] | None = None,
     random_state: RandomStateLike = 0,
 ) -> None:
-    """Check every verb of a structure against enumeration on small samples.
+    """Check every operation of a structure against enumeration on small samples.
 
     Parameters
     ----------
@@ -217,23 +217,23 @@ def check_structure(
     loss : object
         Task loss, see :func:`skstruct.losses.task.cost_matrix`.
     labellings : iterable of sequences of int, default=None
-        Those that there are, as codes of labels; a sample has the ones of its number of nodes. By
-        default every node has any label, but for parts that are forbidden.
+        The labellings, as codes of labels; a sample has those with its number of nodes. By default
+        every node has any label, but for parts that are forbidden.
     random_state : int
         Draws weights and residuals.
 
     Raises
     ------
     AssertionError
-        Names the verb that breaks its contract.
+        Names the operation that breaks its contract.
     ValueError
         If `labellings` has codes of labels that do not occur in y, or samples do not begin where
         they can.
 
     See Also
     --------
-    skstruct.testing.training_problem : The problem, to call verbs on one by one.
-    skstruct.testing.all_labellings : What it compares with.
+    skstruct.testing.training_problem : The problem, to call operations one by one.
+    skstruct.testing.all_labellings : The enumeration.
     skstruct.testing.check_structured_estimator : The same for an estimator.
 
     Examples
@@ -266,7 +266,7 @@ def training_problem(
     fit_intercept: bool = True,
     loss: LossLike = "hamming",
 ) -> tuple:
-    """The problem that ``fit`` makes of X and y, to call verbs on.
+    """Return the problem that ``fit`` builds from X and y.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def training_problem(
 
     See Also
     --------
-    skstruct.testing.check_structure : Calls all verbs.
+    skstruct.testing.check_structure : Calls all operations.
     skstruct.core.oracles.max_oracle : One of them.
 
     Examples
@@ -425,7 +425,7 @@ _NEEDED = [
 
 
 def _check_registered(problem):
-    """The verbs are there that no structure can do without."""
+    """The operations are there that no structure can do without."""
     kind = type(problem)
     missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
     if not oracles.augment.supports(kind) and not oracles.has_own_loss(kind):
@@ -446,7 +446,7 @@ def _lacks_for_top_k(problem):
 
 
 def _call(verb, problem, i, theta, *rest, name=None):
-    """The value of a verb, which leaves `theta` as it is."""
+    """The value of an operation, which leaves `theta` as it is."""
     given = theta.copy()
     value = verb(problem, i, given, *rest)
     np.testing.assert_array_equal(given, theta, err_msg=f"{name or verb.__name__} writes to theta")
@@ -454,7 +454,7 @@ def _call(verb, problem, i, theta, *rest, name=None):
 
 
 def _row_of(labels, labellings, name):
-    """Return the index of the labelling that the verb `name` wrote."""
+    """Return the index of the labelling that the operation `name` wrote."""
     rows = np.flatnonzero((labellings == labels).all(axis=1))
     assert rows.size == 1, f"{name} writes the labels {labels.tolist()}, which are none"
     return rows[0]
@@ -488,9 +488,9 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
 
 @kernel(cheap=True)
 def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
-    """Verbs that every structure has, from compiled code as in solvers.
+    """Operations that every structure has, from compiled code as in solvers.
 
-    One inner kernel asks them all: numba compiles a verb once for all callers of equal flags.
+    One inner kernel asks them all: numba compiles an operation once for all callers of equal flags.
     """
     _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 

@@ -25,7 +25,8 @@ class CRF(torch.nn.Module):
     """A conditional random field as a layer on top of a network.
 
     For chains it takes the place of ``torchcrf.CRF`` of pytorch-crf: the same parameters, under the
-    same names, and the same calls. TorchScript (``torch.jit.script``) is not supported.
+    same names, and the same calls. TorchScript (``torch.jit.script``) is not supported. Read more
+    in the :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------
@@ -40,11 +41,11 @@ class CRF(torch.nn.Module):
         Whether labels have scores of their own at the first and at the last node; by default on
         chains.
     forbidden : str or list of pairs, default=None
-        Steps (label, next label) of a chain that may not occur, None for an end: ``(None, 3)``
-        forbids label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For
-        other structures it is a parameter of the graph.
+        Forbidden transitions (label, next label) of a chain, None for an end: ``(None, 3)`` forbids
+        label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For other
+        structures it is a parameter of the graph.
     labels : sequence, default=None
-        What the labels are called in `forbidden`, in order; by default 0 to num_tags - 1.
+        Names of the labels in `forbidden`, in order; by default 0 to num_tags - 1.
 
     Attributes
     ----------

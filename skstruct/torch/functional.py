@@ -134,6 +134,8 @@ def crf_loss(
 ) -> torch.Tensor:
     """Negative log-likelihood of the labels: the loss of conditional random fields.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores : Tensor of shape (n_rows, K) or (B, T, K)
@@ -154,9 +156,9 @@ def crf_loss(
     graph : "chain" or Graph, default="chain"
         The structure.
     structure : sequence, optional
-        What stands beside the features in each sample of X: parents or edges of :class:`Tree`,
-        edges of :class:`Pairwise` (with edge features a tuple of both), (height, width) of
-        :class:`Grid`, (n_sources, n_targets) of :class:`Matching`.
+        What follows the features in each sample of X: parents or edges of :class:`Tree`, edges of
+        :class:`Pairwise` (with edge features a tuple of both), (height, width) of :class:`Grid`,
+        (n_sources, n_targets) of :class:`Matching`.
     batch_first : bool, default=True
         False for padded tensors of shape (T, B, ...).
     reduction : {"mean", "sum", "token_mean", "none"}, default="mean"
@@ -227,7 +229,8 @@ def smoothed_hinge_loss(
 ) -> torch.Tensor:
     """The structural hinge of SSVMs, smoothed or as it is.
 
-    The best score of a labelling and its task loss, less the score of the labels.
+    The best score of a labelling and its task loss, less the score of the labels. Read more in the
+    :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------
@@ -308,6 +311,8 @@ def log_partition(
 ) -> torch.Tensor:
     """Log of the sum of ``exp(score)`` over all labellings; its gradient are the marginals.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores, pair, lengths, mask : Tensor
@@ -329,7 +334,7 @@ def log_partition(
 
     See Also
     --------
-    skstruct.torch.crf_loss : What it is the greater part of.
+    skstruct.torch.crf_loss : The negative log-likelihood.
     skstruct.torch.marginals : Its gradient.
 
     Examples
@@ -360,6 +365,8 @@ def marginals(
 ) -> torch.Tensor:
     """Probability of each label at each node, over all labellings.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores, pair, lengths, mask : Tensor
@@ -381,7 +388,7 @@ def marginals(
     See Also
     --------
     skstruct.torch.decode : Best labels.
-    skstruct.torch.log_partition : What they are the gradient of.
+    skstruct.torch.log_partition : The function whose gradient they are.
 
     Examples
     --------
@@ -415,6 +422,8 @@ def decode(
 ) -> torch.Tensor:
     """Labels of the best labelling of each sample.
 
+    Read more in the :ref:`User Guide <torch_guide>`.
+
     Parameters
     ----------
     scores, pair, lengths, mask : Tensor
@@ -422,13 +431,13 @@ def decode(
     start, stop, graph, structure, batch_first : object
         As for :func:`crf_loss`.
     padding : int, default=-1
-        What stands in the padding.
+        Value in the padding.
 
     Returns
     -------
     Tensor of shape (n_rows,) or (B, T) of int64
         The labels, packed or padded as the scores are. For structures other than graphs of nodes
-        and edges one number a part of a labelling, flat: of items 1 for those that are chosen.
+        and edges one number per part of a labelling, flat: for items 1 for chosen ones.
 
     Raises
     ------

@@ -18,7 +18,8 @@ class ModuleMap(ScoreMap):
 
     Training starts from the parameters that the module has, in float64, and keeps those that need
     no gradient as they are. The module runs in evaluation mode: no dropout, no statistics of the
-    batch. The user's module stays as it is; :meth:`to_module` makes a trained one.
+    batch. The user's module stays as it is; :meth:`to_module` makes a trained one. Read more in the
+    :ref:`User Guide <torch_guide>`.
 
     Parameters
     ----------

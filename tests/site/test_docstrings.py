@@ -14,9 +14,12 @@ import pytest
 from numba.core.registry import CPUDispatcher
 from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 import skstruct
+from skstruct.map_inference import solve_map
+from skstruct.map_inference.methods import METHODS, find_method
 from skstruct.preprocessing import TemplateVectorizer
 
 # Short summaries may describe the result; not every helper needs the optional sections.
@@ -24,9 +27,20 @@ _IGNORED = {
     "GL01", "GL08", "SS05", "SS06", "ES01", "SA01", "EX01", "PR01", "PR02", "PR10", "RT03",
     "YD01", "GL03", "PR09", "RT05", "RT02", "PR06",
 }  # fmt: skip
-API = Path(__file__).parents[2] / "doc" / "api.rst"
+DOC = Path(__file__).parents[2] / "doc"
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def _listed(pages):
+    """Names in the tables of these pages of the reference."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(pages))
+    return re.findall(r"^   (\w+(?:\.\w+)*)$", text, re.M)
+
+
+# The two sections of the reference: for users, and for authors of structures and solvers.
+USERS = _listed((DOC / "api").glob("*.rst"))
+AUTHORS = _listed((DOC / "api" / "authors").glob("*.rst"))
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(skstruct.__path__, prefix="skstruct.")
@@ -116,6 +130,7 @@ def test_numpydoc(name):
             f"{name}.{method}"
             for method, function in vars(item).items()
             if not method.startswith("_")
+            and not re.fullmatch(_NOT_SHOWN, method)
             and inspect.isfunction(function)
             and not _documents_again(item, method)
         ]
@@ -125,15 +140,62 @@ def test_numpydoc(name):
 
 
 def test_every_public_name_is_in_the_reference():
-    listed = set(re.findall(r"^   ([\w.]+)$", API.read_text(encoding="utf-8"), re.M))
-    assert {name.removeprefix("skstruct.") for name in _exports()} <= listed
+    listed = USERS + AUTHORS
+    assert len(listed) == len(set(listed))
+    assert {name.removeprefix("skstruct.") for name in _exports()} <= set(listed)
 
 
-# scikit-learn calls these in a fit: their classes show one.
-_CALLBACKS = r"callbacks\.\w+\.(setup|teardown|on_fit_task_begin|on_fit_task_end)"
+def _of_users():
+    """Classes and functions in the section of users, by name."""
+    for name in USERS:
+        if HAS_TORCH or not name.startswith("torch."):
+            item = pydoc.locate(f"skstruct.{name}")
+            yield name, getattr(item, "py_func", item)
+
+
+@pytest.mark.parametrize("name", [name for name, item in _of_users() if callable(item)])
+def test_what_users_call_links_to_its_chapter(name):
+    pages = [*DOC.glob("*.rst"), *(DOC / "guide").glob("*.rst")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    found = r"Read\s+more\s+in\s+the\s+:ref:`User\s+Guide\s+<([\w-]+)>`\."
+    labels = re.findall(found, dict(_of_users())[name].__doc__)
+    assert len(labels) == 1
+    assert re.search(rf"^\.\. _{labels[0]}:$", text, re.M), labels
+
+
+def test_methods_of_structures_are_documented_once_for_authors():
+    """Estimators call them: pages of structures show only what `Graph` lacks."""
+    assert {"graphs.Graph", "graphs.PairwiseGraph"} <= set(AUTHORS)
+    shown = {name for name, _ in _methods(skstruct.graphs.Graph)}
+    own = {
+        name: {method for method, _ in _methods(item)} - shown
+        for name, item in _of_users()
+        if inspect.isclass(item) and issubclass(item, skstruct.graphs.Graph)
+    }
+    assert len(own) == 9
+    of_edges, of_items = {"edge_type_names", "edge_feature_names"}, {"chosen_items"}
+    assert set().union(*own.values()) == of_edges | of_items
+    assert own["Chain"] == own["Tree"] == own["MultiLabel"] == set()
+
+
+def test_properties_of_estimators_are_among_the_attributes():
+    """Pages show them there, with their shapes, and not again as members."""
+    for name in USERS:
+        item = pydoc.locate(f"skstruct.{name}") if "." not in name else None
+        if not (inspect.isclass(item) and issubclass(item, BaseEstimator)):
+            continue
+        entries = NumpyDocString(inspect.getdoc(item))["Attributes"]
+        shown = {part.strip() for entry in entries for part in entry.name.split(",")}
+        properties = {
+            name
+            for name, member in inspect.getmembers(item, lambda m: isinstance(m, property))
+            if re.fullmatch(r"[a-z]\w+_", name)
+        }
+        assert properties <= shown, (item, properties - shown)
+
+
 # What the pages in the reference may lack, and why.
 _MAY_LACK = [
-    (_CALLBACKS, {"Examples"}),
     # a dictionary, shown with the comment above it
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
     # shown with their class
@@ -143,9 +205,9 @@ _MAY_LACK = [
     # the fields are those of its base
     (r"graphs\.(Sequence|Node)Problem", {"Parameters"}),
 ]
-# As in doc/conf.py: what is not ours.
+# As in doc/check_build.py: what scikit-learn calls, and what is not ours.
 _OTHERS = "sklearn.", "torch."
-_NOT_SHOWN = r"set_\w+_request|get_metadata_routing"
+_NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
 
 def _methods(cls):
@@ -169,7 +231,8 @@ def _shows_overridden(cls, name):
 def _lacking(item, overridden_shows=False):
     """Sections that the documentation of a class or a function lacks."""
     doc = NumpyDocString(inspect.getdoc(item) or "")
-    named = ",".join(parameter.name for parameter in doc["Parameters"]).replace("*", "")
+    described = doc["Parameters"] + doc["Other Parameters"]
+    named = ",".join(parameter.name for parameter in described).replace("*", "")
     taken = {*inspect.signature(item).parameters} - {"self", "cls"}
     if {name.strip() for name in named.split(",") if name.strip()} != taken:
         yield "Parameters"
@@ -186,7 +249,7 @@ def _reference():
 
 
 def _look_up_reference():
-    for name in re.findall(r"^   ([\w.]+)$", API.read_text(), re.M):
+    for name in USERS + AUTHORS:
         if name.startswith("torch.") and not HAS_TORCH:
             continue
         item = pydoc.locate(f"skstruct.{name}")
@@ -277,6 +340,12 @@ def test_public_signatures_are_annotated(name):
         hints = typing.get_type_hints(function, localns=late)  # fails on names that do not exist
         expected = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
         assert expected <= set(hints), (function.__qualname__, expected - set(hints))
+
+
+def test_options_of_solve_map_are_those_of_its_methods():
+    rows = re.findall(r"^    ([a-z, -]+?)  +([a-z_, ]+)$", solve_map.__doc__, re.M)[1:]
+    shown = {method: own.split(", ") for methods, own in rows for method in methods.split(", ")}
+    assert shown == {name: [*own] for name in METHODS if (own := find_method(name)[1])}
 
 
 def test_parameters_of_the_estimator_are_documented_in_order():

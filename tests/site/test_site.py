@@ -112,6 +112,7 @@ def test_formulas_become_mathml():
     spec.loader.exec_module(mathml)
     html = "".join(mathml._convert(nodes.Text(r"\tfrac12 \|w\|^2"), block=False).split())
     assert "<mn>1</mn><mn>2</mn></mfrac>" in html
+    assert "<mrow><mo>‖</mo><mi>w</mi><mo>‖</mo></mrow><mn>2</mn></msup>" in html
 
 
 def test_readme_links_to_nothing_that_is_only_in_the_repository():

@@ -85,6 +85,8 @@ def _check_tricks():
 def cache_folders_read():
     """Folders that compiled kernels are looked up in: :func:`cache_folder` and those before it.
 
+    Read more in the :ref:`User Guide <compile_guide>`.
+
     Returns
     -------
     list of pathlib.Path
@@ -108,10 +110,10 @@ def cache_folder():
 
     With the hash in the folder's name, an edited or upgraded kernel can never run stale
     (:mod:`skstruct.core.jit.cache_key`). It is the first that this user can write of
-    ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache folder
-    (``XDG_CACHE_HOME``, ``~/.cache``) and a private one among the temporary files; folders that
-    others can write are not touched (:mod:`skstruct.core.jit.cache`). They can be deleted at any
-    time; old ones delete themselves.
+    ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``,
+    ``~/.cache``) and a private one among the temporary files; folders that others can write are not
+    touched (:mod:`skstruct.core.jit.cache`). They can be deleted at any time; old ones delete
+    themselves. Read more in the :ref:`User Guide <compile_guide>`.
 
     Returns
     -------
@@ -140,7 +142,8 @@ def load_kernels(path: PathLike) -> int:
     those of the cache; kernels that it lacks are compiled as ever. The environment variable
     ``SKSTRUCT_KERNELS`` names bundles, too, separated as in ``PATH``: they are read when the first
     kernel is needed, with the same errors. If it is not set, the bundle of the package
-    ``skstruct-kernels`` is used if that is installed; if it is empty, no bundle is used.
+    ``skstruct-kernels`` is used if that is installed; if it is empty, no bundle is used. Read more
+    in the :ref:`User Guide <compile_guide>`.
 
     Parameters
     ----------

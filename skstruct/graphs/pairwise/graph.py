@@ -201,6 +201,8 @@ def neighbours(image: np.ndarray, neighborhood: int) -> list[tuple[np.ndarray, n
 def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges between neighbouring pixels, and their directions.
 
+    Read more in the :ref:`User Guide <graphs_guide>`.
+
     Parameters
     ----------
     height, width : int
@@ -247,8 +249,9 @@ class Pairwise(PairwiseGraph):
 
     A sample of X is a tuple (features, edges): features of shape (n_nodes, n_features), dense or
     CSR, and an integer array (n_edges, 2) of nodes. Nodes without edges and graphs of several
-    components are fine; an edge may not occur twice, in either direction, nor link a node to
-    itself. The weights of an edge are those of (label of its first end, label of its second end).
+    components are valid; duplicate edges, in either direction, and loops are not. The weights of an
+    edge are those of (label of its first end, label of its second end). Read more in the :ref:`User
+    Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -256,32 +259,30 @@ class Pairwise(PairwiseGraph):
         Whether edges have features. A sample is then a tuple (features, edges, edge features of
         shape (n_edges, n_edge_features)), and each edge feature has a table of weights.
     edge_types : int, default=1
-        How many types of edges there are, each with weights of its own. With more than one the
-        edges have a third column, the type, 0 to ``edge_types - 1``; two nodes may be linked by
-        edges of different types.
+        Number of types of edges, each with its own weights. If it is above 1, edges have a third
+        column, the type, 0 to ``edge_types - 1``; edges of different types may link the same nodes.
     interactions : {"full", "symmetric", "potts"}, default="full"
-        What a table of weights holds: a weight for each pair of labels; for each unordered pair; or
-        a single one for equal labels.
+        Entries of a table of weights: one per pair of labels, one per unordered pair, or a single
+        one for equal labels.
     forbidden : list of pairs, default=None
-        Pairs (label of the first end, label of the second) that may not occur, in training and in
+        Pairs (label of the first end, label of the second) that are forbidden, in training and in
         prediction.
     attractive : bool, default=False
-        Whether training keeps interactions attractive, for two labels: of each table of weights
-        ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
-        (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
+        Whether training keeps interactions of two labels attractive, ``w(0, 0) + w(1, 1) >= w(0, 1)
+        + w(1, 0)`` in each table, so that a minimum cut is an exact MAP labelling (all SSVMs except
+        GDMMSSVM). Edge features must be nonnegative.
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", \
             "tree-reweighted"}, default="auto"
-        How labellings are found. "auto" takes the first of these that applies: linear passes, where
-        no sample has a cycle ("tree"); minimum cuts, where `attractive` says that they are exact
-        ("max-flow"); junction trees, where their tables are small (see `max_table`); all these are
-        exact. Else, for two labels, the roof dual: the LP relaxation by one maximum flow, exact
-        where interactions attract; else "lp": the LP relaxation by sweeps of messages. Training is
-        then on the relaxed hinge, with messages that each sample keeps from visit to visit, solved
-        as exactly as the training gap asks for; predictions are the best labellings that the sweeps
-        find. A CRF needs marginals: "auto" takes linear passes, junction trees, or else
-        "tree-reweighted", which bounds the log-partition from above [1]_. Training is then on the
-        negative log-likelihood with that bound in it, which is convex and no less than the true
-        one; see Notes.
+        Inference algorithm. "auto" uses the first that applies: linear passes, where no sample has
+        a cycle ("tree"); minimum cuts, where `attractive` makes them exact ("max-flow"); junction
+        trees, where their tables are small (see `max_table`); all these are exact. Else, for two
+        labels, the roof dual: the LP relaxation by one maximum flow, exact where interactions
+        attract; else "lp": the LP relaxation by sweeps of messages. Training then minimises the
+        relaxed hinge, with messages kept per sample and solved as exactly as the training gap
+        requires; predictions are the best labellings that the sweeps find. For CRFs, which need
+        marginals, "auto" uses linear passes, junction trees, or else "tree-reweighted", an upper
+        bound on the log-partition function [1]_: training then minimises an upper bound on the
+        negative log-likelihood, which is convex; see Notes.
     max_table : int, default=65536
         Largest table of a junction tree, in entries. With "auto", estimators that can also train on
         relaxations use a junction tree only if all its tables have at most 256 entries per score of
@@ -290,11 +291,11 @@ class Pairwise(PairwiseGraph):
     Attributes
     ----------
     inference_, training_inference_ : {"exact", "relaxed"}
-        What samples like those of training are decoded by, and which set the training objective
-        ranges over. Of a structure inside a fitted estimator; predictions do not change them, but
-        warn where they are relaxed and fit was exact.
+        Inference for samples like those of training, and for the training objective; set on the
+        ``graph_`` of a fitted estimator. Predictions do not change them, but warn where they are
+        relaxed and fit was exact.
     method_ : str
-        What "auto" has chosen in fit.
+        The inference that "auto" chose in fit.
 
     See Also
     --------
@@ -306,14 +307,14 @@ class Pairwise(PairwiseGraph):
     -----
     The ``pairwise_coef_`` of an estimator has the shape ([edge_types,] [n_edge_features,]
     n_classes, n_classes): ``pairwise_coef_[t, f, j, k]`` is what edge feature f of an edge of type
-    t is multiplied by where the first end has label j and the second k. The axis of types is there
-    with ``edge_types > 1``, that of edge features with ``edge_features=True``. Symmetric and Potts
-    interactions are written out in full, with zeros for unlike labels under Potts, and are
-    read-only. The weights themselves are in ``pair_weights_``: a row a type and edge feature (all
-    features of the first type first), a column an entry of the table.
+    t is multiplied by where the first end has label j and the second k. The axis of types exists if
+    ``edge_types > 1``, that of edge features if ``edge_features=True``. Symmetric and Potts
+    interactions are expanded, with zeros for unlike labels under Potts, and read-only.
+    ``pair_weights_`` stores the weights: one row per type and edge feature (all features of the
+    first type first), one column per entry of the table.
 
-    With tree-reweighted marginals the certificate of a CRF is about the bounded likelihood: the
-    bound and the dual point range over the local polytope, as those of relaxed structural SVMs.
+    With tree-reweighted marginals the certificate of a CRF is for the bounded likelihood: the bound
+    and the dual point range over the local polytope, as those of relaxed structural SVMs.
     ``predict_marginals`` gives the pseudo-marginals of the bound, which agree along edges but need
     not be those of a distribution, and ``predict_log_likelihood`` a lower bound on ``log p(y |
     x)``. The trees are chains along which the numbers of nodes grow, each edge in as many of them
@@ -479,7 +480,7 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """Return the names of the types of edges in tables and pictures.
+        """Return the names of the types of edges in tables and plots.
 
         Returns
         -------

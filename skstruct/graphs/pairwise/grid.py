@@ -23,7 +23,8 @@ class Grid(Pairwise):
     """Pixels of images, linked to their neighbours.
 
     A sample of X is an array (height, width, n_features), one of y an array (height, width) of
-    labels; sizes may differ from sample to sample. Predictions are arrays (height, width).
+    labels; sizes may differ from sample to sample. Predictions are arrays (height, width). Read
+    more in the :ref:`User Guide <graphs_guide>`.
 
     Parameters
     ----------
@@ -37,37 +38,36 @@ class Grid(Pairwise):
         "contrast": edges have two features, 1 and ``exp(-|x_u - x_v|^2 / (2 m))`` of the features
         of their pixels, m the mean of ``|x_u - x_v|^2`` over the image (Rother et al. 2004,
         "GrabCut": Interactive foreground extraction using iterated graph cuts). True: a sample of X
-        is a tuple (image, edge features), with a row an edge in the order of
+        is a tuple (image, edge features), with one row per edge in the order of
         :func:`skstruct.graphs.pairwise.grid_edges`.
     interactions : {"full", "symmetric", "potts"}, default="full"
-        What a table of weights holds: a weight for each pair of labels; for each unordered pair; or
-        a single one for equal labels.
+        Entries of a table of weights: one per pair of labels, one per unordered pair, or a single
+        one for equal labels.
     forbidden : list of pairs, default=None
-        Pairs (label of the left or upper pixel, label of the other) that may not occur.
+        Forbidden pairs (label of the left or upper pixel, label of the other).
     attractive : bool, default=False
-        Whether training keeps interactions attractive, for two labels: of each table of weights
-        ``w(0, 0) + w(1, 1) >= w(0, 1) + w(1, 0)``, so that a minimum cut is an exact best labelling
-        (all SSVMs but GDMMSSVM). Edge features must be 0 or more.
+        Whether training keeps interactions of two labels attractive, ``w(0, 0) + w(1, 1) >= w(0, 1)
+        + w(1, 0)`` in each table, so that a minimum cut is an exact MAP labelling (all SSVMs except
+        GDMMSSVM). Edge features must be nonnegative.
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", \
             "tree-reweighted"}, default="auto"
-        How labellings are found, and marginals for CRFs, see :class:`Pairwise`.
+        Algorithm for MAP labellings, and for marginals in CRFs; see :class:`Pairwise`.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. "auto" also limits the size of all tables of a
-        tree, see :class:`Pairwise`.
+        Largest table of a junction tree, in entries; see :class:`Pairwise`.
 
     Attributes
     ----------
     inference_, training_inference_ : {"exact", "relaxed"}
-        What samples like those of training are decoded by, and which set the training objective
-        ranges over. Of a structure inside a fitted estimator; predictions do not change them, but
-        warn where they are relaxed and fit was exact.
+        Inference for samples like those of training, and for the training objective; set on the
+        ``graph_`` of a fitted estimator. Predictions do not change them, but warn where they are
+        relaxed and fit was exact.
     method_ : str
-        What "auto" has chosen in fit.
+        The inference that "auto" chose in fit.
 
     See Also
     --------
     Pairwise : Nodes and edges of any kind; the shape of ``pairwise_coef_``.
-    skstruct.inspection.GridDisplay : A picture of labelled images.
+    skstruct.inspection.GridDisplay : Plot of labelled images.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class Grid(Pairwise):
         return super().read_y(items, samples)
 
     def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
-        """Weights of pixels, an array (height, width) an image."""
+        """Weights of pixels, an array (height, width) per image."""
         if isinstance(node_weight, RaggedArray) or is_flat(node_weight):
             return super().read_node_weight(node_weight, samples)
         flat = _flat_images(as_list(node_weight, "node_weight"), "node_weight", samples.shapes)
@@ -187,7 +187,7 @@ class Grid(Pairwise):
         )
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
-        """Masks of shape (height, width, n_classes), one a sample."""
+        """Masks of shape (height, width, n_classes), one per sample."""
         flat, shapes = [], samples.shapes.tolist()
         for i, item in enumerate(as_list(allowed, "allowed")):
             refuse_masked(item, f"allowed: sample {i}")

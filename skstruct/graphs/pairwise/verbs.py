@@ -1,4 +1,4 @@
-"""Graphs of nodes and pairwise edges for compiled solvers: the problem and the verbs they share."""
+"""Graphs of nodes and pairwise edges for compiled solvers: the problem and its operations."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PairwiseGraph(NodeGraph):
 
     See Also
     --------
-    skstruct.graphs.Graph : What every structure offers.
+    skstruct.graphs.Graph : Base class of structures.
     skstruct.Pairwise : The structure of graphs, with cycles or without.
-    skstruct.testing.check_structure : Checks the verbs of a structure.
+    skstruct.testing.check_structure : Checks the operations of a structure.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class PairwiseGraph(NodeGraph):
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of the node and the pair table.
+        """Return the shapes of the node and the pair table.
 
         (Features, then ``n_end_rows``, then the intercept) x labels, and (edge features or 1) x
         label pairs.
@@ -184,7 +184,7 @@ class PairwiseGraph(NodeGraph):
 class PairwiseProblem(NamedTuple):
     """Graphs of nodes and pairwise edges packed for kernels.
 
-    A structure's own problem is a subclass, so that the verbs of this file serve it, too.
+    Structures define subclasses, which inherit the operations of this file.
 
     Parameters
     ----------
@@ -212,11 +212,11 @@ class PairwiseProblem(NamedTuple):
     node_gram, pair_gram : Gram
         Products of the feature rows of a sample, for line searches.
     own : tuple
-        What the structure itself needs, a tuple or NamedTuple of arrays and numbers, or ``()``.
+        Data of the structure, a tuple or NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
         Scratch of one thread: ``tables`` for weights, and what the structure's oracles need.
     loss_weights : LossWeights
-        What weights of nodes make of the task loss.
+        Effect of weights of nodes on the task loss.
 
     See Also
     --------

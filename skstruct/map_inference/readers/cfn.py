@@ -145,12 +145,12 @@ def read_cfn(
 ) -> FactorGraph | tuple[FactorGraph, dict[str, list[str]]]:
     """Read a cost function network (``.cfn``).
 
-    The score of a labelling is minus its cost, or, where ``mustbe`` begins with ``>``, its value.
-    An entry with which every labelling reaches the bound of ``mustbe``, even if all other
-    functions were at their best (at least as good as 0), is a hard constraint: its score is -inf.
-    Where no cost is negative these are the costs of at least the bound. (Nothing forbids
-    labellings of allowed entries whose sum passes the bound.) A cost ``inf`` is a hard constraint
-    always. Costs are read with all their digits, where toulbar2 keeps as many as ``mustbe`` has.
+    The score of a labelling is minus its cost, or its value if ``mustbe`` begins with ``>``.
+    ``inf``, and entries with which every labelling reaches the bound of ``mustbe`` even if all
+    other functions were at their best (at least as good as 0), are hard constraints, with score
+    -inf: without negative costs, those of at least the bound. Sums of allowed entries that pass the
+    bound are allowed. Costs keep all their digits, unlike in toulbar2. Read more in the :ref:`User
+    Guide <map-files>`.
 
     Parameters
     ----------
@@ -162,19 +162,18 @@ def read_cfn(
     Returns
     -------
     graph : FactorGraph
-        The model; variables and their states are in the file's order. Functions of one shape, and
-        those that share a table, form one batch: factors are not in the file's order. Functions
-        with a ``type`` are tables of at most 65536 cells, factors of pairs or of counts; the
-        :ref:`guide <map-files>` lists the types.
+        The model, with variables and states in the file's order, and factors batched by the shape
+        of tables. Functions with a ``type`` become tables of at most 65536 cells, or factors of
+        pairs or of counts.
     names : dict of str to list of str
-        Only with `return_names`: the names of the variables, in order, each with those of its
-        values; numbers where there are no names.
+        Only with `return_names`: the names of variables, in order, each with those of its values,
+        or numbers.
 
     Raises
     ------
     ValueError
-        If the file is malformed, or has interval variables, a function of a type that is not
-        read, or domains or tables out of proportion to its size. The message names the line.
+        If the file is malformed, or has interval variables, an unsupported function, or domains or
+        tables out of proportion to its size. The message names the line.
 
     See Also
     --------

@@ -30,7 +30,8 @@ def read_libdai(path: Any) -> FactorGraph:
     """Read a factor graph in libDAI's format (``.fg``).
 
     The tables hold potentials; the score of a labelling is the sum of their natural logarithms.
-    Entries that are not written are 0: they forbid, with the score -inf.
+    Entries that are not written are 0: they forbid, with the score -inf. Read more in the
+    :ref:`User Guide <map-files>`.
 
     Parameters
     ----------

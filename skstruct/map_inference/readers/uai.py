@@ -34,8 +34,8 @@ def read_uai(
     """Read a Markov or Bayes network in the UAI format.
 
     The tables hold potentials or probabilities; the score of a labelling is the sum of their
-    natural logarithms, so a labelling of largest score is a most probable one. A zero forbids
-    what it stands for: its score is -inf.
+    natural logarithms, so a labelling of largest score is a most probable one. A zero forbids what
+    it stands for: its score is -inf. Read more in the :ref:`User Guide <map-files>`.
 
     Parameters
     ----------
@@ -218,7 +218,8 @@ def write_uai(graph: FactorGraph, path: Any, *, logarithms: bool | None = None) 
     """Write a factor graph as a Markov network in the UAI format.
 
     Factors without tables are written as tables; the graph's constant is added to the first
-    variable's unaries, which are the first tables of the file.
+    variable's unaries, which are the first tables of the file. Read more in the :ref:`User Guide
+    <map-files>`.
 
     Parameters
     ----------

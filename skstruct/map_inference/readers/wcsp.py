@@ -29,10 +29,10 @@ _MOST_SHARED = 3  # variables of a function whose default cost a reference may l
 def read_wcsp(path: Any) -> FactorGraph:
     """Read a weighted constraint satisfaction problem (``.wcsp``).
 
-    The score of a labelling is minus its cost. A cost of at least the problem's upper bound is a
-    hard constraint: its score is -inf. The sum of allowed costs may reach the bound, too: nothing
-    forbids such labellings, which toulbar2 does not accept as solutions; their score is at most
-    minus the bound.
+    The score of a labelling is minus its cost. Costs of at least the problem's upper bound are hard
+    constraints, with score -inf. Sums of allowed costs that reach the bound are allowed, unlike in
+    toulbar2; their score is at most minus the bound. Read more in the :ref:`User Guide
+    <map-files>`.
 
     Parameters
     ----------
@@ -42,17 +42,15 @@ def read_wcsp(path: Any) -> FactorGraph:
     Returns
     -------
     FactorGraph
-        The model. Tables of one shape form one batch, so factors are not in the file's order.
-        Functions that share a table have that of the first, with its default cost. Functions in
-        intension are tables of at most 65536 cells, factors of pairs or of counts; the
-        :ref:`guide <map-files>` lists the keywords.
+        The model, with factors batched by the shape of tables. Functions that share a table have
+        the default cost of the first. Functions in intension become tables of at most 65536 cells,
+        or factors of pairs or of counts.
 
     Raises
     ------
     ValueError
-        If the file is malformed, or has interval variables, a function in intension that is not
-        read, or domains or tables out of proportion to its size. The message names the line and
-        the token.
+        If the file is malformed, or has interval variables, an unsupported function, or domains or
+        tables out of proportion to its size. The message names the line and the token.
 
     See Also
     --------

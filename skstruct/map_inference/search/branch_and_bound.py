@@ -408,7 +408,7 @@ class _Search:
 
     @property
     def bound(self):
-        """No labelling has a higher score."""
+        """Upper bound on the score of any labelling."""
         score = self.best.score
         if not self.is_split:
             return max(self.first_bound + self.rounding, score)

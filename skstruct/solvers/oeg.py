@@ -407,7 +407,7 @@ class OEG(StoredMixtures):
         #: Prediction of what the weights gain on those of the memory; without padding.
         self._shift = None
         if self._resumes:
-            changes = map(np.subtract, start.tables, memory.weights.tables)
+            changes = map(np.subtract, self._own(start).tables, memory.weights.tables)
             self._shift = Weights(*changes)
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
@@ -441,7 +441,7 @@ class OEG(StoredMixtures):
 
     def memory(self):
         """The dual point, for a run with another regulariser."""
-        return OEGMemory(self.state, self.lam, self.weights())
+        return OEGMemory(self.state, self.lam, self.own_weights())
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""
@@ -519,7 +519,7 @@ class OEG(StoredMixtures):
     def leave(self):
         """End the run: the dual point, its term and its direction."""
         self._end_single()
-        weights = self.weights()
+        weights = self.own_weights()
         directions = [-self.lam * table.ravel() for table in weights.tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
@@ -563,7 +563,7 @@ class OEG(StoredMixtures):
         """Oracle calls."""
         return float(self.state.totals[N_ORACLE]) + self.n * self._measured, 0.0
 
-    def weights(self):
+    def own_weights(self):
         """The weights without their padding."""
         tables = zip(self.w.tables, self.shapes, strict=True)
         return Weights(*(table[:, :width].astype(np.float64) for table, (_, width) in tables))
@@ -589,7 +589,7 @@ class ProximalOEG(FewRows, OEG):
     def compile(self):
         """Compile outside the clock."""
         super().compile()
-        soft_sums(self.w, self.l1, (self.share, 1.0))
+        soft_sums(self.w, self.clock, (self.share, 1.0))
 
     def epoch(self, k, rng, progress):
         """Steps on the rows that are not known to stay 0, towards a proximal point."""
@@ -636,7 +636,7 @@ class ProximalOEG(FewRows, OEG):
         """Certify the present weights, on all rows, by a pass of its own."""
         self._expand()
         gradient, out = zero_weights(self.shapes), np.zeros((2, self.n))
-        self._gradients.add(self.weights(), gradient, out, Pieces())
+        self._gradients.add(self.own_weights(), gradient, out, Pieces())
         self._measured += 1
         directions = [d for _, d in halves(self.w, self.shapes)]
         kept = [d.copy() for d in directions]

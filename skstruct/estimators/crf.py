@@ -96,8 +96,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and nothing is known to start from, else with SAG, and goes on with L-BFGS
-        from where the progress says that this takes fewer passes. Or SAG alone, its unbiased
+        weights or more and, without L1, nothing is known to start from, else with SAG, and goes on
+        with L-BFGS from where the progress says that this takes fewer passes. Or SAG, its unbiased
         variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
         [2]_ [10]_ or without ("svrg" [7]_), or online exponentiated gradient [6]_, which steps in
         the dual. With an L1 penalty (`l1_ratio`) "lbfgs" is OWL-QN [5]_, SAG is proximal, "oeg"
@@ -792,7 +792,7 @@ def crf_path(
     The third and later fits start from weights extrapolated from the last two, linearly in log C
     (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote
     1 of Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
-    prediction.
+    prediction; with an L1 penalty with the marginals at these weights.
 
     Parameters
     ----------

@@ -37,21 +37,23 @@ _MANY = 1 << 15
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
     """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
-    OEG, if sparse features have many weights, there are no weights to start from, and memory has
-    room for its dual point; else SAG. `bounding` is the problem that OEG takes, where it is another
+    OEG, if sparse features have many weights, memory has room for its dual point and, without L1,
+    there are no weights to start from; else SAG. `bounding` is the problem that OEG takes, where it is another
     one: with upper bounds on squared norms.
     """
     problem, shapes, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.
-    is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
+    is_plain = options["skipping"] and not options["uniform"]
+    is_plain &= options["start"] is None or l1 > 0.0
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     is_for_oeg = is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
     if l1 > 0.0:
         if is_for_oeg:
             with contextlib.suppress(MemoryError):
-                method = ProximalOEG(*task, l1=l1, **{name: options[name] for name in names[:3]})
+                known = {name: options[name] for name in (*names[:3], "start")}
+                method = ProximalOEG(*task, l1=l1, **known)
         method = method or ProximalSAG(*task, l1=l1, **options)
     elif isinstance(options.get("memory"), OEGMemory):
         method = oeg(**{name: options[name] for name in names})

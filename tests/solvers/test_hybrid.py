@@ -13,6 +13,7 @@ from skstruct.core.features import merge_copies
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import Weights, zero_weights
 from skstruct.datasets import load_conll
+from skstruct.estimators import crf_path
 from skstruct.losses.log import LogLoss
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers import hybrid
@@ -263,3 +264,24 @@ def test_certificates_of_merged_features_are_those_of_all(copies, monkeypatch, s
     smooth = objective_value(LogLoss(), problem, here, np.ones(10), (1.0 - ratio) * lam, 1)
     size = sum(np.abs(table).sum() for table in here.tables)
     assert crf.objective_ == pytest.approx(smooth.objective + ratio * lam * size, rel=1e-12)
+
+
+def test_warm_starts_under_an_l1_penalty_go_on_in_the_dual(copies, monkeypatch):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: False)
+    monkeypatch.setattr(hybrid, "ProximalSAG", None)
+    options = {"l1_ratio": 0.5, "tol": 1e-6, "max_iter": 3000, "random_state": 0}
+    best = SAGCRF(C=2.0, **options, solver="lbfgs").fit(*copies)
+    warm, passes = SAGCRF(**options, warm_start=True), []
+    for C in (1e-3, 1.8, 2.0, 2.0):  # at first, all weights are 0
+        warm.set_params(C=C).fit(*copies)
+        passes.append(warm.history_["passes"][-1])
+        assert warm.suboptimality_ <= 1e-6
+        assert bool(warm.node_weights_.any()) == (C > 1e-3)
+    assert best.dual_objective_ <= warm.objective_ <= best.objective_ * (1 + 2e-6)
+    assert (warm.history_["dual_objective"] <= best.objective_).all()
+    cold = SAGCRF(C=2.0, **options).fit(*copies)
+    assert passes[3] < passes[2] < cold.history_["passes"][-1]
+    path = crf_path(SAGCRF(**options), *copies, [0.5, 1.0, 2.0])
+    assert path[-1].dual_objective_ <= best.objective_
+    assert max(crf.suboptimality_ for crf in path) <= 1e-6

@@ -38,8 +38,8 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
     OEG, if sparse features have many weights, memory has room for its dual point and, without L1,
-    there are no weights to start from; else SAG. `bounding` is the problem that OEG takes, where it is another
-    one: with upper bounds on squared norms.
+    there are no weights to start from; else SAG. `bounding` is the problem that OEG takes, where it
+    is another one: with upper bounds on squared norms.
     """
     problem, shapes, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])

@@ -407,8 +407,8 @@ class OEG(StoredMixtures):
         #: Prediction of what the weights gain on those of the memory; without padding.
         self._shift = None
         if self._resumes:
-            changes = map(np.subtract, self._own(start).tables, memory.weights.tables)
-            self._shift = Weights(*changes)
+            changes = map(np.subtract, start.tables, memory.weights.tables)
+            self._shift = self._own(Weights(*changes))
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
             np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
@@ -441,7 +441,7 @@ class OEG(StoredMixtures):
 
     def memory(self):
         """The dual point, for a run with another regulariser."""
-        return OEGMemory(self.state, self.lam, self.own_weights())
+        return OEGMemory(self.state, self.lam, self.weights())
 
     def epoch(self, k, rng, progress):
         """Steps at all samples, from the second epoch on where there is something to gain."""

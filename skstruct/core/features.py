@@ -4,11 +4,12 @@ The feature types are NamedTuples, so a solver is compiled once for dense and on
 ``intercept`` is the table row of the constant feature, or -1.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from scipy import sparse
 
 from .jit.dispatch import generic, inner_kernel, kernel
 from .jit.numba_private import intrinsic
@@ -227,6 +228,101 @@ def square_features(problem):
             squares = {k: v * v for k, v in fields if k in ("values", "data", "few_data")}
             changed[name] = features._replace(**squares)
     return problem._replace(**changed) if changed else None
+
+
+# Problems on other features: some of them, or each that is there several times once.
+
+_NAMES = ("nodes", "items")
+
+
+def reducible(problem) -> str | None:
+    """Name of the field with the sparse rows that the node table has weights for."""
+    for name in _NAMES:
+        if isinstance(getattr(problem, name, None), SparseFeatures):
+            return name
+    return None
+
+
+def reduce_problem(problem, rows, n_rows: int):
+    """The problem on some rows of the node table."""
+    name = reducible(problem)
+    features = getattr(problem, name)
+    place = np.full(n_rows, -1, dtype=features.indices.dtype)
+    place[rows] = np.arange(len(rows))
+    indices = place[features.indices]
+    kept = indices >= 0
+    ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
+    np.cumsum(kept, out=ends[1:])
+    intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
+    reduced = SparseFeatures(features.data[kept], indices[kept], ends[features.indptr], intercept)
+    return problem._replace(**{name: reduced})
+
+
+# Weights from which on features are merged: fewer are in the cache.
+_MANY = 1 << 15
+# Occurrences of a feature that is not rare.
+_OFTEN = 30
+
+
+class Copies(NamedTuple):
+    """A problem with one feature in place of all with equal columns.
+
+    Under a squared norm and under one that is the same for all the optimal weights of m copies may
+    be equal. One feature, root m times the copies, has root m times their weight: the squared norm
+    is the same, and the L1 norm is with a factor of root m.
+    """
+
+    problem: Any
+    shapes: tuple
+    # (n_distinct,): The roots of m.
+    roots: np.ndarray
+    # (n_distinct, n_rows): Orthonormal rows, in CSR form.
+    basis: Any
+
+    def take(self, weights):
+        """Weights, or a gradient, of the distinct features."""
+        return weights._replace(node=self.basis @ weights.node)
+
+    def spread(self, weights):
+        """The weights of all features."""
+        return weights._replace(node=self.basis.T @ weights.node)
+
+
+def merge_copies(problem, shapes) -> Copies | None:
+    """The problem with distinct features, in the order of memory; None if there are few weights.
+
+    Of words, most occur once, with others that do. Often with names in alphabetical order: here
+    frequent features are close together, and rare ones in the order in which they occur.
+    """
+    name, n_rows = reducible(problem), shapes[0][0]
+    if name is None or n_rows * shapes[0][1] < _MANY:
+        return None
+    features, rng = getattr(problem, name), np.random.default_rng(0)
+    indices, lengths = features.indices, np.diff(features.indptr)
+    # Equal columns have equal products with any vector, summed in the same order, and others by
+    # chance have not.
+    keys, again = (
+        np.bincount(indices, features.data * np.repeat(numbers, lengths), n_rows)
+        for numbers in rng.random((2, lengths.size))
+    )
+    if features.intercept >= 0:
+        keys[features.intercept] = np.inf
+    _, first, group, sizes = np.unique(keys, True, True, True)
+    if not (again == again[first][group]).all() or not np.isfinite(again).all():
+        return None
+    counts, place = np.bincount(indices, minlength=n_rows), np.full(n_rows, indices.size)
+    place[indices[::-1]] = np.arange(indices.size)[::-1]
+    order = np.argsort(np.where(counts > _OFTEN, -counts, place)[first], kind="stable")
+    first, roots = first[order], np.sqrt(sizes[order])
+    reduced = reduce_problem(problem, first, n_rows)
+    merged = getattr(reduced, name)
+    merged = merged._replace(data=merged.data * roots[merged.indices])
+    row = np.empty_like(order)
+    row[order] = np.arange(order.size)
+    entries = 1.0 / roots[row[group]], (row[group], np.arange(n_rows))
+    basis = sparse.csr_array(entries, shape=(order.size, n_rows))
+    shapes = (order.size, shapes[0][1]), *shapes[1:]
+    return Copies(reduced._replace(**{name: merged}), shapes, roots, basis)
 
 
 @generic

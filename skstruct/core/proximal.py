@@ -27,7 +27,7 @@ class Clock(NamedTuple):
 
     # (2,): The sum of all steps, and of all steps over the number of gradients that ``d`` sums.
     now: np.ndarray
-    # (n_rows, 2): What `now` was for each row of the two tables.
+    # (n_rows, 3): What `now` was for each row of the two tables, and its share of lam1.
     node: np.ndarray
     pair: np.ndarray
     # lam1, positive.
@@ -38,7 +38,9 @@ class Clock(NamedTuple):
 
 def start_clock(w, l1, l2):
     """A clock at 0, by which all rows are up to date."""
-    stamps = (np.zeros((table.shape[0], 2)) for table in w.tables)
+    stamps = [np.zeros((table.shape[0], 3)) for table in w.tables]
+    for own in stamps:
+        own[:, 2] = 1.0
     return Clock(np.zeros(2), *stamps, float(l1), float(l2))
 
 
@@ -50,7 +52,7 @@ def advance_row(table, stamps, j, clock):
         return
     ratio = (clock.now[1] - stamps[j, 1]) / span
     stamps[j, 0], stamps[j, 1] = clock.now[0], clock.now[1]
-    l1, x = clock.l1, clock.l2 * span
+    l1, x = clock.l1 * stamps[j, 2], clock.l2 * span
     # Remaining share of a weight, and its change by a gradient of 1.
     if x < _FEW:
         reach = span * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0 * (1.0 - x / 5.0))))
@@ -81,7 +83,7 @@ def catch_up_rows(features, first, stop, table, stamps, clock):
         The range of rows.
     table : ndarray
         ``w.node`` or ``w.pair``.
-    stamps : ndarray of shape (n_rows, 2)
+    stamps : ndarray of shape (n_rows, 3)
         ``clock.node`` or ``clock.pair``.
     clock : Clock
         The time of the flow.
@@ -171,13 +173,13 @@ L1, L2, ALONG, SUBGRADIENT, YOUNG, LARGEST, SOFT, SOFT_SLOPE, SOFT_CURVE = range
 
 
 @inner_kernel
-def _sum_row(table, j, clock, inverse_n, sums):
+def _sum_row(table, share, j, clock, inverse_n, sums):
     half = table.shape[1] // 2
-    l1, l2 = clock.l1, clock.l2
+    l1, l2 = clock.l1 * share, clock.l2
     inverse = 1.0 / l2 if l2 > 0.0 else 0.0
     weights, directions = table[j, :half], table[j, half:]
     size, square, along, subgradient, young = 0.0, 0.0, 0.0, 0.0, 0.0
-    soft, slope, curve, larger, largest = 0.0, 0.0, 0.0, 0.0, sums[LARGEST]
+    soft, slope, curve, larger, largest = 0.0, 0.0, 0.0, 0.0, sums[LARGEST] * share
     for k in range(half):
         v, g = weights[k], inverse_n * directions[k]
         height = abs(g)
@@ -199,12 +201,12 @@ def _sum_row(table, j, clock, inverse_n, sums):
         for k in range(half):
             height = abs(inverse_n * directions[k])
             largest = height if height > largest else largest
-    sums[L1] += size
+    sums[L1] += share * size
     sums[L2] += square
     sums[ALONG] += along
     sums[SUBGRADIENT] += subgradient
     sums[YOUNG] += young
-    sums[LARGEST] = largest
+    sums[LARGEST] = max(largest / share, sums[LARGEST])
     sums[SOFT] += soft
     sums[SOFT_SLOPE] += slope
     sums[SOFT_CURVE] += curve
@@ -217,19 +219,19 @@ def catch_up_and_sum(w, clock, inverse_n, sums):
     for table, stamps in ((w.node, clock.node), (w.pair, clock.pair)):
         for j in range(table.shape[0]):
             advance_row(table, stamps, j, clock)
-            _sum_row(table, j, clock, inverse_n, sums)
+            _sum_row(table, stamps[j, 2], j, clock, inverse_n, sums)
             stamps[j, 0] = stamps[j, 1] = 0.0
     clock.now[:] = 0.0
 
 
 @kernel
-def soft_sums(w, l1, scale):
+def soft_sums(w, clock, scale):
     """``S, S'/2, S''/2`` of ``S(t) = |soft(t g)|**2``, g the mean of ``d``."""
     inverse_n, t = scale
     value, slope, curve = 0.0, 0.0, 0.0
-    for table in (w.node, w.pair):
+    for table, stamps in ((w.node, clock.node), (w.pair, clock.pair)):
         for j in range(table.shape[0]):
-            directions = table[j, table.shape[1] // 2 :]
+            directions, l1 = table[j, table.shape[1] // 2 :], clock.l1 * stamps[j, 2]
             for k in range(directions.shape[0]):
                 height = abs(inverse_n * directions[k])
                 over = t * height - l1 if t * height > l1 else 0.0

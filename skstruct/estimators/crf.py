@@ -87,8 +87,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         every pass, and measures it before it stops by one more pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and there are no weights to start from, else with SAG, and goes on with
-        L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG alone, its
+        weights or more and (without L1) there are no weights to start from, else with SAG, and goes
+        on with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG alone, its
         unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
         acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
         [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,
@@ -813,7 +813,8 @@ def crf_path(
     The third and later fits start from weights extrapolated from the last two, linearly in log C
     (not with partial labels). SAG continues with its memory of gradients and its L_i (footnote 1 of
     Schmidt et al. 2015), exponentiated gradients with their dual point, moved by the same
-    prediction. Read more in the :ref:`User Guide <model_selection_guide>`.
+    prediction, or with an L1 penalty with the marginals at these weights. Read more in the
+    :ref:`User Guide <model_selection_guide>`.
 
     Parameters
     ----------

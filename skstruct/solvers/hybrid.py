@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from ..core.features import ObservedFeatures, SparseFeatures
+from ..core.features import ObservedFeatures, SparseFeatures, reducible
 from .oeg import OEG, OEGMemory, ProximalOEG
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
 from .run import Method
-from .sag.proximal import FewRows, ProximalSAG, reduce_problem, reducible
+from .sag.proximal import FewRows, ProximalSAG
 from .sag.solver import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
@@ -37,21 +37,23 @@ _MANY = 1 << 15
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
     """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
-    OEG, if sparse features have many weights, there are no weights to start from, and memory has
-    room for its dual point; else SAG. `bounding` is the problem that OEG takes, where it is another
-    one: with upper bounds on squared norms.
+    OEG, if sparse features have many weights, memory has room for its dual point and, without L1,
+    there are no weights to start from; else SAG. `bounding` is the problem that OEG takes, where it
+    is another one: with upper bounds on squared norms.
     """
     problem, shapes, *_ = task
     oeg = partial(OEG, problem if bounding is None else bounding, *task[1:])
     is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.
-    is_plain = options["start"] is None and options["skipping"] and not options["uniform"]
+    is_plain = options["skipping"] and not options["uniform"]
+    is_plain &= options["start"] is None or l1 > 0.0
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     is_for_oeg = is_sparse and is_plain and math.prod(shapes[0]) >= _MANY
     if l1 > 0.0:
         if is_for_oeg:
             with contextlib.suppress(MemoryError):
-                method = ProximalOEG(*task, l1=l1, **{name: options[name] for name in names[:3]})
+                known = {name: options[name] for name in (*names[:3], "start")}
+                method = ProximalOEG(*task, l1=l1, **known)
         method = method or ProximalSAG(*task, l1=l1, **options)
     elif isinstance(options.get("memory"), OEGMemory):
         method = oeg(**{name: options[name] for name in names})
@@ -96,66 +98,17 @@ def is_slow(gaps, tol: float, cost: float) -> bool:
 
 def change(early: StoredMixtures) -> Method:
     """L-BFGS, or OWL-QN on the rows that matter, from the weights so far and with their bound."""
-    kind, problem = QuasiNewton, early.problem
-    if isinstance(early, FewRows):
-        problem, known = early.whole, {"l1": early.l1}
-        kind = SparseOrthantWise if reducible(problem) else OrthantWise
+    kind, task = QuasiNewton, (early.problem, early.shapes)
+    if isinstance(early, FewRows):  # whose L1 term is the same for all features
+        task, known = early.given, {"l1": early.l1, "start": early.weights()}
+        kind = SparseOrthantWise if reducible(task[0]) else OrthantWise
     else:
-        known = {"point": early.leave()}
+        known = {"point": early.leave(), "start": early.own_weights()}
+        if early.copies is not None:
+            known["spread"] = early.copies.spread
     if isinstance(early, SAG):  # OEG knows no curvature
         known["first_step"] = 1.0 / (early.state.lipschitz.mean() + early.lam)
-    known |= {"loss": early.loss, "dual": early.dual, "start": early.weights()}
-    merged = merge_copies(problem, early.shapes) if kind is QuasiNewton else None
-    if merged is not None:
-        early.problem, take, spread = merged
-        problem, start, directions = early.problem, known["start"], known["point"][1]
-        directions[0] = take(directions[0].reshape(early.shapes[0])).ravel()
-        known |= {"start": start._replace(node=take(start.node)), "spread": spread}
-        early.shapes = tuple(table.shape for table in known["start"].tables)
+    known |= {"loss": early.loss, "dual": early.dual}
     if type(early) is OEG:
         known["scales"] = early.scales()
-    return kind(problem, early.shapes, early.sample_weight, early.lam, early.n_jobs, **known)
-
-
-# Features are merged if at least this share goes.
-_WORTHWHILE = 0.05
-
-
-def merge_copies(problem, shapes):
-    """The problem with one feature in place of all with equal columns; None if there are few.
-
-    And functions that take the rows of a table to it, and back. Under a squared norm the optimal
-    weights of m copies are equal, and one feature, root m times the copies, has root m times their
-    weight. Of words, most occur once, with others that do.
-    """
-    name, n_rows = reducible(problem), shapes[0][0]
-    if name is None:
-        return None
-    features, rng = getattr(problem, name), np.random.default_rng(0)
-    lengths = np.diff(features.indptr)
-    # Equal columns have equal products with any vector, summed in the same order, and others by
-    # chance have not.
-    keys, again = (
-        np.bincount(features.indices, features.data * np.repeat(numbers, lengths), n_rows)
-        for numbers in rng.random((2, lengths.size))
-    )
-    if features.intercept >= 0:
-        keys[features.intercept] = np.inf
-    _, first, group, sizes = np.unique(keys, True, True, True)
-    order = np.argsort(first)  # neighbours in the table occur together
-    first, sizes, group = first[order], sizes[order], np.argsort(order)[group]
-    if first.size > (1.0 - _WORTHWHILE) * n_rows or (again != again[first][group]).any():
-        return None
-    roots = np.sqrt(sizes)
-    reduced = reduce_problem(problem, first, n_rows)
-    merged = getattr(reduced, name)
-    merged = merged._replace(data=merged.data * roots[merged.indices])
-    reduced = reduced._replace(**{name: merged})
-
-    def take(table):
-        return table[first] * roots[:, None]
-
-    def spread(weights):
-        return weights._replace(node=(weights.node / roots[:, None])[group])
-
-    return reduced, take, spread
+    return kind(*task, early.sample_weight, early.lam, early.n_jobs, **known)

@@ -49,7 +49,7 @@ MEMORY = 5
 
 # Tests of a visit; rates stay above the least, from which they come back.
 _MOST_TESTS = 20
-_FIRST_RATE, _LEAST_RATE = 0.9, 1e-4
+_FIRST_RATE, _WARM_RATE, _LEAST_RATE = 0.9, 0.5, 1e-4
 _GROWTH = 1.5
 # Increase in confidence in the truth at a first visit after one that lowered the dual.
 _SURER = 1.0
@@ -408,7 +408,7 @@ class OEG(StoredMixtures):
         self._shift = None
         if self._resumes:
             changes = map(np.subtract, start.tables, memory.weights.tables)
-            self._shift = Weights(*changes)
+            self._shift = self._own(Weights(*changes))
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
             np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
@@ -519,7 +519,7 @@ class OEG(StoredMixtures):
     def leave(self):
         """End the run: the dual point, its term and its direction."""
         self._end_single()
-        weights = self.weights()
+        weights = self.own_weights()
         directions = [-self.lam * table.ravel() for table in weights.tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
@@ -563,7 +563,7 @@ class OEG(StoredMixtures):
         """Oracle calls."""
         return float(self.state.totals[N_ORACLE]) + self.n * self._measured, 0.0
 
-    def weights(self):
+    def own_weights(self):
         """The weights without their padding."""
         tables = zip(self.w.tables, self.shapes, strict=True)
         return Weights(*(table[:, :width].astype(np.float64) for table, (_, width) in tables))
@@ -578,9 +578,14 @@ class ProximalOEG(FewRows, OEG):
     a small lam2 does not slow it down.
     """
 
-    def __init__(self, *task, l1, **options):
+    def __init__(self, *task, l1, start=None, **options):
         super().__init__(*task, **options)
         self.w = lazy_weights(zero_weights(self.shapes))
+        start = None if start is None else self._own(start)
+        if start is not None and any(map(np.any, start.tables)):
+            # From the mixtures of these weights, which are the first proximal point.
+            self.w, self._shift, self._resumes = lazy_weights(start), start, True
+            self.state.rates[:] = _WARM_RATE
         self._options = self._options._replace(on_weights=0.0, on_direction=1.0 / self.n)
         self._begin_with_all(l1, 1.0)
         self.rho = math.sqrt((l1 + self.lam) * self.sample_weight.mean() / self.n)
@@ -589,11 +594,17 @@ class ProximalOEG(FewRows, OEG):
     def compile(self):
         """Compile outside the clock."""
         super().compile()
-        soft_sums(self.w, self.l1, (self.share, 1.0))
+        soft_sums(self.w, self.clock, (self.share, 1.0))
+
+    def begin(self, progress):
+        """The mixtures of the weights to start from."""
+        super().begin(progress)
+        if self._resumes:
+            self._offer_memory()
 
     def epoch(self, k, rng, progress):
         """Steps on the rows that are not known to stay 0, towards a proximal point."""
-        self._choose_rows(k)
+        self._choose_rows(k, self._resumes)
         rho, whole = self.rho, self.clock
         # The flow that comes to rest at the proximal point; its stamps are those of `whole`.
         self.clock = whole._replace(l2=self.lam + rho)
@@ -612,7 +623,7 @@ class ProximalOEG(FewRows, OEG):
         if gap < np.inf:
             # What is left of the epoch's problem, as a share of what is left of the whole.
             inner = divergence / max(gap * objective, TINY)
-            if self.gaps[-1] <= gap and inner > _MOST_INNER:
+            if inner > _MOST_INNER and self.gaps[-1:] <= [gap]:
                 self.rho *= _RAISE
             elif inner < _LEAST_INNER:
                 self.rho = max(_LOWER * self.rho, self._least_rho)
@@ -636,7 +647,7 @@ class ProximalOEG(FewRows, OEG):
         """Certify the present weights, on all rows, by a pass of its own."""
         self._expand()
         gradient, out = zero_weights(self.shapes), np.zeros((2, self.n))
-        self._gradients.add(self.weights(), gradient, out, Pieces())
+        self._gradients.add(self.own_weights(), gradient, out, Pieces())
         self._measured += 1
         directions = [d for _, d in halves(self.w, self.shapes)]
         kept = [d.copy() for d in directions]

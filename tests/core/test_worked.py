@@ -173,7 +173,7 @@ def test_pieces_pieces_visits():
 def test_proximal_start_clock():
     assert (start_clock(lazy_weights(zero_weights(((3, 2), (1, 4)))), 0.1, 0.0).node.shape) == (
         3,
-        2,
+        3,
     )
 
 

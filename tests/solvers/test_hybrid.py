@@ -8,13 +8,16 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import SAGCRF, Chain
+from skstruct.core import features
+from skstruct.core.features import merge_copies
 from skstruct.core.parallel import Pieces
-from skstruct.core.weights import zero_weights
+from skstruct.core.weights import Weights, zero_weights
 from skstruct.datasets import load_conll
+from skstruct.estimators import crf_path
 from skstruct.losses.log import LogLoss
 from skstruct.preprocessing import SequenceVectorizer
 from skstruct.solvers import hybrid
-from skstruct.solvers.hybrid import is_slow, merge_copies
+from skstruct.solvers.hybrid import is_slow
 from skstruct.solvers.oeg import OEG
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
@@ -207,29 +210,79 @@ def test_sag_begins_where_the_dual_point_has_no_room(monkeypatch, sparse_sequenc
     np.testing.assert_array_equal(small.node_weights_, sag.node_weights_)
 
 
-def test_copies_of_features_are_merged_without_a_change_of_the_objective():
+@pytest.fixture
+def copies(monkeypatch):
+    """Sentences of which three features have equal columns, some others, and a few never occur."""
+    monkeypatch.setattr(features, "_MANY", 1)
     rng = np.random.default_rng(0)
     words = sparse.random(60, 12, 0.2, random_state=1, format="csr")
-    # Three copies of some, other values elsewhere, and features that never occur.
     X = sparse.hstack([words, words[:, :5], words[:, :5], 2.0 * words[:, 5:], 0.0 * words]).tocsr()
     X.eliminate_zeros()
     y = rng.integers(3, size=60)
     parts = [slice(first, first + 6) for first in range(0, 60, 6)]
-    data = [X[part] for part in parts], [y[part].tolist() for part in parts]
-    problem, _, shapes, _ = training_problem(Chain(), *data)
-    merged, take, spread = merge_copies(problem, shapes)
-    n_distinct = sum(bool(words[:, j].nnz) for j in range(12)) + 7 + 1 + 1
-    weights = zero_weights(shapes)
-    weights.node[:] = rng.normal(size=shapes[0])
-    weights.pair[:] = rng.normal(size=shapes[1])
-    even = spread(weights._replace(node=take(weights.node)))
-    few = even._replace(node=take(even.node))
-    assert few.node.shape == (n_distinct, 3)
-    np.testing.assert_allclose(spread(few).node, even.node)
+    return [X[part] for part in parts], [y[part].tolist() for part in parts]
+
+
+def test_copies_of_features_are_merged_without_a_change_of_the_objective(copies, monkeypatch):
+    problem, _, shapes, _ = training_problem(Chain(), *copies)
+    merged, few_shapes, roots, basis = distinct = merge_copies(problem, shapes)
+    used = np.diff(sparse.vstack(copies[0]).tocsc().indptr)[:12]
+    assert few_shapes == (((used > 0).sum() + 7 + 1 + 1, 3), shapes[1])
+    np.testing.assert_allclose((basis @ basis.T).toarray(), np.eye(roots.size), atol=1e-15)
+    few, rng = zero_weights(few_shapes), np.random.default_rng(0)
+    few.node[:], few.pair[:] = rng.normal(size=few_shapes[0]), rng.normal(size=shapes[1])
+    all_of_them = distinct.spread(few)
+    np.testing.assert_allclose(distinct.take(all_of_them).node, few.node)
+    sizes = (np.abs(roots[:, None] * few.node).sum(), np.abs(all_of_them.node).sum())
+    np.testing.assert_allclose(*sizes, rtol=1e-12)
     values = [
         objective_value(LogLoss(), task, w, np.ones(10), 0.3, 1).objective
-        for task, w in ((problem, even), (merged, few))
+        for task, w in ((problem, all_of_them), (merged, few))
     ]
     np.testing.assert_allclose(*values, rtol=1e-12)
-    problem, _, shapes, _ = training_problem(Chain(), [words], [y.tolist()])
+    monkeypatch.setattr(features, "_MANY", 1 << 15)
     assert merge_copies(problem, shapes) is None
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("solver", "last"), [("oeg", 0), ("sag", 0), ("auto", 10**9), ("auto", 5)])
+def test_certificates_of_merged_features_are_those_of_all(copies, monkeypatch, solver, last, ratio):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= last)
+    options = {"C": 2.0, "l1_ratio": ratio, "max_iter": 3000, "random_state": 0}
+    tol = 1e-6 if ratio < 1.0 else 1e-4
+    crf = SAGCRF(**options, solver=solver, tol=tol).fit(*copies)
+    best = SAGCRF(**options, solver="lbfgs", tol=1e-2 * tol).fit(*copies)
+    assert crf.suboptimality_ <= tol
+    assert best.dual_objective_ <= crf.objective_ <= best.objective_ * (1 + 2 * tol)
+    assert (crf.history_["dual_objective"] <= best.objective_).all()
+    w = crf.node_weights_
+    if last == 0 or ratio == 0.0:
+        np.testing.assert_array_equal(w[:5], w[12:17])
+        np.testing.assert_array_equal(w[:5], w[17:22])
+    problem, *_ = training_problem(Chain(), *copies)
+    here, lam = Weights(w, crf.pair_weights_), 1.0 / (2.0 * 10)
+    smooth = objective_value(LogLoss(), problem, here, np.ones(10), (1.0 - ratio) * lam, 1)
+    size = sum(np.abs(table).sum() for table in here.tables)
+    assert crf.objective_ == pytest.approx(smooth.objective + ratio * lam * size, rel=1e-12)
+
+
+def test_warm_starts_under_an_l1_penalty_go_on_in_the_dual(copies, monkeypatch):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: False)
+    monkeypatch.setattr(hybrid, "ProximalSAG", None)
+    options = {"l1_ratio": 0.5, "tol": 1e-6, "max_iter": 3000, "random_state": 0}
+    best = SAGCRF(C=2.0, **options, solver="lbfgs").fit(*copies)
+    warm, passes = SAGCRF(**options, warm_start=True), []
+    for C in (1e-3, 1.8, 2.0, 2.0):  # at first, all weights are 0
+        warm.set_params(C=C).fit(*copies)
+        passes.append(warm.history_["passes"][-1])
+        assert warm.suboptimality_ <= 1e-6
+        assert bool(warm.node_weights_.any()) == (C > 1e-3)
+    assert best.dual_objective_ <= warm.objective_ <= best.objective_ * (1 + 2e-6)
+    assert (warm.history_["dual_objective"] <= best.objective_).all()
+    cold = SAGCRF(C=2.0, **options).fit(*copies)
+    assert passes[3] < passes[2] < cold.history_["passes"][-1]
+    path = crf_path(SAGCRF(**options), *copies, [0.5, 1.0, 2.0])
+    assert path[-1].dual_objective_ <= best.objective_
+    assert max(crf.suboptimality_ for crf in path) <= 1e-6

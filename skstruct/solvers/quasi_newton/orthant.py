@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.features import reduce_problem
 from ...core.parallel import Pieces
 from ...core.weights import Weights, view_flat
 from ..certificate import known_record
 from ..run import Method
-from ..sag.proximal import reduce_problem, rows_to_keep
+from ..sag.proximal import rows_to_keep
 from .kernels import N_SOFT, mix, soft_sums
 from .solver import QuasiNewton
 

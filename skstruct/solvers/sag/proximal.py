@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.features import SparseFeatures
+from ...core.features import reduce_problem, reducible
 from ...core.jit.dispatch import kernel
 from ...core.oracles import accumulate
 from ...core.proximal import (
@@ -44,19 +44,9 @@ from .solver import OVERFLOW, SAG, TINY, _StepSchedule
 
 # Problems on some of the feature rows: the others have weight 0 under an L1 penalty.
 
-_NAMES = ("nodes", "items")
 
-
-def reducible(problem) -> str | None:
-    """Name of the field with the sparse rows that the node table has weights for."""
-    for name in _NAMES:
-        if isinstance(getattr(problem, name, None), SparseFeatures):
-            return name
-    return None
-
-
-def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float) -> np.ndarray:
-    """Return a mask of the rows of the node table that may matter."""
+def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays) -> np.ndarray:
+    """Return a mask of the rows of the node table that may matter; `stays` may be one a row."""
     kept = node.any(axis=1)
     # Not the sizes of all at once: that is a table more.
     kept |= direction.max(axis=1, initial=0.0) > stays
@@ -65,21 +55,6 @@ def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays: float)
     if intercept >= 0:
         kept[intercept] = True
     return kept
-
-
-def reduce_problem(problem, rows, n_rows: int):
-    """The problem on some rows of the node table."""
-    name = reducible(problem)
-    features = getattr(problem, name)
-    place = np.full(n_rows, -1, dtype=features.indices.dtype)
-    place[rows] = np.arange(len(rows))
-    indices = place[features.indices]
-    kept = indices >= 0
-    ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
-    np.cumsum(kept, out=ends[1:])
-    intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
-    reduced = SparseFeatures(features.data[kept], indices[kept], ends[features.indptr], intercept)
-    return problem._replace(**{name: reduced})
 
 
 # One pass of SAG with non-uniform sampling under an L1 penalty: proximal steps, taken lazily.
@@ -151,6 +126,10 @@ class FewRows:
     def _begin_with_all(self, l1, share):
         self.l1, self.share = l1, share
         self.clock = start_clock(self.w, l1, self.lam)
+        if self.copies is not None:
+            self.clock.node[:, 2] = self.copies.roots
+        #: Shares of lam1 of all rows.
+        self._shares = self.clock.node[:, 2].copy()
         self._sums = np.zeros(9)
         #: The problem with all rows.
         self.whole = self.problem
@@ -169,7 +148,7 @@ class FewRows:
         """Leave out rows of weight 0 whose gradients are well inside the threshold."""
         if reducible(self.whole) is None:
             return
-        table, stays = self.w.node, _STAYS * self.l1 / self.share
+        table, stays = self.w.node, _STAYS * self.l1 / self.share * self._shares
         half = table.shape[1] // 2
         kept = rows_to_keep(self.whole, table[:, :half], table[:, half:], stays)
         rows = np.flatnonzero(kept)
@@ -181,7 +160,9 @@ class FewRows:
         table = aligned(node.size).reshape(node.shape)
         table[:] = node
         self.w, self._rows = self.w._replace(node=table), rows
-        self.clock = self.clock._replace(node=np.zeros((node.shape[0], 2)))
+        stamps = np.zeros((node.shape[0], 3))
+        stamps[:, 2] = self._shares if rows is None else self._shares[rows]
+        self.clock = self.clock._replace(node=stamps)
 
     def _expand(self):
         """Restore all rows, and update the bound on the optimum from the memory."""
@@ -224,7 +205,7 @@ class FewRows:
             # From above, Newton's steps on this convex slope stay above its root.
             t = max(t + rise * self.lam / curve, inside)
             if k + 1 < sweeps:
-                soft = soft_sums(self.w, self.l1, (self.share, t))
+                soft = soft_sums(self.w, self.clock, (self.share, t))
         return best
 
     def _estimate_gaps(self, terms, divergence):
@@ -260,7 +241,7 @@ class FewRows:
     def _objective(self, w):
         return super()._objective(w) + self.l1 * self._sums[L1]
 
-    def weights(self):
+    def own_weights(self):
         """The value of the weights; 0 without a sign."""
         found = zero_weights(self.shapes)
         rows = slice(None) if self._rows is None else self._rows
@@ -287,7 +268,7 @@ class ProximalSAG(FewRows, SAG):
     def compile(self):
         """Compile outside the clock."""
         super().compile()
-        soft_sums(self.w, self.l1, (self.share, 1.0))
+        soft_sums(self.w, self.clock, (self.share, 1.0))
         if reducible(self.whole):
             self._add_memory(0)
 

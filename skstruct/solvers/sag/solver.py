@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...core.features import merge_copies
 from ...core.jit.dispatch import kernel
 from ...core.memory import check_memory
 from ...core.offsets import longest_item
@@ -206,8 +207,10 @@ class CertificateSchedule:
 class StoredMixtures(Method):
     """A method that stores mixtures of labellings: a dual point, which gives a bound each pass."""
 
-    def __init__(self, *task, loss, track_objective=False):
-        super().__init__(*task)
+    def __init__(self, problem, shapes, *task, loss, track_objective=False):
+        #: The problem and its shapes; and what is trained instead, or None.
+        self.given, self.copies = (problem, shapes), merge_copies(problem, shapes)
+        super().__init__(*(self.given if self.copies is None else self.copies[:2]), *task)
         self.loss, self.track_objective = loss, track_objective
         #: The best lower bound on the optimum so far.
         self.dual = 0.0
@@ -227,8 +230,16 @@ class StoredMixtures(Method):
             objective = self.certificate.objective
         elif self.track_objective:
             # On lazy weights as they are: their kernels exist already.
-            objective = self._objective(self.w if self.w.scale.size else self.weights())
+            objective = self._objective(self.w if self.w.scale.size else self.own_weights())
         return known_record(objective, self.dual)
+
+    def weights(self):
+        """The weights of all features."""
+        own = self.own_weights()
+        return own if self.copies is None else self.copies.spread(own)
+
+    def _own(self, start):
+        return start if start is None or self.copies is None else self.copies.take(start)
 
     def _objective(self, w):
         present = self.loss, self.problem, w, self.sample_weight, self.lam, self.n_jobs
@@ -265,6 +276,7 @@ class SAG(StoredMixtures):
     ):
         super().__init__(*task, **options)
         require_smooth(self.loss, "SAGA" if saga else "SAG")
+        start = self._own(start)
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.state = _new_state(self.problem, uniform) if memory is None else memory
         self.schedule = self.steps(constant=saga or uniform)
@@ -465,7 +477,7 @@ class SAG(StoredMixtures):
         self._end_single()
         return self._mean_term(), [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
 
-    def weights(self):
+    def own_weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)
 

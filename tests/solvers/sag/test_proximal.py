@@ -23,17 +23,18 @@ from skstruct.testing import random_sequences
 _NUMBER = st.floats(-3.0, 3.0, allow_nan=False)
 
 
-def _flow(v, d, l1, l2, times):
+def _flow(v, d, l1, l2, times, share=1.0):
     """Weights of one row after some times, brought up to date at each."""
     w = lazy_weights(Weights(np.array([v]), np.zeros((0, 0))))
     half = w.node.shape[1] // 2
     w.node[0, half : half + len(d)] = d
     clock = start_clock(w, l1, l2)
+    clock.node[:, 2] = share
     for time in times:
         clock.now[:] = time
         sums = np.zeros(9)
         catch_up_and_sum(w, clock, 1.0, sums)
-    return w.node[0, : len(v)].copy(), sums
+    return w.node[0, : len(v)].copy(), sums, soft_sums(w, clock, (1.0, 1.0))
 
 
 @given(
@@ -49,28 +50,31 @@ def test_the_flow_is_the_limit_of_proximal_steps(pairs, l1, l2, span):
     for _ in range(n_steps):
         w -= alpha * d
         w = np.sign(w) * np.maximum(np.abs(w) - alpha * l1, 0.0) / (1.0 + alpha * l2)
-    once, _ = _flow(v, d, l1, l2, [span])
+    once, *_ = _flow(v, d, l1, l2, [span])
     np.testing.assert_allclose(once, w, atol=2e-3 * max(1.0, span))
     # How often a row is read changes nothing.
-    often, _ = _flow(v, d, l1, l2, [0.2 * span, 0.3 * span, 0.5 * span])
+    often, *_ = _flow(v, d, l1, l2, [0.2 * span, 0.3 * span, 0.5 * span])
     np.testing.assert_allclose(often, once, atol=1e-9 * max(1.0, span))
+    shared, *_ = _flow(v, d, 2.0 * l1, l2, [span], 0.5)
+    np.testing.assert_array_equal(shared, once)
 
 
 @given(st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9), st.floats(0.01, 2.0))
 def test_sums_are_those_of_certificates(pairs, l1):
     v, g = map(np.array, zip(*pairs, strict=True))
     l2 = 0.7
-    _, sums = _flow(v, g, l1, l2, [0.0])
+    _, sums, soft_only = _flow(v, g, l1, l2, [0.0])
     soft = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     least = np.where(v != 0, l2 * v + g + l1 * np.sign(v), soft)
     gap = l1 * np.abs(v).sum() + 0.5 * l2 * v @ v + v @ g + soft @ soft / (2 * l2)
     expected = [np.abs(v).sum(), v @ v, v @ g, least @ least, gap, np.abs(g).max(), soft @ soft]
     expected += [np.abs(g) @ np.abs(soft), (g * g)[soft != 0].sum()]
     np.testing.assert_allclose(sums, expected, atol=1e-9)
-    w = lazy_weights(Weights(np.array([v]), np.zeros((0, 0))))
-    half = w.node.shape[1] // 2
-    w.node[0, half : half + len(g)] = 2.0 * g
-    np.testing.assert_allclose(soft_sums(w, l1, (0.5, 1.0)), expected[6:], atol=1e-9)
+    np.testing.assert_allclose(soft_only, expected[6:], atol=1e-9)
+    # A row with a share of lam1.
+    _, sums, soft_only = _flow(v, g, 2.0 * l1, l2, [0.0], 0.5)
+    expected[0], expected[5] = 0.5 * expected[0], 2.0 * expected[5]
+    np.testing.assert_allclose([*sums[:6], *soft_only], expected, atol=1e-9)
 
 
 # Fits

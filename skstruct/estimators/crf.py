@@ -88,7 +88,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
         weights or more and (without L1) there are no weights to start from, else with SAG, and goes
-        on with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG alone, its
+        on with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG, its
         unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
         acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
         [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,

@@ -13,6 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from numpydoc.docscrape_sphinx import SphinxDocString
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sphinx.util.inspect import stringify_signature
 
 import skstruct
 from skstruct.graphs import Graph
@@ -211,6 +212,8 @@ def _skip_inherited(app, what, name, item, skip, options):
 
 def _shorten_defaults(app, what, name, item, options, signature, returns):
     """Leave out defaults that are arrays; those of NamedTuples cannot be read from the source."""
+    if what == "class" and signature == "(*args, **parameters)":  # of __new__, which checks names
+        return stringify_signature(inspect.signature(item), show_annotation=False), returns
     if signature is None or "=(array(" not in signature:
         return None
     return re.sub(r"=\(array\(.*\)\)\)", "=...)", signature), returns

@@ -158,10 +158,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ----------------
     margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
         None trains the log loss. A task loss :math:`\Delta`, in the forms of the parameter `loss`
-        of structural SVMs, trains the softmax-margin [3]_, :math:`\log \sum_y \exp(\langle w,
-        \Phi(x_i, y) \rangle + \Delta(y_i, y)) - \langle w, \Phi(x_i, y_i) \rangle`, a bound on the
-        log loss and on the hinge with a larger margin where an error costs more. Predictions and
-        probabilities use the scores alone.
+        of structural SVMs, trains the softmax-margin [3]_: the log loss in which the score of each
+        labelling y is raised by :math:`\Delta(y_i, y)`, a bound on the log loss and on the hinge
+        with a larger margin where an error costs more. Predictions and probabilities use the scores
+        alone.
     all_possible_states, all_possible_transitions : bool, default=True
         Whether to have weights for (feature, label) pairs, and (label, next label) pairs, that do
         not occur in the training data, for chains, trees and graphs. False, CRFsuite's default,

@@ -122,6 +122,15 @@ def undescribed(build):
             yield f"{page.relative_to(build)} has no description, or two"
 
 
+def without_parameters(build):
+    """Pages of classes whose heading shows the arguments of ``__new__``."""
+    shown = re.compile(r'<dt class="sig[^>]* id="skstruct\.[\w.]+">.*?</dt>', re.S)
+    for page in sorted((build / "generated").glob("*.html")):
+        heading = shown.search(page.read_text(encoding="utf-8"))
+        if heading and ">class<" in heading[0] and ">args<" in heading[0]:
+            yield f"generated/{page.name} does not show the parameters"
+
+
 def remote(build):
     """Pages that a browser without a network would not show as they are."""
     asks = re.compile(
@@ -144,7 +153,7 @@ def main(build):
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
     missing += [*failed(build), *without_thumbnail(build), *without_colours(build), *remote(build)]
-    missing += undescribed(build)
+    missing += [*undescribed(build), *without_parameters(build)]
     print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
     if missing:
         sys.exit("\n".join(missing))

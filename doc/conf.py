@@ -66,10 +66,8 @@ autosummary_context = {
     "is_shown": lambda name: not re.fullmatch(rf"_.*|count|index|{check_build.NOT_SHOWN}", name),
 }
 # numpydoc would put the first line of a property in place of what the class says of it.
-SphinxDocString._process_param = lambda self, name, text, *_: (
-    f"**{self._escape_args_and_kwargs(name.strip())}**",
-    text,
-)
+_process = SphinxDocString._process_param
+SphinxDocString._process_param = lambda self, name, text, _: _process(self, name, text, False)
 autodoc_typehints = "none"  # the docstrings say more: shapes, units, choices
 autodoc_mock_imports = ["torch"]  # the build does without
 bibtex_bibfiles = ["references.bib"]
@@ -212,7 +210,7 @@ def _skip_inherited(app, what, name, item, skip, options):
 
 def _shorten_defaults(app, what, name, item, options, signature, returns):
     """Leave out defaults that are arrays; those of NamedTuples cannot be read from the source."""
-    if what == "class" and signature == "(*args, **parameters)":  # of __new__, which checks names
+    if what == "class" and (signature or "").startswith("(*args"):  # of __new__, also torch's mock
         return stringify_signature(inspect.signature(item), show_annotation=False), returns
     if signature is None or "=(array(" not in signature:
         return None
@@ -251,7 +249,8 @@ def _describe(app, pagename, templatename, context, doctree):
     """Describe a page to search engines, and to chats that show a card for a link."""
     if doctree is None:
         return
-    own = [meta["content"] for meta in doctree.findall(nodes.meta) if "description" in meta["name"]]
+    named = (meta for meta in doctree.findall(nodes.meta) if "description" in meta.get("name", ""))
+    own = [meta["content"] for meta in named]
     texts = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
     text = next((t for t in [*own, *texts] if len(t) > 40 and not t.startswith("Bases:")), project)
     text = text if len(text) < 200 else text[:200].rpartition(" ")[0] + " …"

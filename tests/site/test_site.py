@@ -103,6 +103,15 @@ def test_pages_without_one_description_are_seen(tmp_path):
         assert bool([*_check_build().undescribed(tmp_path)]) == (n != 1)
 
 
+def test_pages_with_the_arguments_of_new_are_seen(tmp_path):
+    (tmp_path / "generated").mkdir()
+    page = tmp_path / "generated" / "skstruct.A.html"
+    heading = '<dt class="sig sig-object py" id="skstruct.A"><pre>class</pre>A(<pre>{}</pre>)</dt>'
+    for name in ("graph", "args"):
+        page.write_text(heading.format(name), encoding="utf-8")
+        assert bool([*_check_build().without_parameters(tmp_path)]) == (name == "args")
+
+
 def test_formulas_become_mathml():
     pytest.importorskip("sphinx")
     from docutils import nodes

@@ -125,8 +125,7 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     assert doctest.testfile(str(path), **options).failed == 0
 
 
-def test_blocks_that_are_not_run_are_few():
-    """And all others are tried, each once."""
+def test_every_block_runs_once_or_is_named_with_a_reason():
     found = [code for path in PAGES for _, _, code in _PYTHON.findall(path.read_text("utf-8"))]
     assert all(any(re.search(p, code) for code in found) for p in [*NOT_RUN, *GIVEN])
     tried = [
@@ -137,6 +136,7 @@ def test_blocks_that_are_not_run_are_few():
     ]
     skipped = [code for code in found if _fitting(NOT_RUN, code)]
     assert len(tried) + len(skipped) == len(found)
+    assert len(skipped) <= 15
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "skstruct").rglob("*.py"))
     assert "code-block:: python" not in sources  # docstrings have examples, which run
 

@@ -62,8 +62,9 @@ def test_weak_regularisation_of_few_samples_is_for_lbfgs(few, changes, C, tol, w
 def test_what_was_known_and_done_before_the_change_counts(few, changes):
     crf = SAGCRF("chain", C=3e3, tol=1e-8, random_state=0).fit(*few)
     history, at = crf.history_, changes[0]
-    # Later ones are less an allowance for rounding, which varies.
+    # Later ones are less an allowance for rounding, which varies in its last digits.
     assert (np.diff(history["dual_objective"][: at + 1]) >= 0.0).all()
+    assert (np.diff(history["dual_objective"]) >= -1e-13).all()
     assert (np.diff(history["oracle_calls"]) >= 15).all()
     assert np.isfinite(history["objective"][at:]).all()
     # L-BFGS begins where SAG ended.

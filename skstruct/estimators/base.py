@@ -191,7 +191,7 @@ class StructuredEstimator(
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         """Name what takes the place of another package's parameter; else as ever."""
         for name in parameters:
-            if name in cls._foreign_parameters:
+            if name in cls._foreign_parameters and name not in cls._get_param_names():
                 raise TypeError(
                     f"{cls.__name__} has no parameter {name!r}: {cls._foreign_parameters[name]}; "
                     'the guide\'s page "Coming from sklearn-crfsuite" lists them all'

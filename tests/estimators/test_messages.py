@@ -132,6 +132,15 @@ def test_parameters_of_crfsuite_are_translated(name, message):
     with pytest.raises(TypeError, match="unexpected keyword argument 'c0'"):
         SAGCRF(c0=0.1)
 
+    class Own(SAGCRF):
+        def __init__(self, *, c1=0.0, C=1.0):
+            super().__init__(C=C)
+            self.c1 = c1
+
+    assert clone(Own(c1=0.5)).c1 == 0.5
+    with pytest.raises(TypeError, match="Own has no parameter 'c2'"):
+        Own(c2=0.5)
+
 
 _COMPILE = """
 import sys

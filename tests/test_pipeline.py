@@ -85,6 +85,10 @@ def test_everything_takes_it_as_a_pipeline(model, tmp_path):
     assert coef_frame(model).equals(coef_frame(plain))
     assert top_features(model, 1).equals(top_features(plain, 1))
     assert explain(model, X[0]).equals(explain(plain, X[0]))
+    search = GridSearchCV(plain, {"sagcrf__C": [1.0]}, cv=2).fit(X, Y)
+    assert coef_frame(search).equals(coef_frame(search.best_estimator_))
+    frozen = SklearnPipeline([("v", model[0]), ("crf", FrozenEstimator(model[-1]))])
+    assert explain(frozen, X[0]).equals(explain(plain, X[0]))
     assert type(drop_unused_features(model)) is Pipeline
     export(model, tmp_path / "tagger.npz")
     labels = Tagger.load(tmp_path / "tagger.npz").tag_batch(X)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.calibration import calibration_curve
-from sklearn.pipeline import Pipeline
 
 from ..data.labels import rows_of_image
 from ..data.matrices import refuse_masked
@@ -23,6 +22,10 @@ from ..metrics.calibration import (
     split_model,
 )
 from .tables import _label_names, _parts, transition_frame
+
+
+def _estimator(model):
+    return split_model(model, None, transform=False)[0]
 
 
 def _pyplot():
@@ -133,8 +136,8 @@ class ConvergenceDisplay:
         >>> list(display.curves), display.ax_.get_yscale()
         (['SAGCRF'], 'log')
         """
-        models = _named(estimators, lambda model: type(_last(model)).__name__)
-        models = {name: _last(model) for name, model in models.items()}
+        models = _named(estimators, lambda model: type(_estimator(model)).__name__)
+        models = {name: _estimator(model) for name, model in models.items()}
         key = "objective" if y == "excess" else y
         curves = {}
         for name, model in models.items():
@@ -207,10 +210,6 @@ def _named(many, name_of):
     if len(set(names)) < len(names):
         names = [f"{name} {i}" for i, name in enumerate(names)]
     return dict(zip(names, many, strict=True))
-
-
-def _last(model):
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 class _HeatMap:
@@ -306,7 +305,7 @@ class TransitionDisplay(_HeatMap):
         ((2, 2), 'next label')
         """
         weights = np.asarray(transition_frame(model, edge_feature, edge_type=edge_type))
-        return cls(weights, _label_names(_last(model))).plot(ax)
+        return cls(weights, _label_names(_estimator(model))).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw; 0 is the middle of the colours.
@@ -904,7 +903,7 @@ class CalibrationDisplay:
         """
         if of not in ("nodes", "chunks"):
             raise ValueError(f"of must be 'nodes' or 'chunks', got {of!r}")
-        models = _named(models, lambda model: type(split_model(model, X, False)[0]).__name__)
+        models = _named(models, lambda model: type(_estimator(model)).__name__)
         find = node_confidences if of == "nodes" else partial(chunk_confidences, scheme=scheme)
         curves = {name: find(*split_model(model, X), y) for name, model in models.items()}
         for name, (_, confidence) in curves.items():

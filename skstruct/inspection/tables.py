@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.ragged import object_array
+from ..metrics.calibration import split_model
 from ..preprocessing.ragged_transformer import output_names
 
 
@@ -47,9 +48,9 @@ def _long(columns):
 
 def _parts(model, feature_names):
     """The fitted estimator, the transformers before it, and the names of its features."""
-    before = None
-    if isinstance(model, Pipeline):
-        before, model = model[:-1], model[-1]
+    model = getattr(model, "best_estimator_", model)
+    before = model[:-1] if isinstance(model, Pipeline) else None
+    model, _ = split_model(model, None, transform=False)
     check_is_fitted(model)
     n = model.n_features_in_
     if feature_names is None and before is not None:

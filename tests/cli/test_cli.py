@@ -15,10 +15,9 @@ from sklearn.pipeline import make_pipeline
 
 import skstruct
 from skstruct import BCFWSSVM, SAGCRF
-from skstruct.cli import main, tagging, training
+from skstruct.cli import _parser, main, tagging, training
 from skstruct.cli.checking import Check, Sentence, are_chunks, batches, read_sentences
 from skstruct.cli.files import load_model
-from skstruct.cli.main import _parser
 from skstruct.cli.training import default_template
 from skstruct.metrics import chunk_precision_recall_fscore_support, node_accuracy_score
 from skstruct.preprocessing import TemplateVectorizer

@@ -26,8 +26,8 @@ from ..solvers.passes import (
     why_relaxed,
 )
 from ..solvers.primal import loss_values
-from .partial_labels import ImputedLabels, allowed_mask
 from .prediction import as_given, clash_of, on_one_state, shard_codes
+from .training_data import ImputedLabels, allowed_mask
 
 _NO_MEMORY = np.empty(0)
 

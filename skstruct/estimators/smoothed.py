@@ -21,6 +21,7 @@ from ..data.values import join_values
 from ..graphs.base import Graph
 from ..preprocessing.pernode import PerNode
 from .crf import SAGCRF
+from .prediction import as_given
 from .svm_bcfw import BCFWSSVM
 
 # Zeros and ones of forests are no certainties (dates of digits: with 1e-6 a forest is
@@ -248,7 +249,8 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
 
     def _smoothed(self, name, X, *args, **options):
         check_is_fitted(self)
-        return getattr(self.smoother_, name)(self._scores.transform(X), *args, **options)
+        found = getattr(self.smoother_, name)(self._scores.transform(X), *args, **options)
+        return as_given(found, X, self.smoother_.graph_) if isinstance(found, np.ndarray) else found
 
     def predict(self, X: SamplesLike, **options: Any) -> np.ndarray:
         """Best (MAP) labelling of each sample.
@@ -263,7 +265,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            Labels, one array per sample.
+            Labels, one array per sample; one array if X is one of sequences or images.
 
         See Also
         --------
@@ -329,7 +331,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array per sample.
+            One (n_nodes, n_classes) array per sample; one array if X is one.
 
         See Also
         --------
@@ -360,7 +362,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array per sample.
+            One (n_nodes, n_classes) array per sample; one array if X is one.
 
         See Also
         --------

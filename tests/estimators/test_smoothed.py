@@ -76,6 +76,15 @@ def test_nodes_without_labels_and_one_long_sample():
     assert one.score([x], [y]) > 0.9
 
 
+def test_an_array_of_samples_gives_arrays():
+    x, y = np.stack([own[:20] for own in X]), np.stack([own[:20] for own in Y])
+    model = SmoothedClassifier(GaussianNB(), cv=2).fit(x, y)
+    assert model.predict(x).shape == y.shape
+    assert model.predict_marginals(x).shape == model.predict_proba(x).shape == (*y.shape, 3)
+    assert model.predict([*x]).shape == (len(x),)
+    assert model.score(x, y) == np.mean(model.predict(x) == y)
+
+
 def test_groups_are_kept_together():
     groups = np.repeat(np.arange(4), 4)
     folds = SmoothedClassifier(GaussianNB(), cv=2)._folds(np.arange(17), groups)

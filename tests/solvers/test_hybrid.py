@@ -245,6 +245,15 @@ def test_copies_of_features_are_merged_without_a_change_of_the_objective(copies,
     assert merge_copies(problem, shapes) is None
 
 
+def test_features_that_differ_little_are_no_copies(monkeypatch):
+    monkeypatch.setattr(features, "_MANY", 1)
+    X = [[1e20, 1e20, 1e20, 0, 1], [1, 0, 1, 0, -1], [-0.0, 0, 0, 0, 1]]
+    problem, _, shapes, _ = training_problem(Chain(), [sparse.csr_matrix(X)], [["a", "b", "a"]])
+    distinct = merge_copies(problem, shapes)
+    # The first and the third column; others, the zero one and the intercept by themselves.
+    assert sorted(distinct.roots**2) == pytest.approx([1, 1, 1, 1, 2])
+
+
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(("solver", "last"), [("oeg", 0), ("sag", 0), ("auto", 10**9), ("auto", 5)])
 def test_certificates_of_merged_features_are_those_of_all(copies, monkeypatch, solver, last, ratio):

@@ -79,7 +79,7 @@ class ProbabilisticPredictor:
         --------
         skstruct.SAGCRF.predict_log_likelihood : Probabilities of labellings.
         skstruct.model_selection.cross_val_marginals : Marginals of held-out samples.
-        skstruct.inspection.MarginalsDisplay : Seed of the generator.
+        skstruct.inspection.MarginalsDisplay : Draws them.
 
         Examples
         --------
@@ -107,7 +107,7 @@ class ProbabilisticPredictor:
             return node_marginals(part, w, start, stop, make_scratch(part), nodes)
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
-        wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_)
+        wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _take_rules(self, rules):

@@ -279,12 +279,14 @@ def on_one_state(method):
     return call
 
 
-def as_given(results, X, graph):
-    """Results of nodes as one array where X is one, of images or sequences; else as they are."""
+def as_given(results, X, graph, none=None):
+    """Results of nodes, `none` of no node, as one array where X is one, of images or sequences."""
     is_one = isinstance(X, np.ndarray) and X.dtype != object and X.ndim > 2
-    if not is_one or graph.has_items or results.dtype != object or not len(results):
+    if not is_one or graph.has_items or (len(results) and results.dtype != object):
         return results
-    return np.stack([*results])
+    if len(results):
+        return np.stack([*results])
+    return results if none is None else np.empty((*X.shape[:-1], *none.shape[1:]), none.dtype)
 
 
 # Problems of one sample that are not in use; they hold scratch, so not all are worth keeping.
@@ -615,7 +617,8 @@ class Predictor(NamedFeatures):
         ['N', 'N']
         """
         samples, codes = self._decode(X, allowed, rules)
-        return as_given(self.graph_.answers(codes, self.classes_, samples), X, self.graph_)
+        answers = self.graph_.answers(codes, self.classes_, samples)
+        return as_given(answers, X, self.graph_, self.classes_[:0])
 
     def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""

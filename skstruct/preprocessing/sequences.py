@@ -350,9 +350,12 @@ def _function_of(features):
             f"features must be a function, or its name as 'module.function', got {features!r}"
         )
     try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError, TypeError) as error:  # TypeError: ".module"
         raise ValueError(f"features={features!r} cannot be imported: {error}") from error
+    if not callable(function):
+        raise TypeError(f"features={features!r} is not a function: {function!r}")
+    return function
 
 
 def _warn_of_file(function):
@@ -638,7 +641,11 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         """What the function makes of each sequence, one at a time."""
         function = _function_of(self.features)
         for i, sequence in enumerate(sequences):
-            tokens = function(sequence)
+            try:
+                tokens = function(sequence)
+            except Exception as error:
+                error.add_note(f"raised by features, of sequence {i} of X")
+                raise
             if not isinstance(tokens, (list, tuple)):
                 raise TypeError(
                     "features must return the list of a sequence's tokens, dicts or lists of str: "
@@ -938,5 +945,5 @@ def _count_one(vectorizer, first, part):
         return first, None
     try:
         return first, vectorizer._count_part(part)
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # of a function of features any
         raise relocated(error, first) from None

@@ -38,13 +38,19 @@ from .reading import Shards, describe, flatten, refuse_unpackable, write_names
 
 def relocated(error: Exception, first: int) -> Exception:
     """Return the error with sample numbers counted over all shards."""
-    if type(error) not in (ValueError, TypeError, FloatingPointError):
-        return error
 
-    def moved(found):
+    def number(found):
         return f"{found[1]} {int(found[2]) + first}"
 
-    return type(error)(re.sub(r"\b(sample|sequence) (\d+)", moved, str(error)))
+    def moved(text):
+        return re.sub(r"\b(sample|sequence) (\d+)", number, text)
+
+    notes = [moved(note) for note in getattr(error, "__notes__", ())]
+    if type(error) in (ValueError, TypeError, FloatingPointError):
+        error = type(error)(moved(str(error))).with_traceback(error.__traceback__)
+    if notes:
+        error.__notes__ = notes
+    return error
 
 
 class Batch(NamedTuple):
@@ -279,7 +285,7 @@ class _Packer:
         """Write one shard."""
         try:
             samples, labels = self._read(part)
-        except (ValueError, TypeError) as error:
+        except Exception as error:
             raise relocated(error, part.first) from None
         samples, columns = _local(samples)
         arrays, widths = flatten(samples)

@@ -430,12 +430,14 @@ def test_an_array_of_samples_gives_an_array_of_labels(estimator, graph):
     for metric in (node_accuracy_score, sequence_accuracy_score):
         assert metric(list(y), labels) == metric(y, listed) == metric(y, labels)
     assert model.predict(X[:1]).shape == (1, *shape[1:])
-    assert len(model.predict(X[:0])) == 0
+    none = model.predict(X[:0])
+    assert (none.shape, none.dtype) == ((0, *shape[1:]), y.dtype)
     folds = cross_val_score(model, X, y, cv=2, scoring=SCORERS["node_f1_macro"])
     assert np.isfinite(folds).all()
     if isinstance(model, SAGCRF):
         marginals = model.predict_marginals(X)
         assert marginals.shape == (*shape, 2)
+        assert model.predict_marginals(X[:0]).shape == (0, *shape[1:], 2)
         assert_array_equal(marginals, np.stack([*model.predict_marginals(list(X))]))
         correct, sure = node_confidences(model, X, y)
         assert_allclose(correct.mean(), (model.classes_[marginals.argmax(-1)] == y).mean())

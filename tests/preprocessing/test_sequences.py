@@ -580,6 +580,8 @@ def test_features_of_lists_of_attributes_and_of_frames():
         ("endings", TypeError, "features must be a function, .*, got 'endings'"),
         ("no_such_module.f", ValueError, "features='no_such_module.f' cannot be imported: No mod"),
         (f"{__name__}.f", ValueError, "cannot be imported: module .* has no attribute 'f'"),
+        (f"{__name__}.WORDS", TypeError, "features='.*WORDS' is not a function: "),
+        (".relative.f", ValueError, "features='.relative.f' cannot be imported"),
         (len, TypeError, "features must return the list .*: of sequence 0 of X it returned int"),
         (str, TypeError, "of sequence 0 of X it returned str"),
     ],
@@ -587,6 +589,21 @@ def test_features_of_lists_of_attributes_and_of_frames():
 def test_functions_that_cannot_be_used(features, error, message):
     with pytest.raises(error, match=message):
         SequenceVectorizer(features=features).fit(WORDS)
+
+
+@pytest.mark.parametrize("error", [KeyError, ValueError])
+def test_errors_in_a_function_name_the_sequence(error):
+    def fails(words):
+        if words == ["boom"]:
+            raise error("mine")
+        return endings(words)
+
+    X, vectorizer = [["He"], ["runs"], ["boom"]], SequenceVectorizer(features=fails)
+    for fit in vectorizer.fit, partial(fit_vectorizer, vectorizer, part_size=1):
+        with pytest.raises(error, match="mine") as caught:
+            fit(X)
+        assert caught.value.__notes__ == ["raised by features, of sequence 2 of X"]
+        assert "fails" in [entry.name for entry in caught.traceback]
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         except ValueError as error:
             raise ValueError(f"X: samples do not fit together: {error}") from None
 
-    def _wrap(self, rows, offsets, forms=None):
+    def _wrap(self, rows, offsets, forms=None, X=None):
         if hasattr(rows, "to_numpy"):
             rows = rows.to_numpy()
         rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
@@ -117,6 +117,8 @@ class PerNode(RaggedTransformer, BaseEstimator):
         names = getattr(self, "_names", None)  # an older pickle has none to give
         if names is not None and rows.shape[1:] != (len(names),):
             names = None
+        if isinstance(X, np.ndarray) and X.ndim > 2 and not sparse.issparse(rows):
+            return with_names(rows.reshape(X.shape[:-1] + rows.shape[1:]), names)
         ragged = RaggedArray(rows, offsets, names)
         if forms is None:
             return ragged
@@ -184,8 +186,9 @@ class PerNode(RaggedTransformer, BaseEstimator):
 
         Returns
         -------
-        RaggedArray or object array
-            The transformed sequences; of graphs and images an object array of samples as in X.
+        RaggedArray or array
+            The transformed sequences; of graphs and images an object array of samples as in X. If X
+            is a 3-D or 4-D array, it is one, too.
 
         See Also
         --------
@@ -205,7 +208,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         with config_context(transform_output="default"):
             rows = transformer.fit_transform(nodes, *_flat_labels(y))
         self._keep(transformer, nodes, X)
-        return self._wrap(rows, offsets, forms)
+        return self._wrap(rows, offsets, forms, X)
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
         """Transform the nodes of sequences; those without nodes, and X without sequences, stay so.
@@ -217,8 +220,9 @@ class PerNode(RaggedTransformer, BaseEstimator):
 
         Returns
         -------
-        RaggedArray or object array
-            The transformed sequences; of graphs and images an object array of samples as in X.
+        RaggedArray or array
+            The transformed sequences; of graphs and images an object array of samples as in X. If X
+            is a 3-D or 4-D array, it is one, too.
 
         See Also
         --------
@@ -236,12 +240,17 @@ class PerNode(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         nodes, offsets, forms = self._nodes(X, False)
+        if getattr(nodes, "ndim", 0) == 1 and getattr(self._first, "ndim", 0) == 2:
+            raise ValueError(
+                "X: sequence 0 has 1 dimension, in fit 2; X is a list of sequences: for one "
+                "sequence pass [x]"
+            )
         with config_context(transform_output="default"):
             if not offsets[-1]:
                 # Transformers refuse tables without rows: the first training row tells the width.
                 none = self._wrap(self.transformer_.transform(self._first), np.array([0, 1]))
-                return self._wrap(none.flat[:0], offsets, forms)
-            return self._wrap(self.transformer_.transform(nodes), offsets, forms)
+                return self._wrap(none.flat[:0], offsets, forms, X)
+            return self._wrap(self.transformer_.transform(nodes), offsets, forms, X)
 
     @available_if(_has_names)
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Integral
 from typing import Self
 
@@ -94,6 +94,11 @@ def sequences_of(X, fitting: bool) -> list:
         raise TypeError(
             f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
             "pass [x]"
+        )
+    if fitting and isinstance(X, Iterator):
+        raise TypeError(
+            "X must be a list of sequences; for a generator pass list(X), or where that does not "
+            "fit into memory use fit_vectorizer(vectorizer, X)"
         )
     return samples_of(X, fitting)
 

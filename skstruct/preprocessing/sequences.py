@@ -41,11 +41,12 @@ from .ragged_transformer import RaggedTransformer, check_integers, check_sequenc
 class NameCounts:
     """In how many tokens each feature occurs."""
 
-    def __init__(self, names: dict, vector_lengths: dict) -> None:
-        self.names, self.vector_lengths = names, vector_lengths
+    def __init__(self, names: dict, vector_lengths: dict, has_text: bool = False) -> None:
+        self.names, self.vector_lengths, self.has_text = names, vector_lengths, has_text
 
     def add(self, other: NameCounts) -> None:
         """Add those of the next part."""
+        self.has_text |= other.has_text
         for name, length in other.vector_lengths.items():
             before = self.vector_lengths.setdefault(name, length)
             if before != length:
@@ -77,6 +78,8 @@ class TokenReader:
         self.vector_lengths = vector_lengths
         self.fitted = fitted
         self.sequence, self.token = 0, 0
+        #: Whether `features` gets, or may get, a str.
+        self.has_text = False
 
     def read(self, sequences, lengths: list) -> Iterator:
         """Every token of every sequence."""
@@ -506,14 +509,14 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         (2, 3)
         """
         reader, lengths = self._training_reader(), []
-        sequences = self._sequences(X, True)
+        sequences = self._sequences(X, reader)
         if self.hashing:
             flat, counts = _hash(reader.read(sequences, lengths), self.n_features), {}
         else:
             flat, counts, column = _count(reader, sequences, lengths)
         if not flat.shape[0]:
             raise ValueError("X has no tokens: every sequence is empty")
-        self._fit_counts(NameCounts(counts, reader.vector_lengths))
+        self._fit_counts(NameCounts(counts, reader.vector_lengths, reader.has_text))
         if not self.hashing and [*column] != [*self.vocabulary_]:
             columns = map(column.__getitem__, self.vocabulary_)
             order = np.fromiter(columns, np.int64, len(self.vocabulary_))
@@ -535,16 +538,18 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     def _count_part(self, X):
         """Count the names in a part of the training sequences: see :func:`fit_vectorizer`."""
-        reader, sequences = self._training_reader(), self._sequences(X, True)
+        reader, counts = self._training_reader(), {}
+        sequences = self._sequences(X, reader)
         if self.hashing:  # nothing is learned but that all can be read
             for token in reader.read(sequences, []):
                 deque(token, maxlen=0)
-            return NameCounts({}, reader.vector_lengths)
-        return NameCounts(_count(reader, sequences, [])[1], reader.vector_lengths)
+        else:
+            counts = _count(reader, sequences, [])[1]
+        return NameCounts(counts, reader.vector_lengths, reader.has_text)
 
     def _fit_counts(self, counts):
         """Learn from the counts of all parts."""
-        self._vector_lengths = counts.vector_lengths
+        self._vector_lengths, self._has_text = counts.vector_lengths, counts.has_text
         self.n_features_out_, self.vocabulary_, self._names = self.n_features, None, None
         if not self.hashing:
             names = sorted(name for name, n in counts.names.items() if n >= self.min_count)
@@ -610,7 +615,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             check_is_fitted(self)
         lengths = []
         reader = TokenReader(self.separator, self._vector_lengths, True)
-        sequences = self._sequences(X, False)
+        reader.has_text = getattr(self, "_has_text", True)  # an older pickle does not tell
+        sequences = self._sequences(X, reader)
         if self.vocabulary_ is None:
             flat = _hash(reader.read(sequences, lengths), self.n_features_out_)
         else:
@@ -626,7 +632,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         # A vectorizer from an older pickle has no names to give.
         return RaggedArray._of_parts(flat, ends_of(lengths), getattr(self, "_names", None))
 
-    def _sequences(self, X, fitting):
+    def _sequences(self, X, reader):
         """An iterable of sequences of tokens."""
         if is_frame(X):
             values, offsets, names = frame_columns(X, self.sequence_id, self.columns)
@@ -634,17 +640,29 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
             sequences = (tokens[start:stop] for start, stop in pairwise(offsets))
         else:
-            sequences = sequences_of(X, fitting)
-        return sequences if self.features is None else self._tokens_of(sequences)
+            sequences = sequences_of(X, not reader.fitted)
+        return sequences if self.features is None else self._tokens_of(sequences, reader)
 
-    def _tokens_of(self, sequences):
+    def _tokens_of(self, sequences, reader):
         """What the function makes of each sequence, one at a time."""
         function = _function_of(self.features)
         for i, sequence in enumerate(sequences):
+            if isinstance(sequence, str):
+                if reader.fitted and not reader.has_text:
+                    raise ValueError(
+                        f"X: sequence {i} is a str, whose tokens would be characters, but fit saw "
+                        "lists of tokens; X is a list of sequences: for one sequence pass [x]"
+                    )
+                reader.has_text = True
             try:
                 tokens = function(sequence)
             except Exception as error:
                 error.add_note(f"raised by features, of sequence {i} of X")
+                if isinstance(error, (TypeError, AttributeError)):
+                    error.add_note(
+                        "features is called with a whole sequence of tokens and returns one dict "
+                        "or list per token"
+                    )
                 raise
             if not isinstance(tokens, (list, tuple)):
                 raise TypeError(

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skstruct import SAGCRF, RaggedArray, export
+from skstruct import SAGCRF, Grid, RaggedArray, export
 from skstruct.lite import Tagger
 from skstruct.preprocessing import (
     PerNode,
@@ -151,6 +151,20 @@ def test_per_node_equals_the_transformer_on_all_nodes(sequences):
     scaled = PerNode(StandardScaler(with_mean=False)).fit_transform(sparse_X)
     assert sparse.issparse(scaled.flat)
     assert list(PerNode(PCA(2)).fit(X).get_feature_names_out()) == ["pca0", "pca1"]
+
+
+def test_per_node_of_arrays_gives_arrays():
+    chains = np.random.default_rng(0).normal(size=(4, 5, 3))
+    images = chains[..., None] + [0.0, 1.0]
+    for X, graph, kind in ((chains, "auto", StandardScaler), (images, Grid(), partial(PCA, 2))):
+        y = (X[..., 0] > 0).astype(int)
+        model = make_pipeline(PerNode(kind()), SAGCRF(graph, tol=1e-2)).fit(X, y)
+        flat = kind().fit_transform(X.reshape(-1, X.shape[-1]))
+        np.testing.assert_allclose(model[0].transform(X), flat.reshape(X.shape))
+        assert model[0].transform(X[:, :0]).shape == X[:, :0].shape
+        assert model.predict(X).shape == y.shape
+        with pytest.raises(ValueError, match=r"(pass|that is) \[x\]"):
+            model.predict(X[0])
 
 
 def test_per_node_takes_dicts_and_frames():
@@ -625,6 +639,35 @@ def test_saving_warns_of_functions_that_will_not_load(features, named):
     message = f"will not load in another program. The file holds .*{named}: move the function"
     with pytest.warns(UserWarning, match=message):
         vectorizer.__getstate__()
+
+
+def test_strings_are_sequences_of_characters_only_where_fit_saw_strings():
+    def features(tokens):
+        return [[token] for token in tokens]
+
+    new = partial(SequenceVectorizer, features=features)
+    whole, parts = new().fit([["Mr.", "He"]]), fit_vectorizer(new(), [["Mr."], ["He"]], part_size=1)
+    for words in (whole, parts):
+        with pytest.raises(ValueError, match=r"X: sequence 1 is a str.*for one sequence pass"):
+            words.transform([["Mr."], "Hansen"])
+    texts = fit_vectorizer(new(), [["a"], "ah", ["h"]], part_size=1)
+    for text in (new().fit(["aha", "ah"]), texts):
+        assert text.transform(["ha"])[0].toarray().tolist() == [[0, 1], [1, 0]]
+    del whole._has_text  # as in a pickle of before
+    assert whole.transform(["Hansen"]).offsets.tolist() == [0, 6]
+
+
+@pytest.mark.parametrize("features", [lambda token: [token.lower()], lambda words, i: words[i]])
+def test_functions_of_single_tokens(features):
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        SequenceVectorizer(features=features).fit([["He", "runs"]])
+    assert caught.value.__notes__[-1].startswith("features is called with a whole sequence of")
+
+
+def test_generators_go_to_fit_vectorizer():
+    for vectorizer in (SequenceVectorizer(), TemplateVectorizer("U:%x[0,0]")):
+        with pytest.raises(TypeError, match=r"pass list\(X\).* fit_vectorizer\(vectorizer, X\)"):
+            vectorizer.fit(iter([[["a"]]]))
 
 
 def test_a_file_never_names_a_function_by_a_string():

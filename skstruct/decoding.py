@@ -217,9 +217,9 @@ class _Chains:
                 raise ValueError(f"labels must be {n_labels} different names, got {names}")
         try:
             self.mask = transition_mask(scheme, self.classes)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             why = str(error).replace("forbidden", "scheme", 1)
-            raise ValueError(f"{why}; labels= has the names of the columns of scores") from None
+            raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
         self.ends, rows, edges = ends_of(batch.lengths[batch.keep]), batch.rows, None
         table, per_step = self._steps(transitions, n_labels)
         boundary |= start is not None or stop is not None

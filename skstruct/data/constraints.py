@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+
+from .values import UNKNOWN, family
 
 # Names of tagging schemes: any case, and the aliases under which other tools know them.
 
@@ -64,7 +66,8 @@ def _split(label, scheme):
     if tag == "O" and not kind:
         return "O", ""
     if tag not in _SCHEMES[scheme]["goes_on"]:
-        raise ValueError(f"forbidden={scheme!r}: {label!r} is not a label of this scheme")
+        hint = "" if any(map(str.isalnum, str(label))) else f"; {UNKNOWN}"  # as "?"
+        raise ValueError(f"forbidden={scheme!r}: {label!r} is not a label of this scheme{hint}")
     return tag, kind
 
 
@@ -126,13 +129,23 @@ def _rules(forbidden):
         return []
     if isinstance(forbidden, str):
         return [forbidden]
+    if isinstance(forbidden, Mapping):
+        raise TypeError(f"forbidden must be a list of pairs and schemes, got the dict {forbidden}")
     if not isinstance(forbidden, Iterable):
         raise ValueError(f"forbidden must be a list of pairs of labels, got {forbidden!r}")
     if isinstance(forbidden, Iterator):
         raise ValueError(
             "forbidden is an iterator, which can be read only once: pass a list of pairs"
         )
-    return list(forbidden)
+    rules = list(forbidden)
+    names = _SCHEME_NAMES.union(_ALIASES)
+    if len(rules) == 2 and all(_is_label(v) and str(v).lower() not in names for v in rules):
+        raise ValueError(f"forbidden must be a list of pairs: [{tuple(rules)}]")
+    return rules
+
+
+def _is_label(value):
+    return value is None or family(type(value)) is not None
 
 
 def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:

@@ -10,6 +10,7 @@ from .matrices import refuse_masked, unwrapped
 _NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
 # Above this, two integers may be one float.
 _EXACT = 2**53
+UNKNOWN = "for an unknown label fit takes None"
 
 
 def family(kind: type) -> str | None:
@@ -40,15 +41,25 @@ def _refuse_mixtures(values, kinds, name, place):
     t = next(t for t, value in enumerate(values) if family(type(value)) != first)
     raise TypeError(
         f"{name} mixes strings with labels of other types: {values[0]!r} ({place(0)}), "
-        f"{values[t]!r} ({place(t)})"
+        f"{values[t]!r} ({place(t)}){_hint_of_unknown(values[0], values[t])}"
     )
+
+
+def _hint_of_unknown(*values):
+    """A hint if one of two labels is -1, which scikit-learn takes for an unknown one."""
+    is_unknown = any(family(type(value)) == "numbers" and value == -1 for value in values)
+    return f"; {UNKNOWN}" if is_unknown else ""
 
 
 def _refuse_nested(values, name, place):
     """Refuse labels in lists of their own, most likely (word, label) pairs."""
     t = next((t for t, value in enumerate(values) if isinstance(value, (tuple, list))), 0)
-    got, pair = values[t], isinstance(values[t], (tuple, list)) and len(values[t]) == 2
-    hint = f"; got a pair {tuple(got)!r} ({place(t)}): keep the label" if pair else ""
+    got, hint = values[t], ""
+    if isinstance(got, tuple) or (isinstance(got, list) and len(got) == 2):
+        hint = (
+            f"; got {tuple(got)!r} ({place(t)}): of a pair (word, label) keep the label; for one "
+            "of these labels fit takes a set"
+        )
     raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)}){hint}")
 
 
@@ -123,7 +134,8 @@ def join_values(items: list, name: str, place="sample {}".format) -> np.ndarray:
     odd = next((i for i, own in enumerate(families) if own != families[0]), None)
     if odd is not None:
         i = [i for i, item in enumerate(items) if item.size][odd]
-        raise TypeError(f"{name} mixes strings with labels of other types: see {place(i)}")
+        hint = _hint_of_unknown(filled[0].flat[0], filled[odd].flat[0])
+        raise TypeError(f"{name} mixes strings with labels of other types: see {place(i)}{hint}")
     flat = np.concatenate(filled or items[:1] or [np.empty(0, dtype=np.int64)])
     integers = [item for item in filled if item.dtype.kind in "iu"]
     if flat.dtype.kind != "f" or not integers:

@@ -264,11 +264,32 @@ def test_predict_before_fit(sequences):
         ([("a",)], "is not a pair"),
         (["ab"], "forbidden must be a scheme"),
         ([(None, None)], "empty sequence"),
+        (("a", "b"), r"a list of pairs: \[\('a', 'b'\)\]$"),
     ],
 )
 def test_forbidden(sequences, forbidden, message):
     with pytest.raises(ValueError, match=message):
         SAGCRF(Chain(forbidden=forbidden)).fit(*sequences)
+
+
+def test_forbidden_is_no_dict(sequences):
+    with pytest.raises(TypeError, match=r"forbidden must be a list of pairs .*got the dict"):
+        SAGCRF(Chain(forbidden={"iob2": [("a", "b")]})).fit(*sequences)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([["O", -1], ["O"]], "mixes strings .*; for an unknown label fit takes None"),
+        ([["O", "B-x"], [-1]], "mixes strings .*; for an unknown label fit takes None"),
+        ([["O", "?"], ["O"]], r"'\?' is not a label .*; for an unknown label fit takes None"),
+        ([["O", ("O", "B-x")], ["O"]], "for one of these labels fit takes a set"),
+        ([["O", "B-x"], [("O", "B-x", "I-x")]], "for one of these labels fit takes a set"),
+    ],
+)
+def test_other_spellings_of_partial_labels(y, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        SAGCRF(Chain(forbidden="iob2")).fit([np.ones((2, 1)), np.ones((1, 1))], y)
 
 
 def test_training_labels_that_are_forbidden():
@@ -457,9 +478,7 @@ def test_a_forbidden_step_names_the_scheme_that_fits():
 def test_pairs_as_labels():
     X = [np.ones((2, 1))]
     y = [[("Pierre", "NNP"), ("Vinken", "NNP")]]
-    with pytest.raises(
-        ValueError, match=r"sample 0 .*got a pair \('Pierre', 'NNP'\) .*keep the la"
-    ):
+    with pytest.raises(ValueError, match=r"sample 0 .*got \('Pierre', 'NNP'\) .*keep the la"):
         SAGCRF().fit(X, y)
 
 

@@ -370,7 +370,7 @@ def test_draws_follow_the_distribution():
         ({"stop": [0, np.inf, 0]}, ValueError, "stop has the value inf"),
         ({"labels": ["a", "b"]}, ValueError, "labels must be 3 different names"),
         ({"labels": ["a", "b", "a"]}, ValueError, "labels must be 3 different names"),
-        ({"scheme": {"bio": []}}, TypeError, "scheme must be a list of pairs and schemes, got the dict"),
+        ({"scheme": {"bio": []}}, TypeError, "scheme must be a list of pairs and schemes, got"),
         ({"scheme": "bio"}, ValueError, "scheme='iob2': 0 is not a label of this scheme; labels="),
         ({"scheme": "bio", "labels": ["a", "b", "c"]}, ValueError, "scheme='iob2': 'a' is not"),
         ({"scheme": "bi", "labels": BIO[:3]}, ValueError, "scheme must be a scheme"),

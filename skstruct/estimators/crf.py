@@ -361,7 +361,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        self._require(exp_oracle, problem, "train a structural SVM (BCFWSSVM) instead")
+        is_own = not type(problem).__module__.startswith("skstruct.")
+        advice = "train a structural SVM (BCFWSSVM) instead" + ", or write the operation" * is_own
+        self._require(exp_oracle, problem, advice)
         if self.solver not in ("auto", "lbfgs"):
             self._require(gram, problem, 'use solver="lbfgs"')
 

@@ -215,10 +215,10 @@ def _named(many, name_of):
 class _HeatMap:
     """A matrix as a picture with named rows and columns."""
 
-    def _draw(self, ax, values, rows, columns, **options):
+    def _draw(self, ax, values, rows, columns, step=1, **options):
         ax = _axes(ax)
         self.image_ = ax.imshow(values, **options)
-        ax.set_xticks(range(len(columns)), columns, rotation=90)
+        ax.set_xticks(range(0, len(columns), step), columns[::step], rotation=90)
         ax.set_yticks(range(len(rows)), rows)
         ax.figure.colorbar(self.image_, ax=ax)
         self.ax_, self.figure_ = ax, ax.figure
@@ -233,7 +233,7 @@ class TransitionDisplay(_HeatMap):
     Parameters
     ----------
     weights : ndarray of shape (n_classes, n_classes)
-        The weights.
+        The weights, -inf for forbidden pairs.
     classes : array-like of shape (n_classes,)
         The labels.
 
@@ -308,7 +308,7 @@ class TransitionDisplay(_HeatMap):
         return cls(weights, _label_names(_estimator(model))).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw; 0 is the middle of the colours.
+        """Draw; 0 is the middle of the colours, forbidden pairs are grey.
 
         Parameters
         ----------
@@ -333,11 +333,10 @@ class TransitionDisplay(_HeatMap):
         >>> display.plot(Figure().subplots()).image_.get_clim()
         (-1.0, 1.0)
         """
-        bound = float(np.abs(self.weights).max()) or 1.0
-        self._draw(
-            ax, self.weights, self.classes, self.classes, cmap="RdBu", vmin=-bound, vmax=bound
-        )
-        self.ax_.set(xlabel="next label", ylabel="label")
+        weights = np.ma.masked_invalid(self.weights)  # shows the background
+        bound = float(abs(weights).max(fill_value=0.0)) or 1.0
+        self._draw(ax, weights, self.classes, self.classes, cmap="RdBu", vmin=-bound, vmax=bound)
+        self.ax_.set(xlabel="next label", ylabel="label", facecolor="darkgray")
         return self
 
 
@@ -353,7 +352,7 @@ class MarginalsDisplay(_HeatMap):
     classes : array-like of shape (n_classes,)
         The labels.
     tokens : sequence of str of length n_nodes, default=None
-        Labels of the positions.
+        Labels of the positions; at most 30 are shown, evenly spaced.
 
     Attributes
     ----------
@@ -464,7 +463,8 @@ class MarginalsDisplay(_HeatMap):
             )
         tokens = range(len(self.marginals)) if self.tokens is None else self.tokens
         options = {"cmap": "Blues", "vmin": 0, "vmax": 1, "aspect": "auto"}
-        self._draw(ax, self.marginals.T, self.classes, tokens, **options)
+        step = max(1, -(-len(tokens) // 30))
+        self._draw(ax, self.marginals.T, self.classes, tokens, step, **options)
         self.ax_.set(xlabel="node", ylabel="label")
         return self
 
@@ -1108,6 +1108,9 @@ class MAPConvergenceDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw; what is not finite (nothing is known yet) is left out.
 
+        The ordinate shows the range of each curve without the first tenth of its points, if it has
+        five or more, since the first passes would hide the final gap.
+
         Parameters
         ----------
         ax : matplotlib Axes, default=None
@@ -1131,7 +1134,7 @@ class MAPConvergenceDisplay:
         >>> display.plot(Figure().subplots()).ax_.get_ylabel()
         'score and bound'
         """
-        ax = _axes(ax)
+        ax, shown = _axes(ax), []
         self.bound_lines_, self.score_lines_ = {}, {}
         for name, curve in self.curves.items():
             line = _line(ax, curve.at, curve.bound, label=f"{name}, bound", marker=".")
@@ -1140,6 +1143,11 @@ class MAPConvergenceDisplay:
                 ax, curve.at, curve.score, label=f"{name}, score", marker=".", linestyle="--",
                 color=line.get_color(),
             )  # fmt: skip
+            first = -(-curve.at.size // 10) if curve.at.size > 4 else 0
+            shown += [*curve.bound[first:], *curve.score[first:]]
+        shown = np.array(shown)[np.isfinite(shown)]
+        if shown.size and (margin := 0.05 * np.ptp(shown)):
+            ax.set_ylim(shown.min() - margin, shown.max() + margin)
         ax.set(xlabel=self.xlabel, ylabel="score and bound")
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure

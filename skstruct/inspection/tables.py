@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.constraints import transition_mask
 from ..data.ragged import object_array
 from ..metrics.calibration import split_model
 from ..preprocessing.ragged_transformer import output_names
@@ -245,8 +246,9 @@ def transition_frame(
     Returns
     -------
     DataFrame or ndarray of shape (n_classes, n_classes)
-        Rows are the labels of the first end of an edge, columns those of the second. For label sets
-        the interactions, 0 where there is no edge.
+        Rows are the labels of the first end of an edge, columns those of the second; -inf for pairs
+        that the structure's ``forbidden`` excludes, whatever their weight in ``pairwise_coef_``.
+        For label sets the interactions, 0 where there is no edge.
 
     Raises
     ------
@@ -272,7 +274,9 @@ def transition_frame(
     model, before, _ = _parts(model, None)
     table = model.pairwise_coef_
     if table.size == 0:
-        raise ValueError(f"a model on {model.graph_} has no transitions")
+        hint = "; take MultiLabel('full') or MultiLabel(edges=...)"
+        hint = hint if model.graph_.has_label_sets else ""
+        raise ValueError(f"a model on {model.graph_} has no transitions{hint}")
     if model.graph_.has_label_sets:
         return _interactions(model)
     kinds = _type_names(model)
@@ -285,7 +289,8 @@ def transition_frame(
         table = table[_choose("edge_feature", names, edge_feature, "edge features")]
     elif edge_feature is not None:
         raise ValueError(f"edge_feature={edge_feature!r}, but the model has no edge features")
-    return _matrix(table.copy(), model.classes_, model.classes_)
+    mask = transition_mask(getattr(model.graph_, "forbidden", None), model.classes_)
+    return _matrix(table + mask.pairs, model.classes_, model.classes_)
 
 
 def _interactions(model):
@@ -339,13 +344,20 @@ def explain(
     Raises
     ------
     ValueError
-        If x is not a sample as in fit, `labels` has another length or unknown labels, or the labels
-        are label sets.
+        If x is not a sample as in fit; `labels` or `against` has another length, unknown labels, a
+        forbidden pair (the message names its node) or breaks a rule, so that its score is -inf; or
+        the labels are label sets.
 
     See Also
     --------
     skstruct.inspection.top_features : The largest weights of each label.
     skstruct.inspection.MarginalsDisplay : Heat map of a sample's marginals.
+
+    Notes
+    -----
+    To explain why a node did not get a label, compare with the best labelling in which it has this
+    label: ``against=model.predict([x], allowed=[mask])[0]``, where ``mask`` of shape (n_nodes,
+    n_classes) is True except for the other labels of this node.
 
     Examples
     --------
@@ -366,7 +378,7 @@ def explain(
         )
     samples, codes = _decoded(model, before, x)
     if labels is not None:
-        codes = _labelling(model, labels, samples)
+        codes = _labelling(model, labels, samples, "labels")
     edge_names = ["<transition>"]
     if _edge_features(samples) is not None:
         edge_names = [
@@ -377,7 +389,7 @@ def explain(
         edge_names = [name.replace(">", f", {kind}>", 1) for kind in kinds for name in edge_names]
     terms, n_negative = [*_terms(model, samples, codes, names, edge_names)], 0
     if against is not None:
-        other = _labelling(model, against, samples)
+        other = _labelling(model, against, samples, "against")
         own, other = Counter(terms), Counter(_terms(model, samples, other, names, edge_names))
         terms, negative = [*(own - other).elements()], [*(other - own).elements()]
         terms, n_negative = terms + negative, len(negative)
@@ -413,13 +425,18 @@ def _terms(model, samples, codes, names, edge_names):
         yield int(node), int(codes[node]), *rest
 
 
-def _labelling(model, labels, samples):
+def _labelling(model, labels, samples, argument):
     """Codes of the labels that the user gave."""
-    y = [labels] if not model.graph_.is_table else np.atleast_1d(labels)
-    labels = model.graph_.read_labelling(y, samples)
-    codes = model.graph_.encode(labels, model.classes_, samples.offsets)
-    if not model.graph_.is_labelling(codes, samples, model.classes_).all():
-        raise ValueError(f"labels must be one labelling of {model.graph_}")
+    graph, classes = model.graph_, model.classes_
+    y = [labels] if not graph.is_table else np.atleast_1d(labels)
+    try:
+        codes = graph.encode(graph.read_labelling(y, samples), classes, samples.offsets)
+        if codes.size and not graph.has_items:  # refuses true labels that are forbidden
+            graph.make_problem(samples, classes, model._has_intercept, codes=codes)
+    except ValueError as error:
+        raise ValueError(str(error).replace("y: ", f"{argument}: ", 1)) from None
+    if not graph.is_labelling(codes, samples, classes).all():
+        raise ValueError(f"{argument} must be one labelling of {graph}")
     return codes
 
 

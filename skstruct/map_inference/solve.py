@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,16 @@ def solve_map(
     (array([1, 1, 1]), True)
     """
     if not isinstance(graph, FactorGraph):
-        raise TypeError(f"graph must be a FactorGraph, got a {type(graph).__name__}")
+        hint = "; read_uai, read_wcsp and read_cfn read files" * isinstance(graph, str | PathLike)
+        raise TypeError(f"graph must be a FactorGraph, got a {type(graph).__name__}{hint}")
     function, own = find_method(method)
     unknown = ", ".join(sorted(parameters.keys() - set(own)))
     if unknown:
         has = ", ".join(own) if own else "none of its own"
-        raise TypeError(f"method {method!r} has no parameter {unknown}; it has: {has}")
+        raise TypeError(
+            f"method {method!r} has no parameter {unknown}; it has: {has}; every method has: tol, "
+            "max_iter, time_limit, random_state, callbacks, verbose"
+        )
     check_real("tol", tol, 0)
     check_integer("max_iter", max_iter, 1)
     if time_limit is not None:

@@ -206,6 +206,8 @@ def check_structure(
 ) -> None:
     """Check every operation of a structure against enumeration on small samples.
 
+    Returns nothing: a structure without errors passes in silence.
+
     Parameters
     ----------
     graph : Graph
@@ -218,14 +220,15 @@ def check_structure(
         Task loss, see :func:`skstruct.losses.task.cost_matrix`.
     labellings : iterable of sequences of int, default=None
         The labellings, as codes of labels; a sample has those with its number of nodes. By default
-        every node has any label, but for parts that are forbidden.
+        every node has any label, except for forbidden parts and what the structure's
+        ``is_labelling`` excludes. Required if the structure excludes labellings in another way.
     random_state : int
         Draws weights and residuals.
 
     Raises
     ------
     AssertionError
-        Names the operation that breaks its contract.
+        Names the sample, the operation that breaks its contract, and a labelling if it has one.
     ValueError
         If `labellings` has codes of labels that do not occur in y, or samples do not begin where
         they can.
@@ -251,11 +254,23 @@ def check_structure(
     check_pointers(problem, samples.offsets.size - 1, samples.offsets[-1])
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
     ends = np.stack(graph.edge_ends(samples), axis=1)
-    known = None if labellings is None else [tuple(codes) for codes in labellings]
+    known, hint = None if labellings is None else [tuple(codes) for codes in labellings], ""
+    selects = known is None and type(graph).is_labelling is not Graph.is_labelling
+    if selects:
+        classes = graph.find_classes(graph.read_training(FeatureCounts(), X, y)[1], samples)
+    elif known is None:
+        hint = "\nIf the structure has only some labellings, pass them as labellings=."
     for i, first in enumerate(samples.offsets[:-1]):
-        theta = _check_linear_map(problem, i, shapes, weights, rng)
         edges = ends[(ends[:, 0] >= first) & (ends[:, 0] < samples.offsets[i + 1])] - first
-        _check_oracles(problem, i, theta, n_states, edges, known)
+        here = _labellings(int(np.diff(problem.label_ptr)[i]), n_states, known)
+        if selects:
+            one = samples.take(np.arange(samples.lengths.size) == i)
+            here = here[[graph.is_labelling(codes, one, classes).all() for codes in here]]
+        try:
+            theta = _check_linear_map(problem, i, shapes, weights, rng)
+            _check_oracles(problem, i, theta, n_states, edges, here)
+        except AssertionError as error:
+            raise AssertionError(f"sample {i}: {str(error).strip()}{hint}") from error
 
 
 def training_problem(
@@ -495,9 +510,8 @@ def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values
     _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 
 
-def _check_oracles(problem, i, theta, n_states, edges, known):
-    n_nodes = int(problem.label_ptr[i + 1] - problem.label_ptr[i])
-    labellings = _labellings(n_nodes, n_states, known)
+def _check_oracles(problem, i, theta, n_states, edges, labellings):
+    n_nodes = labellings.shape[1]
     indicators = np.ones((len(labellings), theta.size))
     scores, losses = np.empty(len(labellings)), np.empty(len(labellings))
     best, values, scratch = np.zeros((3, n_nodes), np.int32), np.empty(3), np.empty(theta.size)
@@ -521,8 +535,9 @@ def _check_oracles(problem, i, theta, n_states, edges, known):
     if oracles.relaxed_oracle.supports(type(problem)):
         _check_relaxed(problem, i, theta, scores, indicators)
         return
-    _close(values[1], scores.max(), "max_oracle: value")
-    _close(values[2], (scores + losses).max(), "loss_augmented_max: value")
+    for value, score, name in zip(values[1:], (scores, scores + losses), names[1:], strict=True):
+        best = labellings[score.argmax()].tolist()
+        _close(value, score.max(), f"{name}: value; labelling {best} has the highest")
     _check_top_k(problem, i, theta, scores, labellings)
     _check_exp(problem, i, theta, scores, indicators)
     _check_projections(problem, i, theta, scores, indicators)

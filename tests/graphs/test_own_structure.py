@@ -13,6 +13,7 @@ from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
     SAGCRF,
+    Candidates,
     CasimirSSVM,
     Chain,
     ExtragradientSSVM,
@@ -375,7 +376,11 @@ DECODES = TRAINS + "task_loss max_oracle augment "
 @pytest.mark.parametrize(
     ("estimator", "verbs", "message"),
     [
-        (SAGCRF(), DECODES, r"Bare words has no .*; train a structural SVM .*\(exp_oracle\)"),
+        (
+            SAGCRF(),
+            DECODES,
+            r"Bare words has no .*; train .* or write the operation \(exp_oracle\)",
+        ),
         (
             SAGCRF(solver="sag"),
             TRAINS + "exp_oracle",
@@ -467,6 +472,18 @@ def _write_to_theta(problem, i, theta, labels):
     labels[0] = np.argmax(theta)
     theta[0] += 1.0
     return theta[labels[0]]
+
+
+def test_labellings_that_the_structure_has_are_asked_for():
+    candidates, (X, y) = Candidates(), Candidates().example(np.random.default_rng(0), False)
+    check_structure(candidates, X, y)  # has is_labelling
+
+    class Choice(Candidates):
+        is_labelling = Graph.is_labelling
+
+    wrong = r"(?s)sample 0: .*max_oracle: value; labelling .* pass them as labellings="
+    with pytest.raises(AssertionError, match=wrong):
+        check_structure(Choice(), X, y)
 
 
 @pytest.mark.plain

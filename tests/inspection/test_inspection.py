@@ -14,12 +14,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skstruct import (
     BCFWSSVM,
     SAGCRF,
+    AtMostOnce,
     Boxes,
     Candidates,
     Chain,
     Matching,
     MultiLabel,
     ProxLinearSSVM,
+    Tree,
 )
 from skstruct.inspection import (
     ConvergenceDisplay,
@@ -138,6 +140,36 @@ def test_explain_reads_a_pipeline(named):
         explain(named, DICTS[0], ["X"])
 
 
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Chain(forbidden=[("b", "a"), (None, "c")]), r"node 0 has the forbidden step \('b', 'a'\)"),
+        (Chain(rules=[AtMostOnce("b")]), "break the rule AtMostOnce"),
+        (Tree(forbidden=[("b", "a")]), r"node 0 has the forbidden step \('b', 'a'\)"),
+    ],
+)
+def test_what_is_forbidden_has_no_finite_score(graph, message):
+    X = [np.eye(3), np.eye(3)[[1, 0, 2]]]
+    X = X if isinstance(graph, Chain) else [(x, [-1, 0, 1]) for x in X]
+    model = SAGCRF(graph, random_state=0).fit(X, [list("abc"), list("acc")])
+    bad = ["b", "a", "b"]
+    assert model.predict_log_likelihood(X[:1], [bad])[0] == -np.inf
+    for argument in ("labels", "against"):
+        with pytest.raises(ValueError, match=f"{argument}: .*{message}"):
+            explain(model, X[0], **{argument: bad})
+    mask = np.ones((3, 3), dtype=bool)
+    mask[1] = model.classes_ == "c"
+    other = model.predict(X[:1], allowed=[mask])[0]
+    assert other[1] == "c"
+    sums = [explain(model, X[0], labels)["contribution"].sum() for labels in (None, other)]
+    terms = explain(model, X[0], against=other)
+    assert_allclose(terms["contribution"].sum(), sums[0] - sums[1])
+    is_forbidden = np.zeros((3, 3), dtype=bool)
+    is_forbidden[1, 0] = graph.forbidden is not None
+    expected = np.where(is_forbidden, -np.inf, model.pairwise_coef_)
+    assert_array_equal(transition_frame(model), expected)
+
+
 def test_tables_of_weights(named):
     model = named[-1]
     frame = coef_frame(named)
@@ -214,6 +246,12 @@ class TestDisplays:
         expected = named[-1].predict_marginals(named[:-1].transform(DICTS[1:]))[0]
         assert_array_equal(display.image_.get_array(), expected.T)
         assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["b", "a", "b"]
+        display = MarginalsDisplay(np.ones((100, 2)), "XY", [str(t) for t in range(100)]).plot()
+        shown = [t.get_text() for t in display.ax_.get_xticklabels()]
+        assert shown == [str(t) for t in display.ax_.get_xticks()] == [*map(str, range(0, 100, 4))]
+        display = TransitionDisplay(np.array([[-np.inf, 2.0], [-3.0, 0.0]]), "XY").plot()
+        assert display.image_.get_clim() == (-3.0, 3.0)
+        assert display.image_.get_array().mask.tolist() == [[True, False], [False, False]]
 
     def test_bounds_and_scores_of_map_inference(self):
         history = {
@@ -242,6 +280,10 @@ class TestDisplays:
             display = MAPConvergenceDisplay.from_result(passes, name, x="passes", ax=display.ax_)
             assert list(display.score_lines_) == [name or "trws"]
             assert_array_equal(display.bound_lines_[name or "trws"].get_xdata(), [2, 3])
+        for n, top in ((3, 1e6), (5, 4.0)):  # the first tenth is left out of five or more points
+            bound = [1e6, 4.0, 3.0, 2.0, 1.5][:n]
+            display = MAPConvergenceDisplay({"a": (range(n), bound, [1.0] * n)}, xlabel="passes")
+            assert top < display.plot().ax_.get_ylim()[1] < 1.2 * top
         with pytest.raises(ValueError, match=r"x must be .* got 'score'"):
             MAPConvergenceDisplay.from_results(passes, x="score")
         with pytest.raises(ValueError, match=r"curves\['a'\] must have equally many .* 2, 1 and 2"):
@@ -277,6 +319,9 @@ def test_label_sets():
     full = SAGCRF(MultiLabel("tree", tables=True), tol=1e-2, solver="lbfgs").fit(X, Y)
     with pytest.raises(ValueError, match="no one weight a pair"):
         transition_frame(full)
+    plain = SAGCRF(MultiLabel(), tol=1e-2, solver="lbfgs").fit(X, Y)
+    with pytest.raises(ValueError, match=r"no transitions; take MultiLabel\('full'\)"):
+        transition_frame(plain)
 
 
 def test_names_of_edge_features_come_from_templates():

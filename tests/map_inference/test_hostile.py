@@ -53,6 +53,8 @@ def test_tables_of_any_size_may_be_allowed(pair):
 def test_only_graphs_are_solved(graph):
     with pytest.raises(TypeError, match="graph must be a FactorGraph, got a"):
         solve_map(graph)
+    with pytest.raises(TypeError, match="got a str; read_uai, read_wcsp and read_cfn read files"):
+        solve_map("graph.uai")
 
 
 @pytest.mark.parametrize(

@@ -554,8 +554,8 @@ class Tagger:
     --------
     >>> import tempfile
     >>> import skstruct
-    >>> from sklearn.pipeline import make_pipeline
     >>> from skstruct.lite import Tagger
+    >>> from skstruct.pipeline import make_pipeline
     >>> from skstruct.preprocessing import SequenceVectorizer
     >>> X, y = [[{"w": "Ada"}, {"w": "left"}]], [["B-PER", "O"]]
     >>> model = make_pipeline(SequenceVectorizer(), skstruct.SAGCRF(random_state=0)).fit(X, y)
@@ -829,8 +829,8 @@ class Tagger:
         Returns
         -------
         list of (start, stop, kind, probability)
-            Positions ``start:stop``, the kind, and the exact probability that a labelling has this
-            very chunk, with both of its ends.
+            Positions ``start:stop``, the kind, and the exact probability of this chunk (both ends
+            and kind).
         """
         if self._is_table:
             raise ValueError("rows of a table have no chunks")

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import skops.io
-from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import make_annotated_sentences
 from skstruct.metrics import chunk_f1_score
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import TemplateVectorizer
 
 TEMPLATES = "\n".join(

@@ -12,6 +12,7 @@ import joblib
 TRUSTED = [
     "skstruct.estimators.crf.SAGCRF",
     "skstruct.graphs.chain.Chain",
+    "skstruct.pipeline.Pipeline",
     "skstruct.preprocessing.columns.TokenColumns",
     "skstruct.preprocessing.patterns.Macro",
     "skstruct.preprocessing.patterns.Template",

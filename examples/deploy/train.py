@@ -5,12 +5,12 @@ import zipfile
 from pathlib import Path
 
 import joblib
-from sklearn.pipeline import make_pipeline
 from tag import TRUSTED
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import fetch_conll2000, make_annotated_sentences
 from skstruct.metrics import chunk_f1_score
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import TemplateVectorizer
 
 TEMPLATES = "\n".join(

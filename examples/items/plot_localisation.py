@@ -12,10 +12,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import zoom
 from sklearn.datasets import load_sample_image
-from sklearn.pipeline import make_pipeline
 
 from skstruct import BCFWSSVM, Boxes, Candidates
 from skstruct.metrics import average_precision, corloc_score, iou
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import BoxProposals, PatchWords
 
 # %%

@@ -10,12 +10,12 @@ names in generated sentences, which need no network.
 # sphinx_gallery_tags = ["chunking", "inspection", "Chain"]
 # sphinx_gallery_thumbnail_path = "_static/guide/card_chunking_templates.svg"
 import matplotlib.pyplot as plt
-from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, RaggedArray
 from skstruct.datasets import fetch_conll2000, make_annotated_sentences
 from skstruct.inspection import TransitionDisplay, explain, top_features
 from skstruct.metrics import chunk_classification_report
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import TemplateVectorizer
 
 # %%

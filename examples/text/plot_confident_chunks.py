@@ -13,7 +13,6 @@ the page needs no download; the curves of a corpus look the same.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, TemperatureScaling
 from skstruct.datasets import make_annotated_sentences
@@ -24,6 +23,7 @@ from skstruct.metrics import (
     expected_calibration_error,
     precision_at_coverage,
 )
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import TemplateVectorizer
 
 data = make_annotated_sentences(n_train=160, n_test=400, random_state=0)
@@ -31,7 +31,7 @@ words, entities = data.train.word, data.train.entity
 
 # %%
 # Sixty of the training sentences train a model with much regularisation; the others, which it
-# has not seen, find its temperature. It is below 1: the model may be surer than it is.
+# has not seen, find its temperature. It is below 1: the model is less sure than it should be.
 
 features = TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[1,0]")
 model = make_pipeline(features, SAGCRF(C=3, random_state=0)).fit(words[:60], entities[:60])

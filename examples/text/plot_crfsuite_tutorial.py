@@ -16,12 +16,12 @@ Dutch of CoNLL 2002 write ``fetch_conll2002_dutch()``.
 import matplotlib.pyplot as plt
 from scipy.stats import loguniform, uniform
 from sklearn.model_selection import RandomizedSearchCV
-from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
 from skstruct.inspection import TransitionDisplay, top_features, transition_frame
 from skstruct.metrics import SCORERS, node_classification_report, node_f1_score
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import SequenceVectorizer
 
 data = make_annotated_sentences(n_train=200, random_state=0)

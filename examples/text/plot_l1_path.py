@@ -11,11 +11,11 @@ import pickle
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
 from skstruct.metrics import chunk_f1_score
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
 
 

@@ -18,12 +18,12 @@ import pandas as pd
 from scipy.spatial.transform import Rotation
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skstruct import SAGCRF
 from skstruct.inspection import transition_frame
 from skstruct.metrics import node_f1_score
+from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import PerNode
 
 # %%
@@ -117,15 +117,15 @@ pd.DataFrame(results).T.round(3)
 # It does not average out errors that last: with sensors three times as askew (0.25 for 0.08), the
 # CRF has 0.76, the classifier of neighbours 0.79, windows alone 0.75.
 #
-# What the chain has learned, rows before columns: to stay scores highest, and nobody walks off
-# without standing up first.
+# What the chain has learned, rows before columns: staying scores highest; the direct step from
+# sitting to walking scores low.
 
 transition_frame(crf).round(1)
 
 # %%
 # A recording of the last fold, whose person the CRF has not seen; the one in which windows alone
-# have most errors. The lowest band has the marginals: where colours share the height, the CRF is
-# not sure. It can be sure and wrong: these stairs are climbed at the pace of a walk.
+# have most errors. The lowest band has the marginals: where a column has several colours, the CRF
+# is not sure. It can be sure and wrong: these stairs are climbed at the pace of a walk.
 
 i = max(test, key=lambda i: np.sum(found["windows alone"][i] != y[i]))
 time = np.arange(len(y[i])) * 2

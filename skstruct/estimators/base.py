@@ -194,7 +194,7 @@ class StructuredEstimator(
             if name in cls._foreign_parameters and name not in cls._get_param_names():
                 raise TypeError(
                     f"{cls.__name__} has no parameter {name!r}: {cls._foreign_parameters[name]}; "
-                    'the guide\'s page "Coming from sklearn-crfsuite" lists them all'
+                    'the guide\'s page "Migrating from sklearn-crfsuite" lists them all'
                 )
         return super().__new__(cls)
 
@@ -309,10 +309,14 @@ class StructuredEstimator(
 
     def _report(self, result):
         """Warn if training has not converged, and print its last line; returns the estimator."""
+        from ..graphs.pairwise import Grid
+
         name = type(self).__name__
         if not result.converged and not result.stopped:
             far = result.distance > _FAR and result.measure == "relative duality gap"
-            hint = "; or scale the features, or lower C: for images try 1 / pixels" if far else ""
+            hint = "; or scale the features, or lower C" if far else ""
+            if far and isinstance(self.graph_, Grid):
+                hint += ": for images try 1 / pixels"
             warnings.warn(
                 f"{name} did not converge in max_iter={self.max_iter} passes: the "
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "

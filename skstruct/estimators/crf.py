@@ -59,9 +59,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" if y is a table, too, else "multiclass". Pass an object for its options,
-        such as ``Chain(forbidden="iob2")``. For a table, name the structure where scikit-learn must
-        know a classifier before fit: for stratified folds, voting, thresholds and displays.
+        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
+        for its options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
+        scikit-learn must know a classifier before fit: for stratified folds, voting, thresholds and
+        displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
         (2 C)``.
@@ -84,7 +85,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     tol : float, default=1e-3
         Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this: no other
         weights then lower the objective by more than this fraction. SAG estimates the gap after
-        every pass, and measures it before it stops by one more pass, which `history_` counts.
+        every pass; before stopping, it measures the gap in one more pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
         weights or more and (without L1) there are no weights to start from, else with SAG, and goes
@@ -645,8 +646,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
         >>> import tempfile
         >>> import pycrfsuite
-        >>> from sklearn.pipeline import make_pipeline
         >>> from skstruct import SAGCRF
+        >>> from skstruct.pipeline import make_pipeline
         >>> from skstruct.preprocessing import SequenceVectorizer
         >>> X, y = [[{"word": "He"}, {"word": "runs"}]], [["D", "V"]]
         >>> model = make_pipeline(SequenceVectorizer(separator=":"), SAGCRF()).fit(X, y)
@@ -701,8 +702,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Examples
         --------
         >>> import tempfile
-        >>> from sklearn.pipeline import make_pipeline
         >>> from skstruct import SAGCRF
+        >>> from skstruct.pipeline import make_pipeline
         >>> from skstruct.preprocessing import TemplateVectorizer
         >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]\nB"), SAGCRF(fit_intercept=False))
         >>> model = model.fit([["He", "runs"]], [["D", "V"]])
@@ -760,8 +761,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         --------
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from sklearn.pipeline import make_pipeline
         >>> from skstruct import SAGCRF
+        >>> from skstruct.pipeline import make_pipeline
         >>> from skstruct.preprocessing import TemplateVectorizer
         >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF(fit_intercept=False))
         >>> model = model.fit([["He", "runs"]], [["D", "V"]])

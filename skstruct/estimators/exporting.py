@@ -19,6 +19,7 @@ from ..lite import FORMAT, VERSION, check_size
 from ..preprocessing import SequenceVectorizer, TemplateVectorizer
 from ..preprocessing.patterns import compile_regex
 from ..preprocessing.template import decode_keys
+from .calibration import TemperatureScaling, at_temperature
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
 from .prediction import Predictor
@@ -33,11 +34,12 @@ def export(model: Any, path: PathLike) -> None:
 
     Parameters
     ----------
-    model : estimator or Pipeline
+    model : estimator, Pipeline or TemperatureScaling
         A fitted estimator whose structure is :class:`~skstruct.Chain`, without edge features, or
         :class:`~skstruct.MultiClass`; or a Pipeline of a fitted
         :class:`~skstruct.preprocessing.SequenceVectorizer` or
-        :class:`~skstruct.preprocessing.TemplateVectorizer` and such an estimator.
+        :class:`~skstruct.preprocessing.TemplateVectorizer` and such an estimator; or a
+        :class:`~skstruct.TemperatureScaling` of one of them, without `isotonic`.
     path : str or Path
         The file. It is replaced at once when it is complete, so that other processes may read it,
         or write it, at the same time.
@@ -102,6 +104,14 @@ def export(model: Any, path: PathLike) -> None:
 
 def _parts(model):
     """The vectorizer, or None, and the estimator of a model, both fitted and of a known kind."""
+    if isinstance(model, TemperatureScaling):
+        check_is_fitted(model)
+        if hasattr(model, "isotonic_"):
+            raise ValueError("TemperatureScaling(isotonic=True) cannot be exported")
+        vectorizer, estimator = _parts(
+            getattr(model.estimator_, "best_estimator_", model.estimator_)
+        )
+        return vectorizer, at_temperature(estimator, model.temperature_)
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     *before, estimator = [step for _, step in steps if step not in (None, "passthrough")] or [None]
     if not isinstance(estimator, Predictor) or estimator._tables is not TABLES:

@@ -49,10 +49,17 @@ TRUSTED = [
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
     "skstruct.preprocessing.union.SequenceUnion",
+    "skstruct.scores.maps.ConvMap",
+    "skstruct.scores.maps.LinearMap",
+    "skstruct.scores.maps.MLPMap",
+    "skstruct.estimators.calibration.TemperatureScaling",
+    "skstruct.estimators.smoothed.SmoothedClassifier",
+    "skstruct.estimators.smoothed._Scores",
     "skstruct.estimators.svm_bcfw.BCFWSSVM",
     "skstruct.estimators.svm_casimir.CasimirSSVM",
     "skstruct.estimators.svm_extragradient.ExtragradientSSVM",
     "skstruct.estimators.svm_gdmm.GDMMSSVM",
+    "skstruct.estimators.svm_prox_linear.ProxLinearSSVM",
     "skstruct.estimators.svm_subgradient.SubgradientSSVM",
 ]
 

@@ -233,8 +233,8 @@ class ImputedLabels:
         for end in over_samples(run, problem, self.n_jobs):
             if end >= 0:
                 raise ValueError(
-                    f"y: sample {self.sample_indices[end]} has labels that no labelling fits which "
-                    f"{type(self.graph).__name__} allows"
+                    f"y: no labelling that {type(self.graph).__name__} allows agrees with the "
+                    f"labels of sample {self.sample_indices[end]}"
                 )
             if end < -1:
                 raise FloatingPointError(

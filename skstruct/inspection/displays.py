@@ -968,7 +968,7 @@ class MAPConvergenceDisplay:
     ----------
     curves : dict of str to MAPCurve
         Abscissae, bounds and scores by name. A curve without abscissae has one bound and one
-        score, drawn across.
+        score, drawn as horizontal lines.
     xlabel : str
         Label of the abscissa.
 

@@ -829,8 +829,8 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
 
     Examples
     --------
-    >>> from sklearn.pipeline import make_pipeline
     >>> from skstruct import SAGCRF
+    >>> from skstruct.pipeline import make_pipeline
     >>> from skstruct.preprocessing import SequenceVectorizer, drop_unused_features
     >>> X, y = [[["w=a", "rare"], ["w=b"]], [["w=b"], ["w=a"]]], [["A", "B"], ["B", "A"]]
     >>> model = make_pipeline(SequenceVectorizer(), SAGCRF(l1_ratio=1.0, C=2.0)).fit(X, y)

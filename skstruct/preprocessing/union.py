@@ -169,8 +169,8 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer
+    >>> from skstruct.pipeline import make_pipeline
     >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
     >>> vectors = {"He": [0.1, 0.9], "runs": [0.8, 0.3]}
     >>> def look_up(X):

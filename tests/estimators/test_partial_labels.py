@@ -345,7 +345,7 @@ def test_sets_in_a_table_may_be_label_sets():
 def test_labels_that_no_labelling_fits():
     graph = Chain(forbidden=[("a", "b")])
     y = [["b", "a", "a"], ["a", {"b"}, None]]
-    with pytest.raises(ValueError, match="sample 1 has labels that no labelling fits which Chain"):
+    with pytest.raises(ValueError, match="Chain allows agrees with the labels of sample 1"):
         SAGCRF(graph, solver="lbfgs").fit([np.eye(3), np.eye(3)], y)
     crf = SAGCRF(graph, solver="lbfgs").fit([np.eye(3)] * 2, [["b", "a", None], [None] * 3])
     assert crf.predict_log_likelihood([np.eye(3)], [["a", "b", None]]).tolist() == [-np.inf]

@@ -13,10 +13,11 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel, TemperatureScaling
+from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel, TemperatureScaling, export
 from skstruct.data.partial import has_only_labels
 from skstruct.estimators.calibration import at_temperature
 from skstruct.inspection import CalibrationDisplay
+from skstruct.lite import Tagger
 from skstruct.preprocessing import PerNode
 from skstruct.testing import random_sequences
 
@@ -190,3 +191,14 @@ def test_cv_used_up_and_isotonic_of_an_earlier_fit():
     svm = BCFWSSVM(max_iter=2, tol=1.0, random_state=0).fit(X[:20], Y[:20])
     with pytest.raises(TypeError, match="BCFWSSVM has no predict_marginals"):
         CalibrationDisplay.from_estimators(svm, X, Y)
+
+
+def test_a_tagger_without_numba_has_the_calibrated_probabilities(frozen, tmp_path):
+    export(frozen, tmp_path / "crf.npz")
+    tagger = Tagger.load(tmp_path / "crf.npz")
+    for x, marginals in zip(X[:9], frozen.predict_marginals(X[:9]), strict=True):
+        np.testing.assert_allclose(tagger.marginals(x), marginals, atol=1e-6)
+    isotonic = TemperatureScaling(SAGCRF(random_state=0), cv=2, isotonic=True)
+    isotonic.fit(X[:30], [[f"B-{label}" for label in labels] for labels in Y[:30]])
+    with pytest.raises(ValueError, match="isotonic=True"):
+        export(isotonic, tmp_path / "crf.npz")

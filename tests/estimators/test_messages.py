@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -30,7 +31,10 @@ from skstruct import (
     MultiClass,
     MultiLabel,
     Pairwise,
+    ProxLinearSSVM,
     RaggedArray,
+    SmoothedClassifier,
+    TemperatureScaling,
     Tree,
 )
 from skstruct.cli import main
@@ -383,6 +387,8 @@ def test_a_fit_far_from_the_optimum_names_the_scale_of_features_and_c():
     advice = "or scale the features, or lower C: for images try 1 / pixels"
     with pytest.warns(ConvergenceWarning, match=advice):
         BCFWSSVM(Grid(attractive=True), C=100.0, max_iter=1, random_state=0).fit(X, [y] * 4)
+    with pytest.warns(ConvergenceWarning, match="or scale the features, or lower C$"):
+        BCFWSSVM("chain", C=1e6, max_iter=1, random_state=0).fit([*X[0]] * 9, [[0, 1, 0]] * 27)
 
 
 def test_names_of_label_sets_are_kept():
@@ -427,6 +433,7 @@ def test_trusted_types_are_those_of_skops_files(sequences):
     tokens = [[["a"], ["b"]]] * 2, [["N", "V"]] * 2
     named = [pd.DataFrame(x, columns=list("abcdefgh")[: x.shape[1]]) for x in X]
     sets = pd.DataFrame(np.resize([0, 1, 1], (24, 4)), columns=list("pqrs"))
+    chunks = [[f"B-{label}" for label in labels] for labels in y]
     trained = {"tol": 0.5, "max_iter": 50, "random_state": 0}
     for model, data in (
         (SAGCRF(**trained), (RaggedArray.from_list(X), y)),
@@ -434,10 +441,19 @@ def test_trusted_types_are_those_of_skops_files(sequences):
         (BCFWSSVM(MultiLabel(), **trained), (np.eye(24), sets)),
         (make_pipeline(SequenceVectorizer(), SAGCRF(**trained)), words),
         (make_pipeline(TemplateVectorizer(["U:%x[0,0]"]), SAGCRF(**trained)), tokens),
+        (TemperatureScaling(SAGCRF(**trained), cv=2), (X, y)),
+        (TemperatureScaling(SAGCRF(**trained), cv=2, isotonic=True), (X, chunks)),
+        (SmoothedClassifier(LogisticRegression(), cv=2), (X, y)),
+        *(
+            (ProxLinearSSVM("chain", score_map=name, **trained), (X, y))
+            for name in ("linear", "mlp")
+        ),
     ):
         content = io.dumps(model.fit(*data))
         assert set(io.get_untrusted_types(data=content)) <= set(TRUSTED)
-        io.loads(content, trusted=TRUSTED)
+        again = io.loads(content, trusted=TRUSTED)
+        for a, b in zip(again.predict(data[0]), model.predict(data[0]), strict=True):
+            assert_array_equal(a, b)
 
 
 def test_labels_that_are_none_beside_labels():

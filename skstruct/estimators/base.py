@@ -309,13 +309,11 @@ class StructuredEstimator(
 
     def _report(self, result):
         """Warn if training has not converged, and print its last line; returns the estimator."""
-        from ..graphs.pairwise import Grid
-
         name = type(self).__name__
         if not result.converged and not result.stopped:
             far = result.distance > _FAR and result.measure == "relative duality gap"
             hint = "; or scale the features, or lower C" if far else ""
-            if far and isinstance(self.graph_, Grid):
+            if far and "Grid" in [kind.__name__ for kind in type(self.graph_).__mro__]:
                 hint += ": for images try 1 / pixels"
             warnings.warn(
                 f"{name} did not converge in max_iter={self.max_iter} passes: the "

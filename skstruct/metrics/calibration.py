@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from numbers import Real
 
 import numpy as np
@@ -56,6 +57,15 @@ def node_confidences(model, X, y):
     return (classes[best] == labels)[known], sure[known]
 
 
+def _runs(labels):
+    """Neighbours of the same label, other than "O", as the scheme "runs" of predict_chunks."""
+    stop = 0
+    for label, run in groupby(labels):
+        start, stop = stop, stop + sum(1 for _ in run)
+        if label != "O":
+            yield start, stop, label
+
+
 def chunk_confidences(model, X, y, scheme=None):
     """Whether each predicted chunk is right, and its probability; of samples with all labels."""
     _require(model, "predict_chunks", "predict_marginals")
@@ -65,7 +75,7 @@ def chunk_confidences(model, X, y, scheme=None):
     for own, labels in zip(found, y, strict=True):
         if is_partial(labels):
             continue
-        truth = {*chunks(labels, scheme)}
+        truth = {*(_runs(labels) if scheme == "runs" else chunks(labels, scheme))}
         right += [chunk[:3] in truth for chunk in own]
         given += [chunk[3] for chunk in own]
     return np.array(right, dtype=bool), np.array(given, dtype=np.float64)

@@ -18,6 +18,7 @@ from skstruct.data.partial import has_only_labels
 from skstruct.estimators.calibration import at_temperature
 from skstruct.inspection import CalibrationDisplay
 from skstruct.lite import Tagger
+from skstruct.metrics.calibration import chunk_confidences
 from skstruct.preprocessing import PerNode
 from skstruct.testing import random_sequences
 
@@ -171,6 +172,24 @@ def test_missing_labels_do_not_cost_the_sample():
         for value in (None, float("nan"))
     ]
     assert fits[0].temperature_ == fits[1].temperature_
+
+
+def test_isotonic_regression_of_labels_without_prefixes():
+    rng = np.random.default_rng(0)
+    y = [["run", "O", "walk"][k] for k in rng.integers(0, 3, 60)]
+    y = [np.repeat(y[i : i + 3], rng.integers(1, 4, 3)).tolist() for i in range(0, 60, 3)]
+    X = [np.array([[len(v)] for v in labels]) + rng.normal(size=(len(labels), 1)) for labels in y]
+    crf = SAGCRF(random_state=0).fit(X[:10], y[:10])
+    options = {"isotonic": True, "scheme": "runs"}
+    model = TemperatureScaling(FrozenEstimator(crf), **options).fit(X[10:], y[10:])
+    assert 0.0 <= model.predict_chunks(X[:1])[0][0].probability <= 1.0
+    # All chunks of the predicted labels are right, none of labels that are all "O" is.
+    right, _ = chunk_confidences(crf, X, crf.predict(X), "runs")
+    assert right.size
+    assert right.all()
+    right, _ = chunk_confidences(crf, X, [["O"] * len(labels) for labels in y], "runs")
+    assert right.size
+    assert not right.any()
 
 
 @pytest.mark.filterwarnings("ignore:label '.' has no chunk prefix")

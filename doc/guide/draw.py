@@ -244,7 +244,7 @@ def layers():
         ("estimator", "parameters, documentation, one call", PALE),
         ("solver", "steps: which sample, how far", "white"),
         ("loss", "residuals from what an oracle found", "white"),
-        ("operations of the structure", "potentials, max, top-K, exp, accumulate", PALE),
+        ("structure", "potentials, max, top-K, exp, accumulate", PALE),
         ("inference", "Viterbi, cuts, flows on plain arrays", "white"),
     ]
     for k, (name, what, fill) in enumerate(rows):

@@ -61,8 +61,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
         X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
         for its options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
-        scikit-learn must know a classifier before fit: for stratified folds, voting, thresholds and
-        displays.
+        scikit-learn must recognise a classifier before fit: for stratified folds, voting,
+        thresholds and displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
         (2 C)``.
@@ -88,12 +88,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         every pass; before stopping, it measures the gap in one more pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and (without L1) there are no weights to start from, else with SAG, and goes
-        on with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG, its
-        unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
+        weights or more and (without L1) there are no weights to start from, else with SAG, and
+        continues with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG,
+        its unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
         acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
         [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,
-        "oeg" takes steps to proximal points, "auto" goes on with OWL-QN, and the others are not
+        "oeg" takes steps to proximal points, "auto" continues with OWL-QN, and the others are not
         available.
     warm_start : bool, default=False
         Start from the previous weights of labels and features that still exist: labels are matched
@@ -102,9 +102,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     n_jobs : int, default=None
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
         the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
-        the two passes of "casimir" and "svrg". On shards, workers of rounds: threads, unless
-        ``joblib.parallel_config`` selects another backend; by default the workers of an active Dask
-        client or of Ray.
+        the two passes of "casimir" and "svrg". On shards, the workers of each round: threads,
+        unless ``joblib.parallel_config`` selects another backend; by default the workers of an
+        active Dask client or of Ray.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
@@ -209,8 +209,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         \frac1n \sum_i s_i H_i - \frac1{2 \lambda}
         \left\| \frac1n \sum_i s_i A_i^\top (\mu_i - \mu(y_i)) \right\|^2;
 
-    a `margin` adds the expected task loss to :math:`H_i`. SAG uses the marginals of its memory and
-    those of the final weights, L-BFGS a mixture of those of its iterates, "casimir" of its
+    a `margin` adds the expected task loss to :math:`H_i`. SAG uses the marginals in its memory and
+    those of the final weights; L-BFGS mixes those of its iterates, "casimir" those of its
     snapshots.
 
     With missing labels or sets of labels in y the NLL is :math:`-\log \sum_y p(y \mid x_i)` over
@@ -222,8 +222,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     samples once for a step each, in a new order, and once for the next snapshot, which is taken at
     the extrapolated point and certifies it. The final weights are those of smallest gap. The
     proximal term is that of Proposition 29, with the smoothness measured by backtracking. "svrg"
-    omits the proximal term and the extrapolation; in the experiments of [1]_ (section 7) it was as
-    good as SAG at half its speed, or slightly worse.
+    omits the proximal term and the extrapolation; in the experiments of [1]_ (section 7) it matched
+    SAG at half the speed, or did slightly worse.
 
     "oeg" keeps potentials and their marginals for each sample, twice the memory of SAG, and the
     weights of these marginals (the dual point). A step moves the potentials of one sample towards

@@ -41,8 +41,8 @@ class BCFWSSVM(StructuralSVM):
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
         X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options. For a table, name the structure where scikit-learn must know a classifier
-        before fit: for stratified folds, voting, thresholds and displays.
+        for its options. For a table, name the structure where scikit-learn must recognise a
+        classifier before fit: for stratified folds, voting, thresholds and displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
         n)``.
@@ -64,11 +64,11 @@ class BCFWSSVM(StructuralSVM):
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the dual point of the previous fit if it is one for these data, too: the same
-        true labels in the same samples, the same labellings (edges, forbidden steps) and
-        `n_cached`. C, the loss, sample weights other than 0 and the features may differ. Otherwise
-        training starts from scratch, since a dual method cannot start from weights. Pickles do not
-        contain the dual point.
+        Start from the dual point of the previous fit if it is valid for these data: the same true
+        labels in the same samples, the same labellings (edges, forbidden steps) and `n_cached`. C,
+        the loss, sample weights other than 0 and the features may differ. Otherwise training starts
+        from scratch, since a dual method cannot start from weights. Pickles do not contain the dual
+        point.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
@@ -142,23 +142,23 @@ class BCFWSSVM(StructuralSVM):
 
     See Also
     --------
-    skstruct.estimators.bcfw_path : Fits a sequence of C, each from the one before.
+    skstruct.estimators.bcfw_path : Fits for a sequence of C, each from the one before.
     skstruct.GDMMSSVM : Structural SVMs with very many labels.
     skstruct.CasimirSSVM : Smoothed structural SVMs by an accelerated method.
     skstruct.SAGCRF : Conditional random fields, with probabilities.
 
     Notes
     -----
-    With missing labels or sets of labels in y this is the latent hinge, by rounds of completing the
-    labels and training (:ref:`partial_labels`): `max_iter` counts the passes of all rounds, and the
-    bounds are for the labels as completed in the best one. ``history_["round"]`` is the round of
-    each entry. A warm start uses the previous weights for the first completion.
+    With missing labels or sets of labels in y, the latent hinge is minimised in rounds of
+    completing the labels and training (:ref:`partial_labels`): `max_iter` counts the passes of all
+    rounds, and the bounds are for the completed labels of the best round. ``history_["round"]`` is
+    the round of each entry. A warm start uses the previous weights for the first completion.
 
     With :class:`~skstruct.datasets.Shards` the weights go to a worker, which visits the samples of
-    as many shards as it can hold, and on to the next worker if there are more. If one holds all, a
-    round is three passes, else a part of one. Dual points stay with the workers, and in files: in
-    `checkpoint`, or during the fit in the folder of the shards, where all workers must be able to
-    write (on one machine with a read-only folder, among temporary files). `averaging`,
+    as many shards as it can hold, and on to the next worker if there are more. If one worker holds
+    all, a round is three passes, otherwise part of one. Dual points stay with the workers, and in
+    files: in `checkpoint`, or during the fit in the folder of the shards, where all workers must be
+    able to write (on one machine with a read-only folder, among temporary files). `averaging`,
     `warm_start`, ``sampling="gap"`` and attractive interactions need all samples in memory.
     ``history_`` has one entry per round, or per pass of several rounds, with ``rounds`` and
     ``bytes``.

@@ -66,8 +66,8 @@ class ProxLinearSSVM(StructuralSVM):
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
         X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options. For a table, name the structure where scikit-learn must know a classifier
-        before fit: for stratified folds, voting, thresholds and displays.
+        for its options. For a table, name the structure where scikit-learn must recognise a
+        classifier before fit: for stratified folds, voting, thresholds and displays.
     score_map : {"linear", "mlp", "conv"}, ScoreMap or torch Module, default="linear"
         Map from features to scores: :class:`~skstruct.scores.LinearMap`,
         :class:`~skstruct.scores.MLPMap`, :class:`~skstruct.scores.ConvMap`, an instance of one of

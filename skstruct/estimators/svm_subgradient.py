@@ -33,8 +33,8 @@ class SubgradientSSVM(Streaming, StructuralSVM):
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
         X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options. For a table, name the structure where scikit-learn must know a classifier
-        before fit: for stratified folds, voting, thresholds and displays.
+        for its options. For a table, name the structure where scikit-learn must recognise a
+        classifier before fit: for stratified folds, voting, thresholds and displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
         n)``.

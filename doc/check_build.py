@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from numpydoc.docscrape import NumpyDocString
-from sklearn.pipeline import FeatureUnion
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skstruct.graphs import Graph
 
@@ -67,8 +67,9 @@ def members(name):
         hidden = member.startswith("_") or re.fullmatch(NOT_SHOWN, member)
         hidden = hidden or member in elsewhere or member not in ours
         found = inspect.getattr_static(cls, member)
-        # As in conf.py: properties of a union are scikit-learn's to document.
+        # As in conf.py: properties of a union, and what pipelines have, scikit-learn documents.
         hidden = hidden or (isinstance(found, property) and found is vars(FeatureUnion).get(member))
+        hidden = hidden or found is vars(Pipeline).get(member)
         if not hidden and hasattr(found, "__get__"):
             yield f"skstruct.{name}.{member}"
 

@@ -265,12 +265,10 @@ _OFTEN = 30
 
 
 class Copies(NamedTuple):
-    """A problem with one feature in place of all with equal columns.
+    """A problem with one feature, root m times as large, in place of m with equal columns."""
 
-    Under a squared norm and under one that is the same for all the optimal weights of m copies may
-    be equal. One feature, root m times the copies, has root m times their weight: the squared norm
-    is the same, and the L1 norm is with a factor of root m.
-    """
+    # Some optimum has equal weights v for copies. The one feature has root m times v: the score and
+    # the squared norm stay the same, and the L1 norm does with a factor of root m.
 
     problem: Any
     shapes: tuple
@@ -289,11 +287,7 @@ class Copies(NamedTuple):
 
 
 def merge_copies(problem, shapes) -> Copies | None:
-    """The problem with distinct features, in the order of memory; None if there are few weights.
-
-    Of words, most occur once, with others that do. Often with names in alphabetical order: here
-    frequent features are close together, and rare ones in the order in which they occur.
-    """
+    """The problem with distinct features, in an order for the cache; None if it has few weights."""
     name, n_rows = reducible(problem), shapes[0][0]
     if name is None or n_rows * shapes[0][1] < _MANY:
         return None
@@ -317,6 +311,7 @@ def merge_copies(problem, shapes) -> Copies | None:
         return None
     counts, place = np.bincount(indices, minlength=n_rows), np.full(n_rows, indices.size)
     place[indices[::-1]] = np.arange(indices.size)[::-1]
+    # Frequent features together, then rare ones by first use: alphabetical order scatters both.
     order = np.argsort(np.where(counts > _OFTEN, -counts, place)[first], kind="stable")
     first, roots = first[order], np.sqrt(sizes[order])
     reduced = reduce_problem(problem, first, n_rows)

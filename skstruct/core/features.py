@@ -293,19 +293,15 @@ def merge_copies(problem, shapes) -> Copies | None:
         return None
     features, rng = getattr(problem, name), np.random.default_rng(0)
     indices, lengths = features.indices, np.diff(features.indptr)
-    # Equal columns have equal products with any vectors, summed in the same order, and others by
-    # chance have not. Exponents apart: 1e17 would hide a 1 in its column.
-    mantissas, exponents = np.frexp(features.data)
-    keys, again = (
-        np.bincount(
-            indices,
-            mantissas * np.repeat(numbers, lengths) + exponents * np.repeat(others, lengths),
-            n_rows,
-        )
-        for numbers, others in rng.random((2, 2, lengths.size))
-    )
+    # Equal columns have equal products with any vectors, in integers modulo 2**64, and others by
+    # chance have not. High bits count below, too: products with them would lose the rest.
+    bits = features.data.astype(np.float64, copy=False).view(np.uint64)
+    keys, again = np.zeros((2, n_rows), dtype=np.uint64)
+    for sums in (keys, again):
+        numbers = rng.integers(1 << 64, size=lengths.size, dtype=np.uint64)
+        np.add.at(sums, indices, (bits ^ (bits >> 29)) * np.repeat(numbers, lengths))
     if features.intercept >= 0:
-        keys[features.intercept] = np.inf
+        keys[features.intercept] += 1
     _, first, group, sizes = np.unique(keys, True, True, True)
     if not (again == again[first][group]).all():
         return None

@@ -245,13 +245,18 @@ def test_copies_of_features_are_merged_without_a_change_of_the_objective(copies,
     assert merge_copies(problem, shapes) is None
 
 
-def test_features_that_differ_little_are_no_copies(monkeypatch):
+@pytest.mark.parametrize(
+    ("dtype", "sizes"), [(np.float64, [1, 1, 1, 1, 1, 2]), (np.float32, [1, 1, 1, 1, 3])]
+)
+def test_features_that_differ_little_are_no_copies(dtype, sizes, monkeypatch):
     monkeypatch.setattr(features, "_MANY", 1)
-    X = [[1e20, 1e20, 1e20, 0, 1], [1, 0, 1, 0, -1], [-0.0, 0, 0, 0, 1]]
-    problem, _, shapes, _ = training_problem(Chain(), [sparse.csr_matrix(X)], [["a", "b", "a"]])
+    one = np.nextafter(1.0, 2.0)
+    X = [[1e20, 1e20, 1e20, 0, 1, 1e20], [1, 0, 1, 0, -1, one], [-0.0, 0, 0, 0, 1, 0]]
+    X = [sparse.csr_matrix(np.array(X, dtype=dtype))]
+    problem, _, shapes, _ = training_problem(Chain(), X, [["a", "b", "a"]])
     distinct = merge_copies(problem, shapes)
-    # The first and the third column; others, the zero one and the intercept by themselves.
-    assert sorted(distinct.roots**2) == pytest.approx([1, 1, 1, 1, 2])
+    # The first and the third column, in single precision the last; all others by themselves.
+    assert sorted(distinct.roots**2) == pytest.approx(sizes)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])

@@ -647,6 +647,10 @@ def _is_single(table, w):
     return table.shape[0] == 0 and w.single.shape[0] > 0 and own
 
 
+# Weights that a processor's own cache holds: asking for them early would cost, and gain nothing.
+_CACHED = 1 << 17
+
+
 @inner_kernel
 def scores(features, first, stop, width, table, w, acc, theta, offset):
     """Write ``rows @ weights`` for rows `first` to `stop` to ``theta[offset:]``.
@@ -691,6 +695,7 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     half = table.shape[1] // 2
     half = half if half > width else width
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
+    is_large = table.size > _CACHED
     for t in range(first, stop):
         o = offset + (t - first) * width
         if single:
@@ -698,6 +703,8 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
                 fetch(features, t + 1, w.single)
             gather(features, t, w.single, acc)
         else:
+            if is_large and t + 1 < stop:
+                fetch(features, t + 1, table)
             gather(features, t, table, acc)
         out, direction = theta[o : o + width], acc[half:]
         if lazy:

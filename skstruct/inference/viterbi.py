@@ -4,8 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
+from ..core.features import lowest_bit
 from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.numba_private import intrinsic
 from .numerics import TopList, best_of, insert_top, top_list
 
 # Viterbi decoding of chains with many labels, most of whose transitions score 0.
@@ -154,57 +158,138 @@ class ViterbiScratch(NamedTuple):
 
     # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
+    # (n_nodes, n_labels + 1): Labels that may be before another, and in the last column how many.
+    kept: np.ndarray
+    # (n_labels,): Smallest and largest transition out of each label.
+    lows: np.ndarray
+    tops: np.ndarray
     # Candidates for the n best.
     top: TopList
 
 
 def viterbi_scratch(n_nodes, n_labels, n_best=1):
     """Scratch for chains of at most `n_nodes` nodes."""
-    return ViterbiScratch(np.empty((n_nodes, n_labels)), top_list(n_best))
+    kept = np.empty((n_nodes, n_labels + 1), dtype=np.int32)
+    rows = np.empty((2, n_labels))
+    return ViterbiScratch(np.empty((n_nodes, n_labels)), kept, *rows, top_list(n_best))
+
+
+# Steps from which on it pays to know the smallest and largest transitions of a shared table.
+_MANY_STEPS = 6
+
+
+@intrinsic(lambda x: int(np.float64(x).view(np.int64)))
+def _bits(typingctx, x):
+    """The bits of a float as an integer."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic(lambda n: float(np.int64(n).view(np.float64)))
+def _float(typingctx, n):
+    """The float of such bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+_LARGEST = 2**63 - 1
 
 
 @inner_kernel(inline=True)
-def _forward(unary, transitions, best):
-    """``best[t, k]``: largest score of a labelling of the nodes up to t that ends in k."""
+def _in_order(n):
+    """Bits as integers in the order of the floats, NaN beyond infinity; its own inverse."""
+    return n ^ ((n >> 63) & _LARGEST)
+
+
+@inner_kernel
+def _rank_rows(transitions, n, lows, tops):
+    """The smallest and largest transitions out of labels; -inf, inf where finding them is dear."""
+    is_worth_it = transitions.shape[0] == 1 and n > _MANY_STEPS
+    for j in range(lows.shape[0]):
+        lows[j], tops[j] = -math.inf, math.inf
+        if is_worth_it:
+            row, low, top = transitions[0, j], _LARGEST, -_LARGEST
+            for k in range(row.shape[0]):  # of integers, as floats would not be vectorised
+                entry = _in_order(_bits(row[k]))
+                low, top = min(low, entry), max(top, entry)
+            lows[j], tops[j] = _float(_in_order(low)), _float(_in_order(top))
+
+
+@inner_kernel
+def _keep(score, lows, tops, kept):
+    """List the labels that may be the best before some label, and their number."""
+    # By any j a label k is reached with score[j] + lows[j]: what stays below that with the largest
+    # of its transitions is below for all k, also as rounded, which is monotonic.
+    n_labels, best, count = score.shape[0], -_LARGEST, 0
+    for j in range(n_labels):
+        best = max(best, _in_order(_bits(score[j] + lows[j])))
+    least = _float(_in_order(best))
+    for first in range(0, n_labels, 64):
+        some, most, bits = score[first : first + 64], tops[first : first + 64], 0
+        for j in range(some.shape[0]):
+            bits |= (not some[j] + most[j] < least) << j
+        while bits != 0:
+            kept[count] = first + lowest_bit(bits)
+            count += 1
+            bits &= bits - 1
+    kept[n_labels] = count
+
+
+@inner_kernel(inline=True)
+def _forward(unary, transitions, scratch):
+    """``best[t, k]``: largest score of a labelling of the nodes up to t that ends in k.
+
+    Labels before that cannot be best for any k are skipped, see :func:`_keep`: of trained models
+    most.
+    """
     n, n_labels = unary.shape
+    best, kept = scratch.best, scratch.kept
     shared = transitions.shape[0] == 1
+    _rank_rows(transitions, n, scratch.lows, scratch.tops)
     for k in range(n_labels):
         best[0, k] = unary[0, k]
     for t in range(1, n):
         table = transitions[0 if shared else t - 1]
+        before, after, some = best[t - 1], best[t], kept[t - 1]
+        _keep(before, scratch.lows, scratch.tops, some)
+        count, j0 = some[n_labels], some[0]
+        b0, row = before[j0], table[j0]
         for k in range(n_labels):
-            best[t, k] = -math.inf
-        j = 0
-        while j + 3 < n_labels:
-            b0, b1, b2, b3 = (
-                best[t - 1, j],
-                best[t - 1, j + 1],
-                best[t - 1, j + 2],
-                best[t - 1, j + 3],
-            )
+            after[k] = b0 + row[k]
+        q = 1
+        while q + 3 < count:
+            j0, j1, j2, j3 = some[q], some[q + 1], some[q + 2], some[q + 3]
+            b0, b1, b2, b3 = before[j0], before[j1], before[j2], before[j3]
             for k in range(n_labels):
-                first = max(b0 + table[j, k], b1 + table[j + 1, k])
-                second = max(b2 + table[j + 2, k], b3 + table[j + 3, k])
-                best[t, k] = max(best[t, k], max(first, second))
-            j += 4
-        while j < n_labels:
-            b0 = best[t - 1, j]
+                first = max(b0 + table[j0, k], b1 + table[j1, k])
+                second = max(b2 + table[j2, k], b3 + table[j3, k])
+                after[k] = max(after[k], max(first, second))
+            q += 4
+        while q < count:
+            b0, row = before[some[q]], table[some[q]]
             for k in range(n_labels):
-                best[t, k] = max(best[t, k], b0 + table[j, k])
-            j += 1
+                after[k] = max(after[k], b0 + row[k])
+            q += 1
         for k in range(n_labels):
-            best[t, k] += unary[t, k]
+            after[k] += unary[t, k]
 
 
 @inner_kernel(inline=True)
-def _way_back(transitions, best, t, last, labels):
+def _way_back(transitions, scratch, t, last, labels):
     """The best labels of the nodes before t, given `last` at t."""
-    n_labels = best.shape[1]
+    best, kept = scratch.best, scratch.kept
     shared = transitions.shape[0] == 1
     for u in range(t, 0, -1):
         table = transitions[0 if shared else u - 1]
         chosen, chosen_score = 0, -math.inf
-        for j in range(n_labels):
+        for q in range(kept[u - 1, best.shape[1]]):
+            j = kept[u - 1, q]
             candidate = best[u - 1, j] + table[j, last]
             if candidate > chosen_score:
                 chosen, chosen_score = j, candidate
@@ -221,11 +306,11 @@ def viterbi(unary, transitions, labels, scratch):
     """
     n, n_labels = unary.shape
     best = scratch.best
-    _forward(unary, transitions, best)
+    _forward(unary, transitions, scratch)
     last = best_of(best[n - 1], n_labels)
     value = best[n - 1, last]
     labels[n - 1] = last
-    _way_back(transitions, best, n - 1, last, labels)
+    _way_back(transitions, scratch, n - 1, last, labels)
     return value
 
 
@@ -235,7 +320,7 @@ def chain_max_marginals(unary, transitions, out, scratch):
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
     best = scratch.best
-    _forward(unary, transitions, best)
+    _forward(unary, transitions, scratch)
     for k in range(n_labels):
         out[n - 1, k] = 0.0
     for t in range(n - 2, -1, -1):
@@ -268,7 +353,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     shared = transitions.shape[0] == 1
     best = scratch.best
     scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
-    _forward(unary, transitions, best)
+    _forward(unary, transitions, scratch)
     for q in range(size):
         values[q] = -math.inf
         scores[q] = -math.inf
@@ -286,7 +371,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
         for t in range(split + 1, n):
             labels[q, t] = labels[parent, t]
         labels[q, split] = label
-        _way_back(transitions, best, split, label, labels[q])
+        _way_back(transitions, scratch, split, label, labels[q])
         rest = scores[q + 1 :]
         if rest.shape[0] == 0:
             return

@@ -62,6 +62,49 @@ def test_viterbi_breaks_ties_by_the_lowest_label():
     assert labels.tolist() == [0, 0, 0, 0]
 
 
+@given(
+    n=st.integers(1, 30),
+    n_labels=st.sampled_from([1, 2, 3, 9, 22, 63, 64, 65, 130]),
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([0.0, 1.0, 8.0, 1e300, 5e-324, 1e-310]),
+    rounded=st.booleans(),
+    forbidden=st.sampled_from([0.0, 0.0, 0.01, 0.5]),
+    twins=st.booleans(),
+)
+def test_viterbi_that_skips_labels_is_the_plain_one_to_the_bit(
+    n, n_labels, seed, scale, rounded, forbidden, twins
+):
+    rng = np.random.default_rng(seed)
+    unary, table = rng.normal(size=(n, n_labels)), rng.normal(size=(n_labels, n_labels)) / 4
+    unary *= np.where(rng.random((n, 1)) < 0.5, 8, 1)
+    if rounded:
+        unary, table = np.round(unary), np.round(table)
+    if twins:
+        unary[:, n_labels // 2 :] = unary[:, : n_labels - n_labels // 2]
+        table[n_labels // 2 :] = table[: n_labels - n_labels // 2]
+    unary, table = np.clip(unary, -1e3, 1e3) * scale, table * scale
+    table[rng.random(table.shape) < forbidden] = -math.inf
+    unary[rng.random(unary.shape) < forbidden / 2] = -math.inf
+    best, back = [unary[0]], []
+    for row in unary[1:]:
+        candidates = best[-1][:, None] + table
+        back.append(candidates.argmax(axis=0))
+        best.append(candidates.max(axis=0) + row)
+    expected = [int(best[-1].argmax())]
+    for before in reversed(back):
+        expected.append(int(before[expected[-1]]))
+    labels, scratch = np.full(n, -1, dtype=np.int32), viterbi_scratch(n, n_labels)
+    value = viterbi(unary, table[None], labels, scratch)
+    np.testing.assert_array_equal(scratch.best[:n], best)
+    assert value == best[-1].max()
+    if value > -math.inf:
+        assert labels.tolist() == expected[::-1]
+    if n > 6 and scale >= 1.0 and not forbidden and n_labels > 20:
+        unary[:, 0] += 20 * scale
+        viterbi(unary, table[None], labels, scratch)
+        assert (scratch.kept[: n - 1, n_labels] < n_labels).all()
+
+
 def _forced(unary, t, k):
     """The same potentials where no other label is left at node t."""
     only = np.where(np.arange(unary.shape[1]) == k, unary[t], -math.inf)

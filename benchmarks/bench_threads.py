@@ -1,4 +1,4 @@
-"""What a second thread is worth: prediction, L-BFGS, SAG, and a search in processes.
+"""What a second thread is worth: prediction, L-BFGS, SAG, the default, and a search in processes.
 
     python benchmarks/bench_threads.py --data FOLDER [--threads 1 2] [--repeat 7] [--json OUT]
 
@@ -44,6 +44,9 @@ def calls(task):
     def sag(n):
         SAGCRF(solver="sag", max_iter=3, tol=0.0, n_jobs=n, random_state=0).fit(X, y)
 
+    def default(n):
+        SAGCRF(n_jobs=n, random_state=0).fit(X, y)
+
     def search(n):
         grid = GridSearchCV(SAGCRF(random_state=0), {"C": [0.1, 1.0]}, cv=3, n_jobs=n, refit=False)
         grid.fit(X[:1000], y[:1000])
@@ -51,6 +54,7 @@ def calls(task):
     yield f"predict, {sum(map(len, task.test.y)):,} tokens", tag, 4
     yield 'fit, solver="lbfgs", 2,000 sentences', lbfgs, 1
     yield f'fit, solver="sag", {len(y):,} sentences, 3 passes', sag, 1
+    yield f"fit, default, {len(y):,} sentences", default, 1
     yield "grid search of 6 fits, in processes, 1,000 sentences", search, 1
 
 

@@ -101,10 +101,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         position. New weights start at 0. Not available for "oeg", whose steps are in the dual.
     n_jobs : int, default=None
         Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
-        the same for any number, bit for bit. Steps with L1 penalty are sequential, and so is one of
-        the two passes of "casimir" and "svrg". On shards, the workers of each round: threads,
-        unless ``joblib.parallel_config`` selects another backend; by default the workers of an
-        active Dask client or of Ray.
+        the same for any number, bit for bit. Steps of "oeg", with which fits on text begin, are
+        sequential, and so are steps with L1 penalty and one of the two passes of "casimir" and
+        "svrg". On shards, the workers of each round: threads, unless ``joblib.parallel_config``
+        selects another backend; by default the workers of an active Dask client or of Ray.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None

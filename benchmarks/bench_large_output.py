@@ -252,7 +252,8 @@ def tagging(data, quick):
     budget = 20 if quick else 45
     print(f"\n## Treebank POS: {n} sentences, C = 1")
     models = {
-        "GDMM, sublinear": GDMMSSVM(max_iter=400, gap_every=5, tol=2e-3),
+        "GDMMSSVM": GDMMSSVM(max_iter=400, gap_every=5, tol=2e-3),
+        "GDMM": GDMMSSVM(algorithm="gdmm", max_iter=400, gap_every=5, tol=2e-3),
         "GDMM, exact search": GDMMSSVM(search="exact", max_iter=400, gap_every=5, tol=2e-3),
         "GDMM, exact search, rho=3": GDMMSSVM(
             search="exact", rho=3.0, max_iter=400, gap_every=5, tol=2e-3

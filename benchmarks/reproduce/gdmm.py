@@ -104,7 +104,7 @@ TITLES = {"pos": "POS", "rcv1": "RCV1 subset", "corel5k": "corel5k", "delicious"
 def solvers(rho):
     """The curves of figures 2 and 3."""
     common = {"max_iter": 5000, "tol": 1e-4, "random_state": 0}
-    yield "GDMM", GDMMSSVM(rho=rho, gap_every=5, **common)
+    yield "GDMM", GDMMSSVM(algorithm="gdmm", rho=rho, gap_every=5, **common)
     yield "BCFW", BCFWSSVM(gap_every=5, steps="frank-wolfe", n_cached=1, **common)
     yield "SSG", SubgradientSSVM(max_iter=5000, tol=0.0, random_state=0)
     for name, strength in zip(SOFT, (1.0, 10.0), strict=True):

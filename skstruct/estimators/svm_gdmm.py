@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from numbers import Integral, Real
 
 from ..core.factors import BinaryFactors, PairwiseFactors
-from ..core.oracles import require_linear_loss
+from ..core.oracles import gram, require_linear_loss
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..solvers.gdmm.active_sets import GDMMOptions
+from ..solvers.gdmm.factors import FEW_LABELS
 from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.labels import LabelRun
-from ..solvers.gdmm.solver import SEARCHES, VARIANTS, n_parts
+from ..solvers.gdmm.solver import SEARCHES, VARIANTS, BlockSteps, n_parts
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
+from .svm_bcfw import BCFWSSVM
 
 # Run for each description of a structure.
 
@@ -26,6 +29,8 @@ RUNS = {PairwiseFactors: run_of, BinaryFactors: LabelRun}
 # Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
 # end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
 _STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
+# Who sets one of these wants GDMM.
+_OWN = "variant", "search", "n_partitions", "rho", "eta", "multipliers"
 
 
 class GDMMSSVM(StructuralSVM):
@@ -38,14 +43,15 @@ class GDMMSSVM(StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
 
-    Training never decodes a whole sample: every node and every edge has a small active set of
-    labels of its own, found by a search that is sublinear in the number of labels, and messages
-    make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
-    Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. Without cycles, nodes
-    and edges that agree are labellings. For label sets and graphs with cycles the maximum is that
-    of the LP relaxation (``graph_.training_inference_`` is "relaxed"), an upper bound on the above;
-    predictions are exact where the structure decodes exactly (``graph_.inference_``). Read more in
-    the :ref:`User Guide <large_label_sets>`.
+    With more than 64 labels training never decodes a whole sample: every node and every edge has a
+    small active set of labels of its own, found by a search that is sublinear in the number of
+    labels, and messages make them agree; with fewer see `algorithm`. Certificates do decode; their
+    lower bound is that of a consistent dual point. Objectives and gaps are reported for this
+    divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree are labellings. For
+    label sets and graphs with cycles the maximum is that of the LP relaxation
+    (``graph_.training_inference_`` is "relaxed"), an upper bound on the above; predictions are
+    exact where the structure decodes exactly (``graph_.inference_``). Read more in the :ref:`User
+    Guide <large_label_sets>`.
 
     Parameters
     ----------
@@ -120,10 +126,17 @@ class GDMMSSVM(StructuralSVM):
         One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
         ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
         ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
-        their true value and the edges awake per sample), ``search_seconds``.
+        their true value and the edges awake per sample), ``search_seconds`` (these three are NaN
+        with the steps of BCFWSSVM; see `algorithm`).
 
     Other Parameters
     ----------------
+    algorithm : {"auto", "gdmm"}, default="auto"
+        "gdmm" is the algorithm of [1]_. "auto" takes the steps of :class:`BCFWSSVM` in its place
+        with up to 64 labels, where a search looks at all pairs, as decoding does. They keep no
+        active sets and take more memory. Where that does not suffice, the algorithm is GDMM, and
+        also with cycles, features or types of edges, label sets, shards, ``gap_every=0``, and
+        where a parameter from `variant` to `multipliers` is not at its default.
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
         but solving the block), or an away-step Frank-Wolfe step ("away"). "afw" and "bgcd" are the
@@ -188,6 +201,7 @@ class GDMMSSVM(StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: kind for name, kind in CONSTRAINTS.items() if name != "warm_start"},
+        "algorithm": [StrOptions({"auto", "gdmm"})],
         "variant": [StrOptions({"bcfw", "away", "afw", "bgcd"})],
         "search": [StrOptions({"sublinear", "exact", "sampled"})],
         "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
@@ -210,6 +224,7 @@ class GDMMSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
+        algorithm: str = "auto",
         variant: str = "bcfw",
         search: str = "sublinear",
         n_partitions: int | None = None,
@@ -228,6 +243,7 @@ class GDMMSSVM(StructuralSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.algorithm = algorithm
         self.variant = variant
         self.search = search
         self.n_partitions = n_partitions
@@ -281,17 +297,33 @@ class GDMMSSVM(StructuralSVM):
         problem = self.graph_.decoding(task[0], weights)
         return super()._mean_loss(problem, weights, data)
 
+    def _block_steps(self, problem, factors, *task):
+        """Return the method of BCFWSSVM where it is faster, else None."""
+        default = GDMMSSVM()
+        is_plain = all(getattr(self, name) == getattr(default, name) for name in _OWN)
+        is_chosen = (
+            self.algorithm == "auto"
+            and is_plain
+            and self.gap_every > 0
+            and isinstance(factors, PairwiseFactors)
+            and factors.edges is None
+            and factors.n_labels <= FEW_LABELS
+            and self.graph_.training_inference_ == "exact"
+            and gram.supports(type(problem))
+        )
+        if is_chosen:
+            with contextlib.suppress(MemoryError):
+                choices = BCFWSSVM()._choices()
+                return BlockSteps(problem, *task, choices=choices, gap_every=self.gap_every)
+        return None
+
     def _solve(self, task, shapes, sample_weight, lam, start, **common):
         problem, factors = task
-        method = RUNS[type(factors)](
-            factors,
-            problem,
-            self.graph_.decoding,
-            shapes,
-            sample_weight,
-            lam,
-            self._options(factors.n_labels),
-            self.n_jobs,
-        )
-        method.gap_every = self.gap_every
+        task = shapes, sample_weight, lam
+        method = self._block_steps(problem, factors, *task, self.n_jobs)
+        if method is None:
+            options = self._options(factors.n_labels)
+            kind, decoding = RUNS[type(factors)], self.graph_.decoding
+            method = kind(factors, problem, decoding, *task, options, self.n_jobs)
+            method.gap_every = self.gap_every
         return run(method, rng=self._generator(), **common)

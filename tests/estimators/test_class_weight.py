@@ -1,5 +1,7 @@
 """Weights of classes and of nodes: against sums over all labellings, and against scikit-learn."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -232,7 +234,7 @@ def test_structural_svms_of_several_solvers():
     options = {"C": 1.0, "class_weight": {"a": 3.0, "c": 0.2}}
     models = [
         BCFWSSVM("chain", tol=1e-4, max_iter=5000, random_state=0, **options),
-        GDMMSSVM("chain", tol=1e-3, max_iter=5000, random_state=0, **options),
+        GDMMSSVM("chain", algorithm="gdmm", tol=1e-3, max_iter=5000, random_state=0, **options),
         ExtragradientSSVM("chain", tol=1e-2, max_iter=5000, **options),
     ]
     sample_weight = rng.random(len(X)) + 0.5
@@ -245,7 +247,7 @@ def test_normalised_losses_of_gdmm():
     options = {"loss": "normalized_hamming", "random_state": 0}
     dual, primal = (
         kind(tol=1e-4, max_iter=5000, **options).fit(X, y, node_weight=weights)
-        for kind in (GDMMSSVM, BCFWSSVM)
+        for kind in (partial(GDMMSSVM, algorithm="gdmm"), BCFWSSVM)
     )
     assert dual.dual_objective_ <= primal.objective_
     assert primal.dual_objective_ <= dual.objective_

@@ -566,7 +566,7 @@ def test_gdmm_on_shards_with_edge_features(interactions, tmp_path, monkeypatch):
 
     monkeypatch.setattr(blocks.Blocks, "accepted", check)
     options = {"C": 0.3, "max_iter": 600, "tol": 1e-2, "random_state": 0}
-    memory = GDMMSSVM(graph, **options).fit(X, y)
+    memory = GDMMSSVM(graph, algorithm="gdmm", **options).fit(X, y)
     files = pack_shards(X, y, tmp_path / "three", graph=graph, shard_size=4)
     svm = GDMMSSVM(graph, **options).fit(files)
     assert checked

@@ -35,6 +35,7 @@ SVMS = [
     (CasimirSSVM(tol=1e-4, max_iter=2000), 2e-2),
     (ExtragradientSSVM(tol=1e-5, max_iter=20000), 3e-2),
     (GDMMSSVM(tol=1e-6, max_iter=20000), 1e-2),
+    (GDMMSSVM(algorithm="gdmm", tol=1e-6, max_iter=20000), 1e-2),
     (SubgradientSSVM(tol=0.0, max_iter=2000), 0.2),
     (ProxLinearSSVM(smoothing_strength=0.01, tol=1e-3), 0.2),
 ]

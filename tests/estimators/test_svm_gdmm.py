@@ -1,5 +1,7 @@
 """GDMMSSVM: the optimum of other solvers, certificates, searches, large label sets."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,6 +24,7 @@ from skstruct.core.factors import BinaryFactors
 from skstruct.core.jit.dispatch import kernel
 from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights
+from skstruct.datasets import pack_shards
 from skstruct.estimators.svm_gdmm import RUNS
 from skstruct.graphs.chain import SparseChainProblem
 from skstruct.graphs.pairwise.graph import pair_columns
@@ -31,6 +34,11 @@ from skstruct.solvers.gdmm.labels import LabelRun
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.multilabel_cases import make_labels
+
+
+def _gdmm(graph="auto", **options):
+    """GDMM itself, with few labels, too."""
+    return GDMMSSVM(graph, algorithm="gdmm", **options)
 
 
 def _data(structure):
@@ -90,7 +98,7 @@ def optima():
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_same_optimum_as_bcfw_with_a_certificate(structure, variant, optima):
     low, high = optima(SOLVED.get(structure, structure))
-    svm = GDMMSSVM(STRUCTURES[structure], variant=variant, **TIGHT).fit(*_data(structure))
+    svm = _gdmm(STRUCTURES[structure], variant=variant, **TIGHT).fit(*_data(structure))
     assert svm.dual_objective_ <= high + 1e-9
     assert low - 1e-9 <= svm.objective_ <= high * (1 + 1e-3)
     assert svm.dual_gap_ <= 2e-4 * svm.objective_
@@ -100,7 +108,7 @@ def test_same_optimum_as_bcfw_with_a_certificate(structure, variant, optima):
 @pytest.mark.parametrize("search", ["exact", "sampled"])
 @pytest.mark.parametrize("structure", ["chains", "trees", "table", "labels, tree", "labels, full"])
 def test_searches_agree(structure, search, optima):
-    svm = GDMMSSVM(STRUCTURES[structure], search=search, n_partitions=2, **TIGHT)
+    svm = _gdmm(STRUCTURES[structure], search=search, n_partitions=2, **TIGHT)
     svm.fit(*_data(structure))
     assert svm.objective_ <= optima(SOLVED.get(structure, structure))[1] * (1 + 1e-3)
 
@@ -111,7 +119,7 @@ def test_other_losses(structure, loss):
     X, y = _data(structure)
     common = {"graph": STRUCTURES[structure], "C": 0.3, "loss": loss, "random_state": 0}
     best = BCFWSSVM(**common, tol=1e-5, max_iter=20000).fit(X, y)
-    svm = GDMMSSVM(**common, tol=1e-3, max_iter=3000).fit(X, y)
+    svm = _gdmm(**common, tol=1e-3, max_iter=3000).fit(X, y)
     assert_allclose(svm.objective_, best.objective_, rtol=2e-3)
 
 
@@ -119,10 +127,10 @@ def test_sample_weights_and_seeds():
     X, y = _data("chains")
     weight = np.arange(len(X)) % 3
     rows = np.repeat(np.arange(len(X)), weight)
-    weighted = GDMMSSVM(**TIGHT).fit(X, y, sample_weight=weight)
-    repeated = GDMMSSVM(**TIGHT).fit([X[i] for i in rows], [y[i] for i in rows])
+    weighted = _gdmm(**TIGHT).fit(X, y, sample_weight=weight)
+    repeated = _gdmm(**TIGHT).fit([X[i] for i in rows], [y[i] for i in rows])
     assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-3)
-    again = GDMMSSVM(**TIGHT).fit(X, y, sample_weight=weight)
+    again = _gdmm(**TIGHT).fit(X, y, sample_weight=weight)
     assert_array_equal(again.node_weights_, weighted.node_weights_)
     assert_array_equal(again.pair_weights_, weighted.pair_weights_)
 
@@ -130,7 +138,7 @@ def test_sample_weights_and_seeds():
 def test_relaxed_certificate_is_that_of_linear_programs():
     X, Y = make_labels(n_samples=25, n_labels=4)
     graph = MultiLabel("full", inference="relaxed")
-    svm = GDMMSSVM(graph, C=1.0, tol=1e-3, max_iter=5000, random_state=0).fit(X, Y)
+    svm = _gdmm(graph, C=1.0, tol=1e-3, max_iter=5000, random_state=0).fit(X, Y)
     edges = svm.graph_.edges_
     rows = np.zeros((3 * len(edges), 4 + len(edges)))
     for e, (j, k) in enumerate(edges):
@@ -152,7 +160,7 @@ def test_relaxed_certificate_is_that_of_linear_programs():
 
 def test_with_cycles_predictions_stay_exact():
     X, Y = make_labels(n_samples=25, n_labels=5)
-    svm = GDMMSSVM(MultiLabel("full"), C=1.0, tol=1e-2, max_iter=1000, random_state=0).fit(X, Y)
+    svm = _gdmm(MultiLabel("full"), C=1.0, tol=1e-2, max_iter=1000, random_state=0).fit(X, Y)
     assert svm.graph_.training_inference_ == "relaxed"
     assert svm.graph_.inference_ == "exact"
     labellings = all_labellings(5, 2)
@@ -160,24 +168,24 @@ def test_with_cycles_predictions_stay_exact():
     for x, labels in zip(X, svm.predict(X), strict=True):
         scores = labellings @ (svm.coef_ @ x + svm.intercept_) + both @ svm.pairwise_coef_
         assert_array_equal(labels, labellings[scores.argmax()])
-    forest = GDMMSSVM(MultiLabel("tree"), C=1.0, tol=1e-2, max_iter=1000).fit(X, Y)
+    forest = _gdmm(MultiLabel("tree"), C=1.0, tol=1e-2, max_iter=1000).fit(X, Y)
     assert forest.graph_.training_inference_ == "exact"
-    relaxed = GDMMSSVM(MultiLabel("full", inference="relaxed"), C=1.0, tol=1e-2, max_iter=1000)
+    relaxed = _gdmm(MultiLabel("full", inference="relaxed"), C=1.0, tol=1e-2, max_iter=1000)
     assert relaxed.fit(X, Y).graph_.inference_ == "relaxed"
 
 
 def test_without_multipliers_a_gap_remains():
     X, y = _data("chains")
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):
-        soft = GDMMSSVM(C=0.3, multipliers=False, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
-    full = GDMMSSVM(C=0.3, max_iter=2000, tol=1e-4, random_state=0).fit(X, y)
+        soft = _gdmm(C=0.3, multipliers=False, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
+    full = _gdmm(C=0.3, max_iter=2000, tol=1e-4, random_state=0).fit(X, y)
     assert soft.infeasibility_ > 10 * full.infeasibility_
     assert soft.objective_ >= full.dual_objective_
 
 
 def test_history_and_certificate_at_the_end():
     X, y = _data("chains")
-    svm = GDMMSSVM(C=0.3, tol=1e-3, max_iter=40, gap_every=0, random_state=0)
+    svm = _gdmm(C=0.3, tol=1e-3, max_iter=40, gap_every=0, random_state=0)
     with pytest.warns(ConvergenceWarning):
         svm.set_params(tol=1e-12).fit(X, y)
     history = svm.history_
@@ -193,7 +201,7 @@ def test_history_and_certificate_at_the_end():
 
 @pytest.mark.parametrize("structure", ["chains", "table", "labels, full"])
 def test_stops_on_infeasibility_without_certificates(structure):
-    svm = GDMMSSVM(STRUCTURES[structure], C=0.3, tol=3e-3, max_iter=5000, gap_every=0)
+    svm = _gdmm(STRUCTURES[structure], C=0.3, tol=3e-3, max_iter=5000, gap_every=0)
     svm.set_params(random_state=0).fit(*_data(structure))
     assert svm.n_iter_ < 5000
     assert svm.infeasibility_ <= 3e-3
@@ -209,7 +217,7 @@ def test_forbidden_steps(edge_features):
     if edge_features:
         X = [(x, rng.normal(size=(len(x) - 1, 2))) for x in X]
     graph = Chain(forbidden="iob2", boundary=True, edge_features=edge_features)
-    svm = GDMMSSVM(graph, C=0.5, tol=1e-3, max_iter=2000, random_state=0).fit(X, y)
+    svm = _gdmm(graph, C=0.5, tol=1e-3, max_iter=2000, random_state=0).fit(X, y)
     best = BCFWSSVM(graph, C=0.5, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
     assert_allclose(svm.objective_, best.objective_, rtol=1e-3)
     assert svm.dual_objective_ <= best.objective_ + 1e-9
@@ -235,7 +243,7 @@ def _many_labels(n_labels=150, n_samples=60, seed=0):
 
 def test_many_labels_are_decoded_sparsely_and_exactly():
     X, y = _many_labels()
-    svm = GDMMSSVM(C=1.0, tol=5e-2, max_iter=400, random_state=0).fit(X, y)
+    svm = _gdmm(C=1.0, tol=5e-2, max_iter=400, random_state=0).fit(X, y)
     samples = svm.graph_.read_X(svm, X, reset=False)
     problem = svm.graph_.make_problem(samples, svm.classes_, True)
     weights = Weights(svm.node_weights_, svm.pair_weights_)
@@ -253,8 +261,8 @@ def test_many_labels_are_decoded_sparsely_and_exactly():
 def test_sublinear_search_visits_the_same_optimum_with_many_labels():
     X, y = _many_labels(n_labels=80, n_samples=40)
     common = {"C": 0.5, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
-    sublinear = GDMMSSVM(n_partitions=4, **common).fit(X, y)
-    exact = GDMMSSVM(search="exact", **common).fit(X, y)
+    sublinear = _gdmm(n_partitions=4, **common).fit(X, y)
+    exact = _gdmm(search="exact", **common).fit(X, y)
     assert_allclose(sublinear.objective_, exact.objective_, rtol=4e-3)
     assert sublinear.history_["edge_set"][-1] < 80
 
@@ -310,6 +318,7 @@ def test_arenas_keep_their_entries():
         ({"eta": 0.0}, "'eta' parameter"),
         ({"eta": 2.0}, "'eta' parameter"),
         ({"variant": "sgd"}, "'variant' parameter"),
+        ({"algorithm": "bcfw"}, "'algorithm' parameter"),
         ({"search": "heap"}, "'search' parameter"),
         ({"n_partitions": 0}, "'n_partitions' parameter"),
     ],
@@ -322,36 +331,36 @@ def test_bad_parameters(options, message):
 
 def test_single_nodes_as_chains():
     X, y = _data("table")
-    chains = GDMMSSVM(C=0.1, tol=1e-4, max_iter=2000, random_state=0)
+    chains = _gdmm(C=0.1, tol=1e-4, max_iter=2000, random_state=0)
     chains.fit([x[None, :] for x in X], [[label] for label in y])
-    table = GDMMSSVM(C=0.1, tol=1e-4, max_iter=2000, random_state=0).fit(X, y)
+    table = _gdmm(C=0.1, tol=1e-4, max_iter=2000, random_state=0).fit(X, y)
     assert_allclose(chains.objective_, table.objective_, rtol=2e-4)
 
 
 @pytest.mark.parametrize("C", [5e-324, 1e308])
 def test_regularisation_out_of_range(C):
     with pytest.raises(ValueError, match=r"C times the sum of sample_weight must be a usable"):
-        GDMMSSVM(C=C).fit(*_data("chains"))
+        _gdmm(C=C).fit(*_data("chains"))
 
 
 def test_strong_regularisation_keeps_distributions_whole():
     """Gradients over C of 1e100 must not cost the projection its unit of mass."""
     X, y = _data("chains")
     for variant in ("bcfw", "away"):
-        svm = GDMMSSVM(C=1e-100, variant=variant, tol=1e-2, max_iter=100, random_state=0).fit(X, y)
+        svm = _gdmm(C=1e-100, variant=variant, tol=1e-2, max_iter=100, random_state=0).fit(X, y)
         assert_allclose(svm.dual_objective_, np.mean([len(labels) for labels in y]), rtol=1e-2)
 
 
 def test_packed_input_and_not_finite_features():
     X, y = _data("chains")
     packed_X, packed_y = RaggedArray.from_list(X), RaggedArray.from_list(y)
-    one = GDMMSSVM(C=0.1, random_state=0).fit(X, y)
-    two = GDMMSSVM(C=0.1, random_state=0).fit(packed_X, packed_y)
+    one = _gdmm(C=0.1, random_state=0).fit(X, y)
+    two = _gdmm(C=0.1, random_state=0).fit(packed_X, packed_y)
     assert_array_equal(one.coef_, two.coef_)
     broken = [x.copy() for x in X]
     broken[3][0, 0] = np.nan
     with pytest.raises(ValueError, match="sample 3"):
-        GDMMSSVM().fit(broken, y)
+        _gdmm().fit(broken, y)
 
 
 class DenseLagrangian:
@@ -495,7 +504,7 @@ def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
         columns = pair_columns(edges, 3).ravel()
         fold = np.eye(columns.max() + 2)[columns][:, :-1]
     options = {"eta": 0.3, "rho": 0.7, "C": 0.4}
-    svm = GDMMSSVM(graph, variant=variant, search="exact", loss=cost, **options)
+    svm = _gdmm(graph, variant=variant, search="exact", loss=cost, **options)
     svm.set_params(fit_intercept=False, max_iter=n_passes, tol=1e-12, random_state=0)
     with pytest.warns(ConvergenceWarning):
         svm.fit(data, y)
@@ -516,7 +525,7 @@ def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
 def test_algorithms_2_and_3_reach_the_optimum(structure, variant, optima, monkeypatch):
     monkeypatch.setattr("skstruct.solvers.gdmm.factors._FEW_LABELS", 0)  # search by trees
     low, high = optima(structure)
-    svm = GDMMSSVM(STRUCTURES[structure], variant=variant, eta=0.5, **TIGHT)
+    svm = _gdmm(STRUCTURES[structure], variant=variant, eta=0.5, **TIGHT)
     svm.set_params(tol=2e-3).fit(*_data(structure))
     assert svm.dual_objective_ <= high
     assert low <= svm.objective_ <= high * (1 + 2e-3)
@@ -526,7 +535,7 @@ def test_algorithms_2_and_3_reach_the_optimum(structure, variant, optima, monkey
 @pytest.mark.parametrize("structure", [name for name in STRUCTURES if name.startswith("labels")])
 def test_block_greedy_label_sets(structure, optima):
     low, high = optima(SOLVED.get(structure, structure))
-    svm = GDMMSSVM(STRUCTURES[structure], variant="bgcd", **TIGHT).fit(*_data(structure))
+    svm = _gdmm(STRUCTURES[structure], variant="bgcd", **TIGHT).fit(*_data(structure))
     assert svm.dual_objective_ <= high
     assert low <= svm.objective_ <= high * (1 + 1e-3)
 
@@ -547,7 +556,7 @@ def test_pairs_of_label_sets_at_rest_and_awake(n_passes, monkeypatch):
             runs.append((self, self.state.awake.size.copy()))
 
     monkeypatch.setitem(RUNS, BinaryFactors, Kept)
-    svm = GDMMSSVM(MultiLabel("full"), C=0.5, max_iter=n_passes, tol=1e-12, random_state=0)
+    svm = _gdmm(MultiLabel("full"), C=0.5, max_iter=n_passes, tol=1e-12, random_state=0)
     with pytest.warns(ConvergenceWarning):
         svm.fit(X, Y)
     assert_array_equal(svm.graph_.edges_, np.stack([first, second], axis=1))
@@ -567,7 +576,7 @@ def test_pairs_of_label_sets_at_rest_and_awake(n_passes, monkeypatch):
 
 def test_joint_directions_are_refused_on_label_sets():
     with pytest.raises(ValueError, match='variant="afw" is not available for label sets'):
-        GDMMSSVM(MultiLabel(), variant="afw").fit(*_data("labels"))
+        _gdmm(MultiLabel(), variant="afw").fit(*_data("labels"))
 
 
 @pytest.mark.parametrize("variant", ["afw", "bgcd"])
@@ -576,7 +585,7 @@ def test_greedy_variants_respect_forbidden_steps(variant):
     names = np.array(["B-x", "I-x", "O"])
     y = [names[[0, 1, 2, 0, 1][: len(x)]] for x in X]
     graph = Chain(forbidden="iob2", boundary=True)
-    svm = GDMMSSVM(graph, C=0.5, tol=1e-2, max_iter=2000, variant=variant, random_state=0)
+    svm = _gdmm(graph, C=0.5, tol=1e-2, max_iter=2000, variant=variant, random_state=0)
     best = BCFWSSVM(graph, C=0.5, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
     svm.fit(X, y)
     assert svm.dual_objective_ <= best.objective_
@@ -589,7 +598,7 @@ def test_block_greedy_steps_do_not_diverge():
     X, y = random_sequences(rng, n_samples=20, n_labels=25, n_features=8, max_length=40)
     optimum = BCFWSSVM(C=1.0, tol=1e-3, max_iter=3000, random_state=0).fit(X, y)
     options = {"C": 1.0, "tol": 5e-2, "max_iter": 600, "random_state": 0}
-    greedy = GDMMSSVM(variant="bgcd", **options).fit(X, y)
+    greedy = _gdmm(variant="bgcd", **options).fit(X, y)
     assert greedy.suboptimality_ <= 5e-2
     assert greedy.objective_ >= optimum.dual_objective_
     assert greedy.dual_objective_ <= optimum.objective_
@@ -613,7 +622,7 @@ def test_graphs_with_cycles_are_trained_on_the_relaxation(inference):
     X, y = _graphs(np.random.default_rng(0))
     options = {"C": 0.3, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
     best = BCFWSSVM(Pairwise(inference="lp"), **options).fit(X, y)
-    svm = GDMMSSVM(Pairwise(inference=inference), **options).fit(X, y)
+    svm = _gdmm(Pairwise(inference=inference), **options).fit(X, y)
     assert svm.graph_.training_inference_ == "relaxed"
     assert svm.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= svm.objective_
@@ -654,7 +663,7 @@ def test_edges_with_tables_of_their_own_reach_the_relaxed_optimum(kind):
     best = BCFWSSVM(Pairwise(inference="lp", **own), C=0.3, tol=1e-4, max_iter=5000, random_state=0)
     best.fit(X, y)
     for variant in ("bcfw", "away"):
-        svm = GDMMSSVM(Pairwise(**own), variant=variant, **TIGHT).fit(X, y)
+        svm = _gdmm(Pairwise(**own), variant=variant, **TIGHT).fit(X, y)
         assert svm.dual_objective_ <= best.objective_
         assert best.dual_objective_ <= svm.objective_
         assert svm.suboptimality_ <= TIGHT["tol"]
@@ -667,7 +676,7 @@ def test_images_with_edge_features():
     X = [np.eye(3)[labels] + rng.normal(scale=0.5, size=(3, 4, 3)) for labels in y]
     own = {"edge_features": "contrast", "directions": True}
     best = BCFWSSVM(Grid(inference="lp", **own), C=0.3, tol=1e-4, max_iter=5000, random_state=0)
-    svm = GDMMSSVM(Grid(**own), **TIGHT).fit(X, y)
+    svm = _gdmm(Grid(**own), **TIGHT).fit(X, y)
     assert svm.dual_objective_ <= best.fit(X, y).objective_
     assert best.dual_objective_ <= svm.objective_
     assert svm.suboptimality_ <= TIGHT["tol"]
@@ -678,7 +687,7 @@ def test_one_visit_of_an_edge_with_features():
     rng, C, rho = np.random.default_rng(3), 0.6, 0.8
     x, z, y = rng.normal(size=(2, 3)), rng.normal(size=(1, 2)), np.array([0, 1])
     options = {"C": C, "rho": rho, "fit_intercept": False, "max_iter": 1, "random_state": 0}
-    svm = GDMMSSVM(Chain(edge_features=True), **options)
+    svm = _gdmm(Chain(edge_features=True), **options)
     with pytest.warns(ConvergenceWarning):
         svm.fit([(x, z)], [y])
     dense = DenseLagrangian([x], [y], 1.0 - np.eye(2), C, rho, z)
@@ -705,7 +714,7 @@ def test_forests_and_images():
     X = [(x, np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1)) for x, _ in X]
     options = {"C": 0.3, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
     best = BCFWSSVM(Pairwise(), **options).fit(X, y)
-    svm = GDMMSSVM(Pairwise(), **options).fit(X, y)
+    svm = _gdmm(Pairwise(), **options).fit(X, y)
     assert svm.graph_.training_inference_ == "exact"
     assert svm.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= svm.objective_
@@ -713,7 +722,7 @@ def test_forests_and_images():
     y = [rng.integers(3, size=(3, 4)) for _ in range(5)]
     X = [np.eye(3)[labels] + rng.normal(scale=0.5, size=(3, 4, 3)) for labels in y]
     best = BCFWSSVM(Grid(inference="lp"), **options).fit(X, y)
-    svm = GDMMSSVM(Grid(), **options).fit(X, y)
+    svm = _gdmm(Grid(), **options).fit(X, y)
     assert svm.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= svm.objective_
 
@@ -722,7 +731,7 @@ def test_graphs_that_gdmm_does_not_take():
     X, y = _graphs(np.random.default_rng(3))
     y = [np.zeros_like(labels) for labels in y[:-1]] + [np.ones_like(y[-1])]
     with pytest.raises(TypeError, match="with cycles and forbidden pairs: use BCFWSSVM"):
-        GDMMSSVM(Pairwise(forbidden=[(0, 1)])).fit(X, y)
+        _gdmm(Pairwise(forbidden=[(0, 1)])).fit(X, y)
 
 
 def test_soft_constraints_end_nearer_with_a_larger_penalty():
@@ -732,8 +741,88 @@ def test_soft_constraints_end_nearer_with_a_larger_penalty():
     histories = []
     for rho in (1.0, 10.0):
         with pytest.warns(ConvergenceWarning):
-            svm = GDMMSSVM(rho=rho, max_iter=400, **options).fit(X, y)
+            svm = _gdmm(rho=rho, max_iter=400, **options).fit(X, y)
         histories.append(svm.history_["dual_gap"])
     loose, tight = histories
     assert tight[-1] < loose[-1]
     assert tight[2] > loose[2]
+
+
+# Few labels: the steps of BCFWSSVM.
+
+PLAIN = "chains", "chains with boundary", "trees", "table"
+FEW = {"C": 0.3, "tol": 1e-3, "max_iter": 2000, "random_state": 0}
+
+
+def _takes_block_steps(svm):
+    return bool(np.isnan(svm.history_["node_set"]).all())
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_block_steps_where_nothing_is_relaxed(structure, optima):
+    X, y = _data(structure)
+    svm = GDMMSSVM(STRUCTURES[structure], **FEW).fit(X, y)
+    assert _takes_block_steps(svm) == (structure in PLAIN)
+    low, high = optima(SOLVED.get(structure, structure))
+    assert svm.dual_objective_ <= high + 1e-9
+    assert low - 1e-9 <= svm.objective_ <= high * (1 + 2e-3)
+    own = _gdmm(STRUCTURES[structure], **FEW).fit(X, y)
+    assert not _takes_block_steps(own)
+    assert own.history_.keys() == svm.history_.keys()
+    assert svm.dual_objective_ <= own.objective_
+    assert own.dual_objective_ <= svm.objective_
+
+
+def test_block_steps_are_those_of_bcfw_with_any_number_of_threads():
+    X, y = _data("chains")
+    bcfw = BCFWSSVM(gap_every=10, **FEW).fit(X, y)
+    for n_jobs in (1, 2):
+        svm = GDMMSSVM(n_jobs=n_jobs, **FEW).fit(X, y)
+        assert_array_equal(svm.node_weights_, bcfw.node_weights_)
+        assert_array_equal(svm.pair_weights_, bcfw.pair_weights_)
+        assert svm.n_iter_ == bcfw.n_iter_
+        assert svm.suboptimality_ == bcfw.suboptimality_ <= 1e-3
+        assert svm.infeasibility_ == 0.0 == svm.history_["infeasibility"].max()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"algorithm": "gdmm"},
+        {"variant": "away"},
+        {"search": "exact"},
+        {"n_partitions": 1},
+        {"rho": 0.5},
+        {"eta": 1.0},
+        {"multipliers": False},
+        {"gap_every": 0},
+    ],
+    ids=str,
+)
+def test_parameters_of_gdmm_choose_it(own):
+    X, y = _data("chains")
+    svm = GDMMSSVM(C=0.3, max_iter=5, tol=0.5, random_state=0).set_params(**own)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not _takes_block_steps(svm.fit(X, y))
+
+
+def test_many_labels_and_little_memory_choose_gdmm(monkeypatch):
+    fits = []
+    for n_labels in (64, 65):
+        X, y = _many_labels(n_labels=n_labels, n_samples=80)
+        assert np.unique(np.concatenate(y)).size == n_labels
+        fits.append(GDMMSSVM(tol=0.5, random_state=0).fit(X, y))
+    assert list(map(_takes_block_steps, fits)) == [True, False]
+
+    def too_much(n_bytes, what, advice):
+        raise MemoryError(what)
+
+    monkeypatch.setattr("skstruct.solvers.bcfw.solver.check_memory", too_much)
+    assert not _takes_block_steps(GDMMSSVM(tol=0.5, random_state=0).fit(*_data("chains")))
+
+
+def test_shards_are_trained_by_gdmm(tmp_path):
+    X, y = _data("chains")
+    shards = pack_shards(X, y, tmp_path / "three", shard_size=8)
+    assert not _takes_block_steps(GDMMSSVM(**FEW).fit(shards))

@@ -145,6 +145,7 @@ def estimators(graph):
         yield CasimirSSVM(graph, smoothing="l2", **options)
     if not getattr(graph, "edge_features", False):
         yield GDMMSSVM(graph, **options)
+        yield GDMMSSVM(graph, algorithm="gdmm", **options)
 
 
 def use(model, X, y):

@@ -470,7 +470,7 @@ def test_certificates_take_no_time_where_only_epochs_count(monkeypatch):
     ticks = count()
     monkeypatch.setattr(runs, "time", SimpleNamespace(process_time=lambda: float(next(ticks))))
     X, y = random_sequences(np.random.default_rng(0))
-    model = GDMMSSVM(max_iter=9, tol=0.0, gap_every=1)
+    model = GDMMSSVM(algorithm="gdmm", max_iter=9, tol=0.0, gap_every=1)
     own = runs.fit(model, X, y, lambda model: 0.0, 4.5, gdmm.METHODS)
     # Each epoch is between two looks at the clock.
     assert own.seconds.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]

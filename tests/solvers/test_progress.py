@@ -72,8 +72,9 @@ def test_the_clock_stands_still_before_the_start_and_in_callbacks(monkeypatch):
         CasimirSSVM(smoothing="entropy"),
         SubgradientSSVM(),
         GDMMSSVM(),
+        GDMMSSVM(algorithm="gdmm"),
         GDMMSSVM(variant="bgcd", search="sampled", n_partitions=2),
-        GDMMSSVM(Chain(forbidden=[("a", "x")])),
+        GDMMSSVM(Chain(forbidden=[("a", "x")]), algorithm="gdmm"),
         GDMMSSVM(MultiLabel("full")),
     ],
     ids=str,
@@ -212,6 +213,7 @@ def test_the_clock_leaves_out_compiling():
         ("CasimirSSVM", {}),
         ("SubgradientSSVM", {}),
         ("GDMMSSVM", {"gap_every": 1}),
+        ("GDMMSSVM", {"gap_every": 1, "algorithm": "gdmm"}),
     ]
     done = subprocess.run(
         [sys.executable, "-c", _COLD, json.dumps(fits)],

@@ -861,7 +861,8 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
 
 # A run.
 
-_FEW_LABELS = 64
+#: Up to so many labels a search looks at all pairs, as a Viterbi pass does.
+FEW_LABELS = 64
 _NO_PAIR = np.empty((0, 0))
 
 
@@ -960,7 +961,7 @@ class FactorRun(Run):
         self.graph = graph = gdmm_graph(factors)
         #: Whether edges have features, and tables of their own.
         self.own = graph.edge_squares.size > 0
-        if self.options.search == SUBLINEAR and graph.cost.shape[0] <= _FEW_LABELS:
+        if self.options.search == SUBLINEAR and graph.cost.shape[0] <= FEW_LABELS:
             # Looking at all pairs is then faster than asking trees.
             self.options = self.options._replace(search=EXACT)
         elif self.options.search == SUBLINEAR and self.own:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
+from ..bcfw.solver import BCFW
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
 from ..run import Method
@@ -161,3 +162,18 @@ class Run(Certifying):
     def weights(self):
         """A copy of the weights."""
         return Weights(self.w.node.copy(), self.pair_weights())
+
+
+class BlockSteps(BCFW):
+    """BCFW where it takes GDMM's place: nodes and edges of a mixture of labellings agree."""
+
+    fields = Run.fields
+
+    def entry(self):
+        """Certificate; there are no active sets, and every visit is a search."""
+        unknown = dict.fromkeys(("node_set", "edge_set", "search_seconds"), np.nan)
+        return super().entry() | {"infeasibility": 0.0} | unknown
+
+    def published(self):
+        """Return the published attributes of GDMM."""
+        return {"infeasibility_": 0.0}

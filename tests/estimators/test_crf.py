@@ -244,6 +244,18 @@ def test_warm_start_from_the_optimum_takes_one_pass(sequences):
         np.testing.assert_allclose(crf.objective_, objective, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_first_passes_of_sag_from_a_poor_fit_do_not_overshoot(epochs):
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(1600).reshape(-1, 10)
+    data = [X[row] / 16.0 for row in order], [y[row] for row in order]
+    crf = SAGCRF(C=10.0, solver="oeg", max_iter=2, tol=0.0, random_state=0).fit(*data)
+    objective = crf.objective_
+    crf.set_params(solver="sag", max_iter=epochs, warm_start=True).fit(*data)
+    assert crf.dual_objective_ <= crf.objective_ <= objective
+
+
 def test_warm_start_ignores_weights_of_another_problem(sequences):
     X, y = sequences
     crf = SAGCRF(warm_start=True, **TIGHT).fit(X, y)

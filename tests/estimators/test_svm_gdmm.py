@@ -523,7 +523,7 @@ def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
     ["chains", "chains with boundary", "trees", "trees with edge features", "table"],
 )
 def test_algorithms_2_and_3_reach_the_optimum(structure, variant, optima, monkeypatch):
-    monkeypatch.setattr("skstruct.solvers.gdmm.factors._FEW_LABELS", 0)  # search by trees
+    monkeypatch.setattr("skstruct.solvers.gdmm.factors.FEW_LABELS", 0)  # search by trees
     low, high = optima(structure)
     svm = _gdmm(STRUCTURES[structure], variant=variant, eta=0.5, **TIGHT)
     svm.set_params(tol=2e-3).fit(*_data(structure))

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from skstruct import SAGCRF, Chain, Pairwise
 from skstruct.core import memory
 from skstruct.core.parallel import Pieces
+from skstruct.core.weights import squared_norm
 from skstruct.estimators import crf_path
 from skstruct.losses.log import LogLoss
 from skstruct.solvers import hybrid, oeg
@@ -94,17 +95,26 @@ def test_single_precision_changes_no_bound(request, data):
         assert crf.node_weights_.dtype == np.float64
 
 
-def test_the_dual_never_falls_and_seeds_and_threads_change_no_bit(few, monkeypatch):
-    duals, present = [], OEG._dual_objective
+def test_no_epoch_lowers_its_dual_and_seeds_and_threads_change_no_bit(few, monkeypatch):
+    gains, present = [], OEG._visits
 
-    def spied(self):
-        duals.append(present(self))
-        return duals[-1]
+    def dual(self):
+        """Dual objective of the proximal problem, up to a constant."""
+        half_norm = 0.5 * squared_norm(self.w) / (self._options.inverse * self.n)
+        return self.state.terms @ self.sample_weight / self.n - half_norm
 
-    monkeypatch.setattr(OEG, "_dual_objective", spied)
+    def spied(self, *arguments):
+        before = dual(self)
+        gap = present(self, *arguments)
+        gains.append(dual(self) - before)
+        return gap
+
+    monkeypatch.setattr(OEG, "_visits", spied)
     options = {"solver": "oeg", "tol": 1e-6, "random_state": 0, "precision": "double"}
     first = SAGCRF(**options).fit(*few)
-    assert (np.diff(duals) >= -1e-12).all()
+    assert len(gains) == first.n_iter_
+    assert min(gains) >= -1e-12
+    assert (np.diff(first.history_["dual_objective"]) >= 0.0).all()
     again = SAGCRF(n_jobs=2, **options).fit(*few)
     assert (first.node_weights_ == again.node_weights_).all()
     assert first.dual_gap_ == again.dual_gap_
@@ -155,18 +165,28 @@ def test_compact_steps_are_those_by_hand(compact):
         return phi, p @ MU - mu, -xlogy(p, p).sum()
 
     rng = np.random.default_rng(0)
-    for k in (1, 2):
+    for k in (1, 2, 3):
+        centre, rho = vector(), method.rho
         method.epoch(k, rng, SimpleNamespace(pieces=Pieces()))
     mixtures = [mixture(i) for i in range(n)]
     sums = [s * (r @ A) for s, (_, r, _), (*_, A) in zip(weight, mixtures, samples, strict=True)]
-    np.testing.assert_allclose(vector(), -np.sum(sums, axis=0) / (lam * n), atol=1e-12)
+    g = np.sum(sums, axis=0) / n
+    np.testing.assert_allclose(vector(), (rho * centre - g) / (lam + rho), atol=1e-12)
+    term, directions = method.leave()
+    np.testing.assert_allclose(np.concatenate(directions), g, atol=1e-12)
+    entropies = weight @ [mixture(i)[2] for i in range(n)] / n
+    assert term == pytest.approx(entropies, abs=1e-10)
+    # The best between the truth and this dual point.
+    shares = np.linspace(0.0, 1.0, 10001)
+    duals = shares * term - shares**2 * (g @ g) / (2.0 * lam)
+    assert method._dual_objective() == pytest.approx(duals.max(), rel=1e-6)
     n_whole = 0
     for i in range(n):
         phi, before, _ = mixture(i)
         w, rate, A = vector(), method.state.rates[i], samples[i][2]
         method._steps(np.array([i]))
         now, after, entropy = mixture(i)
-        change = -weight[i] / (lam * n) * (after - before) @ A
+        change = -weight[i] / ((lam + rho) * n) * (after - before) @ A
         np.testing.assert_allclose(vector() - w, change, atol=1e-12)
         assert method.state.terms[i] == pytest.approx(entropy, abs=1e-10)
         n_whole += np.allclose(now, (1 - rate) * phi + rate * (A @ w), rtol=3e-7, atol=1e-7)

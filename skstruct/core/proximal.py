@@ -20,6 +20,7 @@ from .features import DenseFeatures, SparseFeatures
 from .jit.dispatch import generic, inner_kernel, kernel
 
 _FEW = 1e-2  # below, five terms of a series have 12 digits
+_LONG = 750.0  # beyond, nothing is left of the start
 
 
 class Clock(NamedTuple):
@@ -53,14 +54,21 @@ def advance_row(table, stamps, j, clock):
     ratio = (clock.now[1] - stamps[j, 1]) / span
     stamps[j, 0], stamps[j, 1] = clock.now[0], clock.now[1]
     l1, x = clock.l1 * stamps[j, 2], clock.l2 * span
+    half = table.shape[1] // 2
+    weights, directions = table[j, :half], table[j, half:]  # loops over slices vectorise
+    if x > _LONG:
+        inverse = 1.0 / clock.l2
+        for k in range(half):
+            g = ratio * directions[k]
+            over = abs(g) - l1
+            weights[k] = -math.copysign(inverse * over if over > 0.0 else 0.0, g)
+        return
     # Remaining share of a weight, and its change by a gradient of 1.
     if x < _FEW:
         reach = span * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0 * (1.0 - x / 5.0))))
     else:
         reach = -math.expm1(-x) / clock.l2
     left = 1.0 - clock.l2 * reach
-    half = table.shape[1] // 2
-    weights, directions = table[j, :half], table[j, half:]  # loops over slices vectorise
     for k in range(half):
         v, g = weights[k], ratio * directions[k]
         sign = math.copysign(1.0, v if v != 0.0 else g)

@@ -768,7 +768,9 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
-    for k in range(acc.shape[0]):  # padding stays 0, in both precisions
+    room = 2 * (width + 16) if lazy else width + 16
+    # Padding stays 0, in both precisions.
+    for k in range(room if room < acc.shape[0] else acc.shape[0]):
         acc[k] = 0.0
     short = as_single(acc)
     for t in range(first, last):

@@ -40,21 +40,21 @@ def _times(a, row, matrix, out):
 def _exp_table(table, inverse, out):
     """``out <- exp((table - max) * inverse)``, 0 in the padding; the maximum, NaN if unsafe."""
     n_rows, n_labels = table.shape
-    values = out.reshape(out.size)
-    for j in range(n_rows):
-        for k in range(n_labels):
-            out[j, k] = table[j, k]
-        for k in range(n_labels, out.shape[1]):
-            out[j, k] = -math.inf
     # Four lanes: in one alone each comparison would wait for the last.
-    a, b, c, d = values[0], values[1], values[2], values[3]
-    for q in range(4, values.shape[0], 4):
-        a = values[q] if values[q] > a else a
-        b = values[q + 1] if values[q + 1] > b else b
-        c = values[q + 2] if values[q + 2] > c else c
-        d = values[q + 3] if values[q + 3] > d else d
+    a, b, c, d = -math.inf, -math.inf, -math.inf, -math.inf
+    for j in range(n_rows):
+        row = out[j]
+        for k in range(n_labels):
+            row[k] = table[j, k]
+        for k in range(n_labels, row.shape[0]):
+            row[k] = -math.inf
+        for k in range(0, row.shape[0], 4):
+            a = row[k] if row[k] > a else a
+            b = row[k + 1] if row[k + 1] > b else b
+            c = row[k + 2] if row[k + 2] > c else c
+            d = row[k + 3] if row[k + 3] > d else d
     a, c = b if b > a else a, d if d > c else c
-    high, unsafe = c if c > a else a, 0
+    high, unsafe, values = c if c > a else a, 0, out.reshape(out.size)
     for q in range(values.shape[0]):
         shifted = (values[q] - high) * inverse
         unsafe |= (shifted < -_LARGEST_RANGE) & (shifted > -math.inf)
@@ -163,57 +163,73 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
     return log_z + math.log(total)
 
 
+@inner_kernel
+def _times_row(matrix, a, row, out):
+    """``out <- matrix @ a[row]``, four rows of the matrix a turn."""
+    n_labels = matrix.shape[0]
+    last = n_labels - 1
+    for j in range(0, n_labels, 4):
+        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+        for k in range(matrix.shape[1]):
+            t0 += matrix[j, k] * a[row, k]
+            t1 += matrix[j1, k] * a[row, k]
+            t2 += matrix[j2, k] * a[row, k]
+            t3 += matrix[j3, k] * a[row, k]
+        out[j], out[j1], out[j2], out[j3] = t0, t1, t2, t3
+
+
 @inner_kernel(inline=True)
-def _sum_edges(alpha, message, n, out):
-    """``out <- sum_t outer(alpha[t], message[t])`` over edges t, four edges a turn."""
-    n_labels, stride = out.shape
-    for j in range(n_labels):
-        for k in range(stride):
-            out[j, k] = 0.0
-    t = 0
-    while t + 4 < n:
-        for j in range(n_labels):
+def _sum_edges(alpha, message, matrix, sums, out):
+    """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges a turn.
+
+    Rows are summed in `sums`, which stays in the cache however large the table is.
+    """
+    last, n_edges = out.shape[0] - 1, alpha.shape[0] - 1
+    for j in range(0, last + 1, 2):
+        i = min(j + 1, last)
+        for k in range(sums.shape[1]):
+            sums[0, k] = sums[1, k] = 0.0
+        t = 0
+        while t + 3 < n_edges:
             a0, a1, a2, a3 = alpha[t, j], alpha[t + 1, j], alpha[t + 2, j], alpha[t + 3, j]
-            for k in range(stride):
-                out[j, k] += (a0 * message[t, k] + a1 * message[t + 1, k]) + (
-                    a2 * message[t + 2, k] + a3 * message[t + 3, k]
-                )
-        t += 4
-    while t < n - 1:
-        for j in range(n_labels):
-            a0 = alpha[t, j]
-            for k in range(stride):
-                out[j, k] += a0 * message[t, k]
-        t += 1
+            b0, b1, b2, b3 = alpha[t, i], alpha[t + 1, i], alpha[t + 2, i], alpha[t + 3, i]
+            for k in range(sums.shape[1]):
+                m0, m1 = message[t, k], message[t + 1, k]
+                m2, m3 = message[t + 2, k], message[t + 3, k]
+                sums[0, k] += (a0 * m0 + a1 * m1) + (a2 * m2 + a3 * m3)
+                sums[1, k] += (b0 * m0 + b1 * m1) + (b2 * m2 + b3 * m3)
+            t += 4
+        while t < n_edges:
+            for k in range(sums.shape[1]):
+                sums[0, k] += alpha[t, j] * message[t, k]
+                sums[1, k] += alpha[t, i] * message[t, k]
+            t += 1
+        for k in range(out.shape[1]):
+            out[j, k] = sums[0, k] * matrix[j, k]
+            out[i, k] = sums[1, k] * matrix[i, k]
 
 
 @inner_kernel
 def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tables, node, pair):
-    """Marginals from a forward pass; `tables` has the scratch for transitions and one row."""
+    """Marginals from a forward pass; `tables` has the scratch for transitions and rows."""
     n, n_labels = node.shape
     stride = alpha.shape[1]
     summed = pair.shape[0] == 1
-    matrix, transposed = tables[:n_labels], tables[n_labels : 2 * n_labels]
-    beta = tables[2 * n_labels]
+    matrix, beta = tables[:n_labels], tables[n_labels]
     for k in range(stride):
         beta[k] = 1.0
     for k in range(n_labels):
         node[n - 1, k] = alpha[n - 1, k]
     for t in range(n - 2, -1, -1):
-        if t == n - 2 or not shared:
-            if not shared:
-                _exp_table(transitions[t], inverse, matrix)
-            for j in range(n_labels):
-                for k in range(n_labels):
-                    transposed[k, j] = matrix[j, k]
-                for k in range(n_labels, stride):
-                    transposed[j, k] = 0.0
+        if not shared:
+            _exp_table(transitions[t], inverse, matrix)
         share = 1.0 / scale[t + 1]
         for k in range(stride):
             # What a label that cannot be reached sends back may overflow, and counts for nothing.
             reached = alpha[t + 1, k] > 0.0
             message[t, k] = node_exp[t + 1, k] * beta[k] * share if reached else 0.0
-        _times(message, t, transposed, beta)
+        _times_row(matrix, message, t, beta)
         for k in range(n_labels):
             node[t, k] = alpha[t, k] * beta[k]
         if pair.shape[0] > 0 and not (summed and shared):
@@ -223,24 +239,21 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
                 for k in range(n_labels):
                     out[j, k] += a * matrix[j, k] * message[t, k]
     if summed and shared and n > 1:
-        _sum_edges(alpha, message, n, transposed)
-        for j in range(n_labels):
-            for k in range(n_labels):
-                pair[0, j, k] = transposed[j, k] * matrix[j, k]
+        _sum_edges(alpha, message, matrix, tables[n_labels + 1 :], pair[0])
 
 
 def workspace_size(n_nodes, n_labels):
     """Floats of scratch that :func:`forward_backward` needs."""
     # Rows of scratch are whole cache lines: a loop over them is all vectors and no rest.
     stride = (n_labels + 7) // 8 * 8
-    return (3 * n_nodes + 2 * n_labels + 2) * stride + n_nodes
+    return (3 * n_nodes + n_labels + 4) * stride + n_nodes
 
 
 @inner_kernel(inline=True)
 def _views(work, n, n_labels):
     """Scratch in the form in which the passes take it."""
     stride = (n_labels + 7) // 8 * 8
-    n_rows = 3 * n + 2 * n_labels + 2
+    n_rows = 3 * n + n_labels + 4
     rows = work[: n_rows * stride].reshape(n_rows, stride)
     tables, buffer = rows[3 * n : n_rows - 1], rows[n_rows - 1]
     scale = work[rows.size : rows.size + n]
@@ -261,7 +274,7 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
     matrix = tables[:n_labels]
     log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
     if math.isnan(log_z):
-        beta = tables[2 * n_labels]
+        beta = tables[n_labels]
         log_z = _in_logs(unary, transitions, inverse, alpha, node, pair, beta, buffer, matrix)
     elif node.shape[0] > 0:
         shared = transitions.shape[0] == 1
@@ -328,7 +341,7 @@ def chain_chunks(unary, transitions, rules, chunks, node, out, work):
     """
     n, n_labels = unary.shape
     node_exp, alpha, message, tables, outside, scale = _views(work, n, n_labels)
-    matrix, here, after = tables[:n_labels], tables[n_labels], tables[2 * n_labels]
+    matrix, here, after = tables[:n_labels], tables[n_labels], tables[n_labels + 1]
     log_z = _forward(unary, transitions, 1.0, node_exp, alpha, scale, matrix)
     is_safe, left, none = not math.isnan(log_z), node, transitions[:0]
     if is_safe:

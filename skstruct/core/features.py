@@ -293,8 +293,9 @@ def merge_copies(problem, shapes) -> Copies | None:
         return None
     features, rng = getattr(problem, name), np.random.default_rng(0)
     indices, lengths = features.indices, np.diff(features.indptr)
-    # Equal columns have equal products with any vectors, in integers modulo 2**64, and others by
-    # chance have not. High bits count below, too: products with them would lose the rest.
+    # Equal columns have equal products with any vectors modulo 2**64; different columns, almost
+    # surely, do not. High bits are folded into low ones, since a product with 2**k keeps only the
+    # lowest 64 - k bits of the random number.
     bits = features.data.astype(np.float64, copy=False).view(np.uint64)
     keys, again = np.zeros((2, n_rows), dtype=np.uint64)
     for sums in (keys, again):
@@ -647,7 +648,7 @@ def _is_single(table, w):
     return table.shape[0] == 0 and w.single.shape[0] > 0 and own
 
 
-# Weights that a processor's own cache holds: asking for them early would cost, and gain nothing.
+# Weights that fit into a core's own cache: prefetching rows of these would cost and gain nothing.
 _CACHED = 1 << 17
 
 
@@ -768,8 +769,9 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
+    # The row and its padding (below 16 columns, in both precisions), not all of the scratch, which
+    # is as wide as the widest table.
     room = 2 * (width + 16) if lazy else width + 16
-    # Padding stays 0, in both precisions.
     for k in range(room if room < acc.shape[0] else acc.shape[0]):
         acc[k] = 0.0
     short = as_single(acc)

@@ -93,8 +93,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         its unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
         acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
         [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,
-        "oeg" takes steps to proximal points, "auto" continues with OWL-QN, and the others are not
-        available.
+        "auto" continues with OWL-QN, and "saga", "casimir" and "svrg" are not available.
     warm_start : bool, default=False
         Start from the previous weights of labels and features that still exist: labels are matched
         by value, features by name where they have names (vectorizers, data frames), else by
@@ -199,8 +198,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
     "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
     in the paper, the step size is halved in the first epoch, grows to 1.5 times the paper's by the
-    fifth, and returns to it by the twentieth; the first epoch is a permutation; and from 1,024
-    samples on, blocks of n / 512 draws are evaluated at the same weights, which threads share.
+    fifth, and returns to it by the twentieth; the first epoch is a permutation; with `warm_start`
+    the first two epochs take SAGA's steps; and from 1,024 samples on, blocks of n / 512 draws are
+    evaluated at the same weights, which threads share.
 
     The lower bound is the dual objective of marginals :math:`\mu_i` with entropies :math:`H_i`,
 
@@ -225,12 +225,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     omits the proximal term and the extrapolation; in the experiments of [1]_ (section 7) it matched
     SAG at half the speed, or did slightly worse.
 
-    "oeg" keeps potentials and their marginals for each sample, twice the memory of SAG, and the
-    weights of these marginals (the dual point). A step moves the potentials of one sample towards
-    those of the weights, at the rate of largest exact gain in the dual objective. Unlike in [6]_,
-    rates follow that gain instead of halving, and samples whose marginals are far from those of the
-    weights are visited more often in an epoch, the others every third epoch. It suits many sparse
-    features, as in text; with few dense features and weak regularisation SAG and L-BFGS are faster.
+    "oeg" keeps potentials and their marginals (the dual point) for each sample, twice the memory of
+    SAG. Each epoch is a step of the proximal point method [11]_, with L1 or without: it adds
+    :math:`\tfrac\rho2 \|w - v\|^2` with the weights v at its start, so that weak regularisation
+    slows it down less. A step moves the potentials of one sample towards those of the weights, at a
+    rate that raises the dual objective of this problem; the lower bound is that of the objective
+    itself. Unlike in [6]_, rates follow the gain instead of halving, and samples whose marginals
+    are far from those of the weights are visited more often in an epoch, others every third epoch.
+    It suits many sparse features, as in text; with few dense features and weak regularisation SAG
+    and L-BFGS are faster.
     Above 2**26 parts of all samples, mostly of pairs, as with 10,000 sentences and 83 labels, it
     keeps potentials in single precision and the marginals of the first 2**26 parts, and recomputes
     the others at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up
@@ -274,6 +277,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
        Support for Non-strongly Convex Composite Objectives. NIPS.
     .. [10] Lin, Mairal, Harchaoui (2018). Catalyst Acceleration for First-order Convex
        Optimization: from Theory to Practice. JMLR.
+    .. [11] Rockafellar (1976). Monotone Operators and the Proximal Point Algorithm. SIAM Journal on
+       Control and Optimization.
 
     Examples
     --------

@@ -29,7 +29,7 @@ RUNS = {PairwiseFactors: run_of, BinaryFactors: LabelRun}
 # Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
 # end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
 _STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
-# Who sets one of these wants GDMM.
+# Setting one of these selects GDMM.
 _OWN = "variant", "search", "n_partitions", "rho", "eta", "multipliers"
 
 
@@ -43,12 +43,13 @@ class GDMMSSVM(StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
 
-    With more than 64 labels training never decodes a whole sample: every node and every edge has a
-    small active set of labels of its own, found by a search that is sublinear in the number of
-    labels, and messages make them agree; with fewer see `algorithm`. Certificates do decode; their
-    lower bound is that of a consistent dual point. Objectives and gaps are reported for this
-    divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree are labellings. For
-    label sets and graphs with cycles the maximum is that of the LP relaxation
+    The algorithm never decodes a whole sample: every node and every edge has a small active set of
+    labels of its own, found by a search that is sublinear in the number of labels, and messages
+    make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
+    With up to 64 labels, on most structures without cycles, the steps are those of
+    :class:`BCFWSSVM` instead, which decode (see `algorithm`). Objectives and gaps are reported for
+    this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree are labellings.
+    For label sets and graphs with cycles the maximum is that of the LP relaxation
     (``graph_.training_inference_`` is "relaxed"), an upper bound on the above; predictions are
     exact where the structure decodes exactly (``graph_.inference_``). Read more in the :ref:`User
     Guide <large_label_sets>`.
@@ -126,17 +127,17 @@ class GDMMSSVM(StructuralSVM):
         One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
         ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
         ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
-        their true value and the edges awake per sample), ``search_seconds`` (these three are NaN
-        with the steps of BCFWSSVM; see `algorithm`).
+        their true value and the edges awake per sample), ``search_seconds``. The last three are NaN
+        with the steps of :class:`BCFWSSVM`.
 
     Other Parameters
     ----------------
     algorithm : {"auto", "gdmm"}, default="auto"
-        "gdmm" is the algorithm of [1]_. "auto" takes the steps of :class:`BCFWSSVM` in its place
-        with up to 64 labels, where a search looks at all pairs, as decoding does. They keep no
-        active sets and take more memory. Where that does not suffice, the algorithm is GDMM, and
-        also with cycles, features or types of edges, label sets, shards, ``gap_every=0``, and
-        where a parameter from `variant` to `multipliers` is not at its default.
+        "gdmm" is the algorithm of [1]_. With up to 64 labels, where a search looks at all pairs, as
+        decoding does, "auto" takes the steps of :class:`BCFWSSVM` instead. They keep no active sets
+        of nodes and edges, and take more memory. "auto" stays with GDMM if memory does not suffice,
+        with cycles, features or types of edges, label sets, shards or ``gap_every=0``, and if a
+        parameter from `variant` to `multipliers` is not at its default.
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
         but solving the block), or an away-step Frank-Wolfe step ("away"). "afw" and "bgcd" are the

@@ -17,7 +17,7 @@ _LARGEST_RANGE = 230.0  # -log(_SMALLEST_FACTOR), rounded down
 
 @inner_kernel
 def _times(a, row, matrix, out):
-    """``out <- a[row] @ matrix``, four rows of the matrix a turn."""
+    """``out <- a[row] @ matrix``, four rows of the matrix per turn."""
     n_labels, stride = matrix.shape
     for k in range(stride):
         out[k] = 0.0
@@ -165,7 +165,7 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
 
 @inner_kernel
 def _times_row(matrix, a, row, out):
-    """``out <- matrix @ a[row]``, four rows of the matrix a turn."""
+    """``out <- matrix @ a[row]``, four rows of the matrix per turn."""
     n_labels = matrix.shape[0]
     last = n_labels - 1
     for j in range(0, n_labels, 4):
@@ -181,7 +181,7 @@ def _times_row(matrix, a, row, out):
 
 @inner_kernel(inline=True)
 def _sum_edges(alpha, message, matrix, sums, out):
-    """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges a turn.
+    """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges per turn.
 
     Rows are summed in `sums`, which stays in the cache however large the table is.
     """

@@ -158,7 +158,8 @@ class ViterbiScratch(NamedTuple):
 
     # (n_nodes, n_labels): Best scores up to each node and label.
     best: np.ndarray
-    # (n_nodes, n_labels + 1): Labels that may be before another, and in the last column how many.
+    # (n_nodes, n_labels + 1): Labels that may precede the best labels of the next node; the last
+    # column has their number.
     kept: np.ndarray
     # (n_labels,): Smallest and largest transition out of each label.
     lows: np.ndarray
@@ -174,7 +175,7 @@ def viterbi_scratch(n_nodes, n_labels, n_best=1):
     return ViterbiScratch(np.empty((n_nodes, n_labels)), kept, *rows, top_list(n_best))
 
 
-# Steps from which on it pays to know the smallest and largest transitions of a shared table.
+# Chains with more nodes than this repay the search for the extremes of a shared table.
 _MANY_STEPS = 6
 
 
@@ -209,7 +210,7 @@ def _in_order(n):
 
 @inner_kernel
 def _rank_rows(transitions, n, lows, tops):
-    """The smallest and largest transitions out of labels; -inf, inf where finding them is dear."""
+    """The smallest and largest transition out of each label; -inf, inf if not worth a search."""
     is_worth_it = transitions.shape[0] == 1 and n > _MANY_STEPS
     for j in range(lows.shape[0]):
         lows[j], tops[j] = -math.inf, math.inf
@@ -224,8 +225,9 @@ def _rank_rows(transitions, n, lows, tops):
 @inner_kernel
 def _keep(score, lows, tops, kept):
     """List the labels that may be the best before some label, and their number."""
-    # By any j a label k is reached with score[j] + lows[j]: what stays below that with the largest
-    # of its transitions is below for all k, also as rounded, which is monotonic.
+    # Every label k is reached through j with at least score[j] + lows[j]. A label that stays below
+    # the largest of these even with its largest transition is not best for any k, nor is it after
+    # rounding, which is monotonic.
     n_labels, best, count = score.shape[0], -_LARGEST, 0
     for j in range(n_labels):
         best = max(best, _in_order(_bits(score[j] + lows[j])))
@@ -245,8 +247,8 @@ def _keep(score, lows, tops, kept):
 def _forward(unary, transitions, scratch):
     """``best[t, k]``: largest score of a labelling of the nodes up to t that ends in k.
 
-    Labels before that cannot be best for any k are skipped, see :func:`_keep`: of trained models
-    most.
+    Labels of the node before that cannot be best for any k are skipped (see :func:`_keep`): most
+    of them, in trained models.
     """
     n, n_labels = unary.shape
     best, kept = scratch.best, scratch.kept

@@ -32,9 +32,10 @@ from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #
 # Sample i stores potentials phi_i, the residual ``m_i - mu(y_i)`` of the mixture that is best at
-# them and its dual term, and ``w = -(1 / (lam n)) sum_i s_i A_i' (m_i - mu(y_i))`` all along. A
-# step takes phi_i to ``(1 - eta) phi_i + eta A_i w``: with ``eta = 1`` the mixture of the present
-# weights.
+# them and its dual term. With the mean gradient ``g = (1 / n) sum_i s_i A_i' (m_i - mu(y_i))`` the
+# weights are ``w = (rho v - g) / (lam + rho)`` all along, where ``rho/2 |w - v|^2`` is the proximal
+# term of the epoch. A step takes phi_i to ``(1 - eta) phi_i + eta A_i w``: with ``eta = 1`` the
+# mixture of the present weights.
 #
 # The residual is a function of phi_i, and need not be stored: one more oracle call at a visit finds
 # it again. And the marginals of any potentials are a dual point, those of rounded ones too. So the
@@ -80,7 +81,7 @@ class OEGState(NamedTuple):
 class OEGOptions(NamedTuple):
     """Choices of one run."""
 
-    # ``1 / (lam n)``.
+    # ``1 / ((lam + rho) n)``.
     inverse: float
     # Divergences whose estimates are below this are measured.
     little: float
@@ -213,9 +214,10 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, linear, noise = found
         state.totals[N_ORACLE] += 1.0
-        # A rate that follows rounding errors would keep them alive, a low one would stay low.
+        # Where rounding hides the gain the rate grows: one that followed rounding errors would keep
+        # them alive, and a low one would stay low.
         is_clear = linear > 8.0 * noise
-        # Of the rate that would have been best.
+        # The rate that would have been best, over this one.
         share = 0.5 * linear / max(linear - gain, 0.125 * linear) if is_clear else _GROWTH
         if gain >= -noise or not is_clear:
             state.divergences[i] = _divergence(
@@ -257,8 +259,9 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
 def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, labels):
     """Steps at the samples of an order.
 
-    Each step is tested: the gain in the dual objective is exact, and its ratio to that of the slope
-    says which rate would have been best. A step that lowers the dual is made again with it.
+    Each step is tested: the gain in the dual objective of the epoch's problem is exact, and its
+    ratio to that of the slope gives the rate that would have been best. A step that lowers this
+    dual is made again at that rate.
     """
     for step in range(order.shape[0]):
         i = order[step]
@@ -277,12 +280,12 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
 
 # A span of the flow after which nothing of the start is left.
 _REST = 2.0**200
-# With L1 or without, rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample: of
-# half and twice as much that is best or nearly so on text with L1 (:mod:`benchmarks.bench_l1`), and
-# without it with C from 1 to 500. It is raised where the gap does not fall and most of it is that
-# of the epoch's own problem, and lowered where epochs solve theirs, both within a range.
-# With L1 the first epochs, whose mixtures are rough, take more: of Dutch entities, (0.6, 0.5), that
-# saves a third of the passes to 1e-2, elsewhere few or none.
+# With L1 or without, rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample: on
+# text, with L1 (:mod:`benchmarks.bench_l1`) and without it for C from 1 to 500, half or twice as
+# much is hardly better. It is raised where the gap does not fall and most of it is that of the
+# epoch's own problem, and lowered where epochs solve theirs, up to a factor of a million each way.
+# With L1 it is larger in the first epochs, whose mixtures are rough: on Dutch entities with
+# c1 = 0.6 and c2 = 0.5 that saves a third of the epochs to 1e-2, on other tasks few or none.
 _FIRST_FACTOR, _FALL = 4.0, 0.7
 _RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
 _MOST_INNER = 0.5
@@ -393,16 +396,17 @@ def _padded_weights(shapes):
 
 
 def _in_single(w):
+    """The weights with the node table in single precision."""
     return w._replace(node=w.node[:0], single=w.node.astype(np.float32))
 
 
 def _product(tables, others):
-    """Inner product; in single precision rows alone are added up."""
+    """Inner product; of tables in single precision only the sum of a row is rounded to it."""
     pairs = zip(tables, others, strict=True)
     return float(sum(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64) for a, b in pairs))
 
 
-# Of the divergences at the visits of an epoch, what is left at its end.
+# Fraction of the divergences at the visits of an epoch that is left at its end, about.
 _LEFT = 0.8
 
 
@@ -412,13 +416,14 @@ class OEG(StoredMixtures):
     Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
     Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
 
-    Each epoch is a step of the proximal point method (Rockafellar 1976): it adds
-    ``rho/2 |w - v|^2``, with v the weights at its start: a small lam does not slow it down. With g
-    the mean gradient at the dual point ``(lam + rho) w = rho v - g``; at rest ``lam w = -g``.
+    Each epoch is a step of the proximal point method (Rockafellar 1976), so that a small lam slows
+    it down less: it adds ``rho/2 |w - v|^2``, with v the weights at its start. With g the mean
+    gradient at the dual point, ``(lam + rho) w = rho v - g``; at the optimum ``lam w = -g``.
     """
 
-    #: Below this share of what is left of all, an epoch solves its problem well enough: rho falls.
-    #: With C = 500 0.02 needs 45 to 58 epochs on text, 0.1 37 to 49; with C = 1 both the same.
+    #: If less than this fraction of the gap is that of the epoch's own problem, rho falls. On
+    #: chunks and entities with C = 500 fits take 37 to 49 epochs, with 0.02 45 to 58; with C = 1
+    #: the same.
     least_inner = 0.1
 
     def __init__(self, *task, single=False, memory=None, start=None, **options):
@@ -446,7 +451,7 @@ class OEG(StoredMixtures):
         buffers, labels = Worker(self.loss, self.problem).scratch
         self._scratch = np.empty((MEMORY + 1, buffers.shape[1])), labels
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
-        self._half_norm, self._along, self._measured = 0.0, 0.0, 0
+        self._half_norm, self._model, self._measured = 0.0, 0.0, 0
         self.certificate_schedule = CertificateSchedule(least=0.1)
         self._idle = np.zeros(self.n, dtype=np.int64)
 
@@ -491,11 +496,11 @@ class OEG(StoredMixtures):
             np.subtract(v, w, out=v)
             v *= rho
         best = max(self._dual_objective(), self.dual)
-        # Half-way through the epoch divergences were larger than they are.
-        objective, likely = self._along + divergence, self._along + _LEFT * divergence
+        # Divergences are those at the visits, and have fallen since.
+        objective, likely = self._model + divergence, self._model + _LEFT * divergence
         is_known = objective < np.inf
         self.estimate = max(likely - best, 0.0) / max(likely, TINY) if is_known else np.inf
-        # As a share of the bound: while that is low, one of the objective hardly changes.
+        # A fraction of the bound: while that is low, a fraction of the objective hardly changes.
         gap = max(objective - best, 0.0) / max(best, TINY) if is_known else np.inf
         self._adapt_rho(gap, divergence, best)
         self.gaps.append(gap)
@@ -505,7 +510,7 @@ class OEG(StoredMixtures):
             self._end_single()
 
     def _adapt_rho(self, gap, divergence, scale):
-        """Change rho by what is left of the epoch's problem, as a share of what is left of all."""
+        """Change rho by the gap of the epoch's problem, as a fraction of the whole gap."""
         if gap < np.inf:
             inner = divergence / max(gap * scale, TINY)
             if inner > _MOST_INNER and self.gaps[-1:] <= [gap]:
@@ -514,7 +519,7 @@ class OEG(StoredMixtures):
                 self.rho = max(_LOWER * self.rho, self._least_rho)
 
     def _visits(self, rng, progress):
-        """Make the steps of an epoch; the gap that these visits suggest."""
+        """Make the steps of an epoch; the mean divergence, about the gap of the epoch's problem."""
         order = self._choose(rng)
         for first, last in progress.pieces.visits(order.size):
             self._steps(order[first:last])
@@ -571,10 +576,11 @@ class OEG(StoredMixtures):
         along, squared = _product(w, gradient), _product(w, w)
         self._half_norm = 0.5 * self.lam * squared
         left = _product(gradient, gradient) - 2.0 * self.lam * along
+        # |g|^2 / (2 lam), without a table for g.
         half = left / (2.0 * max(self.lam, TINY)) + self._half_norm
         term = float(self.state.terms @ self.sample_weight) / self.n
-        # P(w) but for the divergences.
-        self._along = term + along - self._half_norm
+        # The objective at w without the mean divergence.
+        self._model = term + along - self._half_norm
         share = min(max(0.5 * term / half, 0.0), 1.0) if half > 0.0 else 1.0
         dual = share * (term - share * half)
         if not np.isfinite(dual):
@@ -641,9 +647,8 @@ class ProximalOEG(FewRows, OEG):
     """OEG under an L1 penalty; ``lam`` is lam2.
 
     Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``, in the dual of Collins et
-    al. 2008 with the conjugate of the elastic net. Each epoch is a step of the proximal point
-    method (Rockafellar 1976): it adds with v the weights at its start, so that
-    a small lam2 does not slow it down.
+    al. 2008 with the conjugate of the elastic net. Epochs are steps of the proximal point method,
+    as without L1.
     """
 
     least_inner = 0.02

@@ -861,7 +861,7 @@ def tree_points(graph, state, w, losses, start, stop, scratch):
 
 # A run.
 
-#: Up to so many labels a search looks at all pairs, as a Viterbi pass does.
+#: Up to this many labels a search looks at all pairs, as a Viterbi pass does.
 FEW_LABELS = 64
 _NO_PAIR = np.empty((0, 0))
 

@@ -165,7 +165,7 @@ class Run(Certifying):
 
 
 class BlockSteps(BCFW):
-    """BCFW where it takes GDMM's place: nodes and edges of a mixture of labellings agree."""
+    """BCFW in place of GDMM: in a mixture of labellings nodes and edges agree."""
 
     fields = Run.fields
 

@@ -97,7 +97,7 @@ def takes_single(precision, shapes, max_iter):
     return precision == "single"
 
 
-# Passes from given weights with SAGA's steps.
+# Passes with SAGA's steps at the start from given weights, see SAG.epoch.
 _UNBIASED = 2
 
 _NO_ORDER = np.empty(0, dtype=np.int64)
@@ -191,8 +191,8 @@ class CertificateSchedule:
     some epochs have to pass: at most an eighth of all passes is spent in vain.
     """
 
-    def __init__(self, optimism: float = 1.0, least: float = 1.0):
-        self._optimism, self._least = optimism, least
+    def __init__(self, least: float = 1.0):
+        self._optimism, self._least = 1.0, least
         self._epoch, self._next, self._estimate = 0, 1, np.inf
 
     def due(self, estimate, tol):
@@ -290,7 +290,7 @@ class SAG(StoredMixtures):
         self.certificate_schedule = CertificateSchedule()
         self._warm, self._uniform = start is not None, uniform
         self._flags = int(skipping and not uniform), int(uniform)
-        #: Whether steps are SAGA's, and whether they are so in this pass only.
+        #: 0 for SAG's steps, 1 for SAGA's, PAIRED; and whether SAG takes SAGA's in this pass.
         self._kind, self._unbiased = PAIRED if paired else int(saga), False
         # The best bound, where rounding to single precision may have raised it.
         self._likely_dual = 0.0
@@ -357,8 +357,8 @@ class SAG(StoredMixtures):
         """As many steps as there are samples; the first visit all of them.
 
         A memory filled at weights that are far from the optimum ages faster than SAG renews it, and
-        its steps overshoot: after a fit of two epochs to several times the objective of a cold
-        start. SAGA's, which have no bias, do not.
+        SAG's steps overshoot: from a fit of two epochs to several times its objective. SAGA's
+        steps, which are unbiased, do not.
         """
         self._put_back()
         self._unbiased = self._warm and not (self._resumes or self.l1) and k <= _UNBIASED

@@ -3,17 +3,17 @@
     python benchmarks/bench_l1.py --data FOLDER [--limit N] [--all-solvers] [--json FILE]
     python benchmarks/bench_l1.py --data FOLDER --limit 2000 --curves conll2000 dutch treebank
 
-FOLDER holds ``conll2000/``. Needs the ``bench`` extra. CPU seconds of one core to 1e-3 of the best
-objective that anybody found: ours of the whole call of ``fit`` with warm kernels, CRFsuite's by its
-own clock after its features are generated, all states; where its iterations do not reach the level,
-the seconds of these are a lower bound, and how far they ended is printed. Wapiti (all states, its
-default stop, which may be earlier) trains where c2 is 0. Size of the model files, with
-names of features, and F1: ours are pipelines without unused features. Last the path from strong to
-weak penalties, warm and cold.
+FOLDER holds ``conll2000/``, for ``--curves`` also the data of the others. Needs the ``bench``
+extra. CPU seconds of one core to 1e-3 of the best objective that anybody found: ours of the whole
+call of ``fit`` with warm kernels, CRFsuite's by its own clock after its features are generated, all
+states; where its iterations do not reach the level, the seconds of these are a lower bound, and how
+far they ended is printed. Wapiti (all states, its default stop, which may be earlier) trains where
+c2 is 0. Size of the model files, with names of features, and F1: ours are pipelines without unused
+features. Last the path from strong to weak penalties, warm and cold.
 
-With ``--curves``, on each of the tasks: CPU seconds to 1e-2, to 1e-3, and to CRFsuite's own stop
-beside our default fit, the lesser of two calls of ``fit``. ``--peers FOLDER`` keeps what CRFsuite
-needed, and reads it again.
+With ``--curves``, on each of these tasks: CPU seconds to 1e-2, to 1e-3, and of CRFsuite to its own
+stop against our default fit. Ours are the lesser of two calls of ``fit``. ``--peers FOLDER`` stores
+CRFsuite's runs there, and reads them instead of repeating them.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--all-solvers", action="store_true")
     parser.add_argument("--no-path", action="store_true")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--curves", nargs="*", choices=("conll2000", "dutch", "treebank"))
+    parser.add_argument("--curves", nargs="+", choices=("conll2000", "dutch", "treebank"))
     parser.add_argument("--peers", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.curves:

@@ -9,9 +9,9 @@ with all states), no intercept, and ``1/2 |w|^2 + C sum NLL`` (c2 = 1 / (2 C)). 
 own stop, by its own clock after its features are generated. Ours are CPU seconds of the whole call
 of ``fit`` with warm kernels, one thread: a first fit finds the epoch whose objective is at the
 target, a second one, which is timed, ends there. Targets are CRFsuite's last objective, and 1e-2
-and 1e-3 above the best objective that any run of the cell has reached. The last column has the
-default fit as a whole and, to its stop, CRFsuite's seconds over its own. ``--cache`` keeps
-CRFsuite's runs, for comparisons of versions of ours; published ratios are of one run without it.
+and 1e-3 above the best objective that any run of the cell has reached. The last column is the whole
+default fit, with the ratio of CRFsuite's seconds to its own stop to ours. ``--cache`` stores
+CRFsuite's runs, to compare versions of ours; published ratios are of one run without it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def seconds_to(task, C, target, tol, most):
 
 
 def peer_run(task, C, cache):
-    """CRFsuite to its stop, or its run of before."""
+    """CRFsuite to its stop, or its stored run."""
     path = cache and cache / f"{task.name}-{len(task.train.labels)}-{C:g}.json"
     if path and path.exists():
         return json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""What a second thread is worth: prediction, L-BFGS, SAG, the default, and a search in processes.
+"""Speedup by a second thread: prediction, L-BFGS, SAG, the default fit, a search in processes.
 
     python benchmarks/bench_threads.py --data FOLDER [--threads 1 2] [--repeat 7] [--json OUT]
 

@@ -295,12 +295,13 @@ def merge_copies(problem, shapes) -> Copies | None:
     indices, lengths = features.indices, np.diff(features.indptr)
     # Equal columns have equal products with any vectors modulo 2**64; different columns, almost
     # surely, do not. High bits are folded into low ones, since a product with 2**k keeps only the
-    # lowest 64 - k bits of the random number.
+    # lowest 64 - k bits of the random number; an exponent fills the last.
     bits = features.data.astype(np.float64, copy=False).view(np.uint64)
+    mixed = bits ^ (bits >> 29) ^ (bits >> 52)
     keys, again = np.zeros((2, n_rows), dtype=np.uint64)
     for sums in (keys, again):
         numbers = rng.integers(1 << 64, size=lengths.size, dtype=np.uint64)
-        np.add.at(sums, indices, (bits ^ (bits >> 29)) * np.repeat(numbers, lengths))
+        np.add.at(sums, indices, mixed * np.repeat(numbers, lengths))
     if features.intercept >= 0:
         keys[features.intercept] += 1
     _, first, group, sizes = np.unique(keys, True, True, True)

@@ -253,6 +253,9 @@ class GDMMSSVM(StructuralSVM):
         self.multipliers = multipliers
         self.gap_every = gap_every
 
+    # Models that were stored before this parameter came lack it.
+    algorithm = "auto"
+
     def _make_problem(self, data):
         problem = super()._make_problem(data)
         require_linear_loss(problem, "use BCFWSSVM")

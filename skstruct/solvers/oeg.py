@@ -386,12 +386,14 @@ class OEGMemory(NamedTuple):
     weights: Weights
 
 
-def _padded_weights(shapes):
-    """Plain weights of zeros whose rows are whole cache lines."""
+def _padded_weights(shapes, start=None):
+    """Plain weights, by default zeros, whose rows are whole cache lines."""
     tables = []
     for rows, width in shapes:
         columns = padded_width(width)
         tables.append(aligned(rows * columns).reshape(rows, columns))
+    for table, own in zip(tables, () if start is None else start.tables, strict=False):
+        table[:, : own.shape[1]] = own
     return Weights(*tables)
 
 
@@ -442,6 +444,8 @@ class OEG(StoredMixtures):
         if self._resumes:
             changes = map(np.subtract, start.tables, memory.weights.tables)
             self._shift = self._own(Weights(*changes))
+            # The first proximal point: ``-g / lam`` would be far off, were lam far from that of g.
+            self.w = _padded_weights(self.shapes, self._own(start))
             # The curvature of the dual is in proportion to 1 / lam.
             scaled = self.state.rates * min(self.lam / memory.lam, 1.0)
             np.clip(scaled, _LEAST_RATE, 1.0, out=self.state.rates)
@@ -466,11 +470,11 @@ class OEG(StoredMixtures):
             compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
-        """The weights of a dual point that another run has left, moved where that is predicted."""
+        """The gradient of a dual point that another run has left, moved where that is predicted."""
         if self._resumes:
             if any(map(np.any, self._shift.tables)):
                 self._move(progress.pieces, self.n)
-            self._sum(self.w, self.n)
+            self._sum_memory()
 
     def memory(self):
         """The dual point, for a run with another regulariser."""
@@ -547,10 +551,7 @@ class OEG(StoredMixtures):
 
     def _move(self, pieces, stop):
         """Move the stored potentials of samples before `stop`; 0 only compiles."""
-        shift = _padded_weights(self.shapes)
-        for table, change in zip(shift.tables, self._shift.tables, strict=True):
-            table[:, : change.shape[1]] = change
-        task = shift, self._options, self.state
+        task = _padded_weights(self.shapes, self._shift), self._options, self.state
         for cut in pieces.visits(stop):
             shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)
 
@@ -559,15 +560,18 @@ class OEG(StoredMixtures):
         for cut in Pieces().visits(stop):
             sum_residuals(*task, *cut, w, *self._scratch)
 
+    def _sum_memory(self):
+        self._options = self._options._replace(on_weights=1.0 / self.n)
+        self._sum(self._gradient, self.n)
+        for w, gradient in zip(self.w.tables, self._gradient.tables, strict=True):
+            gradient += self.lam * w
+
     def _end_single(self):
         """The weights in double precision, with the exact gradient of the dual point."""
         if self.w.single.size:
             node = self.w.single.astype(np.float64)
             self.w, self._gradient = Weights(node, self.w.pair), _padded_weights(self.shapes)
-            self._options = self._options._replace(on_weights=1.0 / self.n)
-            self._sum(self._gradient, self.n)
-            for w, gradient in zip(self.w.tables, self._gradient.tables, strict=True):
-                gradient += self.lam * w
+            self._sum_memory()
             self.dual = max(self.dual, self._dual_objective())
 
     def _dual_objective(self):

@@ -1,5 +1,6 @@
 """GDMMSSVM: the optimum of other solvers, certificates, searches, large label sets."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import (
@@ -805,6 +807,14 @@ def test_parameters_of_gdmm_choose_it(own):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert not _takes_block_steps(svm.fit(X, y))
+
+
+def test_models_stored_without_the_algorithm():
+    svm = GDMMSSVM(C=0.3, tol=0.5, random_state=0).fit(*_data("chains"))
+    del svm.__dict__["algorithm"]
+    again = pickle.loads(pickle.dumps(svm))
+    assert clone(again).get_params()["algorithm"] == "auto"
+    assert _takes_block_steps(again.fit(*_data("chains")))
 
 
 def test_many_labels_and_little_memory_choose_gdmm(monkeypatch):

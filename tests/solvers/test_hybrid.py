@@ -259,6 +259,15 @@ def test_features_that_differ_little_are_no_copies(dtype, sizes, monkeypatch):
     assert sorted(distinct.roots**2) == pytest.approx(sizes)
 
 
+def test_columns_of_ones_are_told_apart_by_all_bits(monkeypatch):
+    monkeypatch.setattr(features, "_MANY", 1)
+    # Of these nodes the sums of two numbers are equal in the last 41 bits.
+    rows, columns = [1055, 3985, 176, 3451, 0, 0], [0, 0, 1, 1, 2, 3]
+    X = sparse.csr_matrix((np.ones(6), (rows, columns)), shape=(4000, 4))
+    problem, _, shapes, _ = training_problem(Chain(), [X], [["a", "b"] * 2000])
+    assert sorted(merge_copies(problem, shapes).roots ** 2) == pytest.approx([1, 1, 1, 2])
+
+
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(("solver", "last"), [("oeg", 0), ("sag", 0), ("auto", 10**9), ("auto", 5)])
 def test_certificates_of_merged_features_are_those_of_all(copies, monkeypatch, solver, last, ratio):

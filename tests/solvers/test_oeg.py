@@ -223,6 +223,16 @@ def test_a_path_keeps_a_compact_dual_point(compact, monkeypatch):
         assert alone.dual_objective_ <= crf.objective_
 
 
+def test_a_leap_on_a_path_begins_at_the_last_weights(monkeypatch):
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    rng = np.random.default_rng(1)
+    y = [rng.integers(3, size=6).tolist() for _ in range(15)]
+    X = [sparse.csr_matrix(np.eye(60)[rng.integers(20, size=6) + 20 * np.array(t)]) for t in y]
+    # From the weights of the dual point with the new C, a million times larger: 0.9999.
+    for crf in crf_path(SAGCRF(tol=1e-3, random_state=0, max_iter=150), X, y, [1e-3, 1e3]):
+        assert crf.suboptimality_ <= 1e-3
+
+
 def test_only_large_pair_tables_are_compact(monkeypatch):
     X, y = random_sequences(np.random.default_rng(0), n_labels=4, max_length=4)
     pairs = training_problem(Chain(), X, y)[0]

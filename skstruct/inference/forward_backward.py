@@ -163,22 +163,6 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
     return log_z + math.log(total)
 
 
-@inner_kernel
-def _times_row(matrix, a, row, out):
-    """``out <- matrix @ a[row]``, four rows of the matrix per turn."""
-    n_labels = matrix.shape[0]
-    last = n_labels - 1
-    for j in range(0, n_labels, 4):
-        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
-        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(matrix.shape[1]):
-            t0 += matrix[j, k] * a[row, k]
-            t1 += matrix[j1, k] * a[row, k]
-            t2 += matrix[j2, k] * a[row, k]
-            t3 += matrix[j3, k] * a[row, k]
-        out[j], out[j1], out[j2], out[j3] = t0, t1, t2, t3
-
-
 @inner_kernel(inline=True)
 def _sum_edges(alpha, message, matrix, sums, out):
     """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges per turn.
@@ -216,20 +200,27 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
     n, n_labels = node.shape
     stride = alpha.shape[1]
     summed = pair.shape[0] == 1
-    matrix, beta = tables[:n_labels], tables[n_labels]
+    matrix, transposed = tables[:n_labels], tables[n_labels : 2 * n_labels]
+    beta = tables[2 * n_labels]
     for k in range(stride):
         beta[k] = 1.0
     for k in range(n_labels):
         node[n - 1, k] = alpha[n - 1, k]
     for t in range(n - 2, -1, -1):
-        if not shared:
-            _exp_table(transitions[t], inverse, matrix)
+        if t == n - 2 or not shared:
+            if not shared:
+                _exp_table(transitions[t], inverse, matrix)
+            # Eight rows at a time fill whole cache lines.
+            for first in range(0, stride, 8):
+                for k in range(n_labels):
+                    for j in range(first, first + 8):
+                        transposed[k, j] = matrix[j, k] if j < n_labels else 0.0
         share = 1.0 / scale[t + 1]
         for k in range(stride):
             # What a label that cannot be reached sends back may overflow, and counts for nothing.
             reached = alpha[t + 1, k] > 0.0
             message[t, k] = node_exp[t + 1, k] * beta[k] * share if reached else 0.0
-        _times_row(matrix, message, t, beta)
+        _times(message, t, transposed, beta)
         for k in range(n_labels):
             node[t, k] = alpha[t, k] * beta[k]
         if pair.shape[0] > 0 and not (summed and shared):
@@ -239,21 +230,21 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
                 for k in range(n_labels):
                     out[j, k] += a * matrix[j, k] * message[t, k]
     if summed and shared and n > 1:
-        _sum_edges(alpha, message, matrix, tables[n_labels + 1 :], pair[0])
+        _sum_edges(alpha, message, matrix, tables[2 * n_labels + 1 :], pair[0])
 
 
 def workspace_size(n_nodes, n_labels):
     """Floats of scratch that :func:`forward_backward` needs."""
     # Rows of scratch are whole cache lines: a loop over them is all vectors and no rest.
     stride = (n_labels + 7) // 8 * 8
-    return (3 * n_nodes + n_labels + 4) * stride + n_nodes
+    return (3 * n_nodes + 2 * n_labels + 4) * stride + n_nodes
 
 
 @inner_kernel(inline=True)
 def _views(work, n, n_labels):
     """Scratch in the form in which the passes take it."""
     stride = (n_labels + 7) // 8 * 8
-    n_rows = 3 * n + n_labels + 4
+    n_rows = 3 * n + 2 * n_labels + 4
     rows = work[: n_rows * stride].reshape(n_rows, stride)
     tables, buffer = rows[3 * n : n_rows - 1], rows[n_rows - 1]
     scale = work[rows.size : rows.size + n]
@@ -274,7 +265,7 @@ def forward_backward(unary, transitions, temperature, node, pair, work):
     matrix = tables[:n_labels]
     log_z = _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix)
     if math.isnan(log_z):
-        beta = tables[n_labels]
+        beta = tables[2 * n_labels]
         log_z = _in_logs(unary, transitions, inverse, alpha, node, pair, beta, buffer, matrix)
     elif node.shape[0] > 0:
         shared = transitions.shape[0] == 1
@@ -341,7 +332,7 @@ def chain_chunks(unary, transitions, rules, chunks, node, out, work):
     """
     n, n_labels = unary.shape
     node_exp, alpha, message, tables, outside, scale = _views(work, n, n_labels)
-    matrix, here, after = tables[:n_labels], tables[n_labels], tables[n_labels + 1]
+    matrix, here, after = tables[:n_labels], tables[n_labels], tables[2 * n_labels]
     log_z = _forward(unary, transitions, 1.0, node_exp, alpha, scale, matrix)
     is_safe, left, none = not math.isnan(log_z), node, transitions[:0]
     if is_safe:

@@ -208,12 +208,12 @@ def _in_order(n):
     return n ^ ((n >> 63) & _LARGEST)
 
 
-@inner_kernel
-def _rank_rows(transitions, n, lows, tops):
-    """The smallest and largest transition out of each label; -inf, inf if not worth a search."""
+@inner_kernel(inline=True)
+def _row_ranges(transitions, n, lows, tops):
+    """The smallest and largest transition out of each label; if not worth a search, -inf and 0."""
     is_worth_it = transitions.shape[0] == 1 and n > _MANY_STEPS
     for j in range(lows.shape[0]):
-        lows[j], tops[j] = -math.inf, math.inf
+        lows[j], tops[j] = -math.inf, 0.0  # keeps all labels
         if is_worth_it:
             row, low, top = transitions[0, j], _LARGEST, -_LARGEST
             for k in range(row.shape[0]):  # of integers, as floats would not be vectorised
@@ -222,7 +222,7 @@ def _rank_rows(transitions, n, lows, tops):
             lows[j], tops[j] = _float(_in_order(low)), _float(_in_order(top))
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _keep(score, lows, tops, kept):
     """List the labels that may be the best before some label, and their number."""
     # Every label k is reached through j with at least score[j] + lows[j]. A label that stays below
@@ -253,7 +253,7 @@ def _forward(unary, transitions, scratch):
     n, n_labels = unary.shape
     best, kept = scratch.best, scratch.kept
     shared = transitions.shape[0] == 1
-    _rank_rows(transitions, n, scratch.lows, scratch.tops)
+    _row_ranges(transitions, n, scratch.lows, scratch.tops)
     for k in range(n_labels):
         best[0, k] = unary[0, k]
     for t in range(1, n):

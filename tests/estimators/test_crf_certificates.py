@@ -65,8 +65,8 @@ def test_a_gap_on_text_is_far_below_that_of_the_gradient(shared_data):
     crf = SAGCRF(random_state=0).fit(X, y)
     of_the_gradient = crf.gradient_norm_**2 * 300 / 2
     assert crf.dual_gap_ < 0.2 * of_the_gradient
-    # One pass confirms, and hardly one before it was in vain.
-    assert 300 * (crf.n_iter_ + 1) <= crf.history_["oracle_calls"][-1] <= 300 * (crf.n_iter_ + 2)
+    # Epochs visit at most all samples; one pass confirms, and hardly one before it was in vain.
+    assert crf.history_["oracle_calls"][-1] <= 300 * (crf.n_iter_ + 2)
 
 
 def test_a_failed_confirmation_is_not_repeated_each_epoch():

@@ -193,7 +193,7 @@ def test_fertility_fertile_max_marginals():
 
 
 def test_forward_backward_workspace_size():
-    assert (workspace_size(2, 3)) == 106
+    assert (workspace_size(2, 3)) == 130
 
 
 def test_forward_backward_forward_backward():

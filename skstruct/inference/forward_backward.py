@@ -171,7 +171,7 @@ def _sum_edges(alpha, message, matrix, sums, out):
     """
     last, n_edges = out.shape[0] - 1, alpha.shape[0] - 1
     for j in range(0, last + 1, 2):
-        i = min(j + 1, last)
+        i = j + 1 if j < last else last
         for k in range(sums.shape[1]):
             sums[0, k] = sums[1, k] = 0.0
         t = 0

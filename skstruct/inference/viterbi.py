@@ -218,7 +218,7 @@ def _row_ranges(transitions, n, lows, tops):
             row, low, top = transitions[0, j], _LARGEST, -_LARGEST
             for k in range(row.shape[0]):  # of integers, as floats would not be vectorised
                 entry = _in_order(_bits(row[k]))
-                low, top = min(low, entry), max(top, entry)
+                low, top = entry if entry < low else low, entry if entry > top else top
             lows[j], tops[j] = _float(_in_order(low)), _float(_in_order(top))
 
 
@@ -230,7 +230,8 @@ def _keep(score, lows, tops, kept):
     # rounding, which is monotonic.
     n_labels, best, count = score.shape[0], -_LARGEST, 0
     for j in range(n_labels):
-        best = max(best, _in_order(_bits(score[j] + lows[j])))
+        entry = _in_order(_bits(score[j] + lows[j]))
+        best = entry if entry > best else best
     least = _float(_in_order(best))
     for first in range(0, n_labels, 64):
         some, most, bits = score[first : first + 64], tops[first : first + 64], 0

@@ -534,7 +534,8 @@ def test_a_path_in_any_order_with_weights_and_rules(draw, Cs):
 def test_repeated_values_of_a_path_cost_little():
     X, y = _words(np.random.default_rng(0), 100)
     first, second = crf_path(SAGCRF(random_state=0), X, y, [2.0, 2.0])
-    assert first.objective_ >= second.objective_
+    assert first.dual_objective_ <= second.objective_
+    assert second.suboptimality_ <= 1e-3
     assert _spent([second]) <= 2.5
 
 

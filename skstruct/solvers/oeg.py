@@ -482,7 +482,7 @@ class OEG(StoredMixtures):
 
     def _set_rho(self, convexity):
         self.rho = math.sqrt(convexity * self.sample_weight.mean() / self.n)
-        self._least_rho = _LEAST_RHO * self.rho
+        self._rhos = _LEAST_RHO * self.rho, self.rho / _LEAST_RHO
 
     def epoch(self, k, rng, progress):
         """Steps to a proximal point, from the second epoch on where there is something to gain."""
@@ -518,9 +518,9 @@ class OEG(StoredMixtures):
         if gap < np.inf:
             inner = divergence / max(gap * scale, TINY)
             if inner > _MOST_INNER and self.gaps[-1:] <= [gap]:
-                self.rho = min(_RAISE * self.rho, self._least_rho / _LEAST_RHO**2)
+                self.rho = min(_RAISE * self.rho, self._rhos[1])
             elif inner < self.least_inner:
-                self.rho = max(_LOWER * self.rho, self._least_rho)
+                self.rho = max(_LOWER * self.rho, self._rhos[0])
 
     def _visits(self, rng, progress):
         """Make the steps of an epoch; the mean divergence, about the gap of the epoch's problem."""

@@ -68,6 +68,7 @@ def peer_run(task, C, cache):
     peer = crfsuite(task, True, False, 0.5 / C)
     kept = {name: peer[name] for name in ("curve", "iterations")}
     if path:
+        cache.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(kept))
     return kept
 

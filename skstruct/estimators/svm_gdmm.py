@@ -12,7 +12,6 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
 from ..solvers.gdmm.active_sets import GDMMOptions
-from ..solvers.gdmm.factors import FEW_LABELS
 from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, BlockSteps, n_parts
@@ -29,6 +28,8 @@ RUNS = {PairwiseFactors: run_of, BinaryFactors: LabelRun}
 # Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
 # end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
 _STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
+# Up to so many labels block steps were the faster ones in every run.
+_MOST_LABELS = 128
 # Setting one of these selects GDMM.
 _OWN = "variant", "search", "n_partitions", "rho", "eta", "multipliers"
 
@@ -46,7 +47,7 @@ class GDMMSSVM(StructuralSVM):
     The algorithm never decodes a whole sample: every node and every edge has a small active set of
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
-    With up to 64 labels, on most structures without cycles, the steps are those of
+    With up to 128 labels, on most structures without cycles, the steps are those of
     :class:`BCFWSSVM` instead, which decode (see `algorithm`). Objectives and gaps are reported for
     this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree are labellings.
     For label sets and graphs with cycles the maximum is that of the LP relaxation
@@ -133,9 +134,9 @@ class GDMMSSVM(StructuralSVM):
     Other Parameters
     ----------------
     algorithm : {"auto", "gdmm"}, default="auto"
-        "gdmm" is the algorithm of [1]_. With up to 64 labels, where a search looks at all pairs, as
-        decoding does, "auto" takes the steps of :class:`BCFWSSVM` instead. They keep no active sets
-        of nodes and edges, and take more memory. "auto" stays with GDMM if memory does not suffice,
+        "gdmm" is the algorithm of [1]_. With up to 128 labels, where it was never the faster one in
+        our runs, "auto" takes the steps of :class:`BCFWSSVM` instead. They keep no active sets of
+        nodes and edges, and take more memory. "auto" stays with GDMM if memory does not suffice,
         with cycles, features or types of edges, label sets, shards or ``gap_every=0``, and if a
         parameter from `variant` to `multipliers` is not at its default.
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
@@ -311,7 +312,7 @@ class GDMMSSVM(StructuralSVM):
             and self.gap_every > 0
             and isinstance(factors, PairwiseFactors)
             and factors.edges is None
-            and factors.n_labels <= FEW_LABELS
+            and factors.n_labels <= _MOST_LABELS
             and self.graph_.training_inference_ == "exact"
             and gram.supports(type(problem))
         )

@@ -819,8 +819,8 @@ def test_models_stored_without_the_algorithm():
 
 def test_many_labels_and_little_memory_choose_gdmm(monkeypatch):
     fits = []
-    for n_labels in (64, 65):
-        X, y = _many_labels(n_labels=n_labels, n_samples=80)
+    for n_labels in (128, 129):
+        X, y = _many_labels(n_labels=n_labels, n_samples=200)
         assert np.unique(np.concatenate(y)).size == n_labels
         fits.append(GDMMSSVM(tol=0.5, random_state=0).fit(X, y))
     assert list(map(_takes_block_steps, fits)) == [True, False]

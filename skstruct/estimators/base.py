@@ -315,6 +315,8 @@ class StructuredEstimator(
             hint = "; or scale the features, or lower C" if far else ""
             if far and "Grid" in [kind.__name__ for kind in type(self.graph_).__mro__]:
                 hint += ": for images try 1 / pixels"
+            if getattr(self, "l1_ratio", None) == 1:
+                hint += "; or set l1_ratio=0.99, which is certified sooner"
             warnings.warn(
                 f"{name} did not converge in max_iter={self.max_iter} passes: the "
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "

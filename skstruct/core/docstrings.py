@@ -20,6 +20,14 @@ def _sections(text):
     }
 
 
+def _of_function(parameters, function):
+    """Return the section without the parameters that a function lacks."""
+    known, entries = inspect.signature(function).parameters, re.split(r"\n(?=\S)", parameters)
+    names = [re.findall(r"\w+", entry.partition(" :")[0]) for entry in entries[2:]]
+    kept = [entry for entry, own in zip(entries[2:], names, strict=True) if {*own} & {*known}]
+    return "\n".join([*entries[:2], *kept])
+
+
 def inherit_sections(cls: type, base: type) -> None:
     r"""Complete the docstrings of methods that override others."""
     for name, member in vars(cls).items():
@@ -36,4 +44,6 @@ def inherit_sections(cls: type, base: type) -> None:
         if hasattr(base, name) and entry not in others:
             others.insert(2, entry)
         found["See Also"] = "\n".join(others)
+        if "Parameters" in found:
+            found["Parameters"] = _of_function(found["Parameters"], function)
         function.__doc__ = "\n\n".join([own, *(found[s] for s in _INHERITED if s in found)])

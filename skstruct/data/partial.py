@@ -220,6 +220,18 @@ def split_partial(y, is_table: bool, name: str = "y") -> tuple:
     return y, PartialLabels(which, reader.choices)
 
 
+def read_partial(read, y, is_table: bool) -> tuple:
+    """Return ``read(y)`` and partial labels, which are looked for only where reading fails."""
+    try:
+        return read(y), None
+    except (TypeError, ValueError) as error:
+        failed = error
+    filled, partial = split_partial(y, is_table)
+    if filled is y:
+        raise failed
+    return read(filled), partial
+
+
 def has_only_labels(y, classes: np.ndarray | list) -> np.ndarray:
     """Whether the labels of each sample, those in sets too, are classes (a list: by column)."""
     if isinstance(classes, list):

@@ -71,11 +71,11 @@ def refuse_sparse(values, name: str) -> None:
 
 def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
     """Labels in an array, none of them changed; `any_values` may be fractions and NaN, too."""
-    refuse_masked(values, name)
-    refuse_sparse(values, name)
     kinds = set()
-    if not isinstance(values, (list, tuple, np.ndarray)):
-        values = unwrapped(values)
+    if not isinstance(values, (list, tuple)):
+        refuse_masked(values, name)
+        refuse_sparse(values, name)
+        values = values if isinstance(values, np.ndarray) else unwrapped(values)
     if isinstance(values, (list, tuple)):
         kinds = set(map(type, values))
         if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds):

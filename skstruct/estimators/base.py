@@ -22,7 +22,6 @@ from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind, wrong_graph
-from ..losses.task import weighted
 from ..shards.reading import Shards
 from ..solvers.run import SampleOverflow
 from .class_weight import hinge_weights
@@ -390,8 +389,7 @@ class StructuredEstimator(
 
     def _unfitted(self):
         """Return an unfitted model with the same parameters and callbacks."""
-        new = type(self).__new__(type(self))
-        fitted = fitted_state(self)
+        new, fitted = object.__new__(type(self)), fitted_state(self)
         vars(new).update({k: v for k, v in vars(self).items() if k not in fitted})
         return new
 
@@ -418,10 +416,6 @@ class StructuredEstimator(
         if method is not None:
             found["method_"] = method
         vars(self.graph_).update(found)
-
-    def _task_loss(self, data):
-        """Return the task loss of training, with the weights of classes and nodes."""
-        return weighted("hamming", data.loss_weights)
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""

@@ -398,17 +398,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         names = "all_possible_states", "all_possible_transitions"
         return next((f"{name}=False" for name in names if not getattr(self, name)), "")
 
-    def _on_observed(self, solve, problem, shapes, *task, start, after_epoch, **common):
-        """Call a solver, if need be on the weights of what occurs in the training data."""
-        few = self._observed
-        if few is None:
-            common |= {"start": start, "after_epoch": after_epoch}
-            return solve(problem, shapes, *task, **common)
-        after_epoch.spread = few.spread
-        common |= {"start": few.take(start), "after_epoch": after_epoch}
-        result = solve(few.problem, few.shapes, *task, **common)
-        return result._replace(weights=few.spread(result.weights))
-
     def _certified(self, weights, published, problem, shapes, data):
         few = self._observed
         if few is not None:
@@ -448,9 +437,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     _path: _Path | None = None
 
     def _solve_partial(self, problem, shapes, data, **common):
-        return self._on_observed(self._train_partial, problem, shapes, data, **common)
+        task = problem, shapes, data.sample_weight, data.lam
+        return self._solve(*task, completion=data.completion, **common)
 
-    def _train_partial(self, problem, shapes, data, **common):
+    def _partial_method(self, completion, start, problem, *task):
+        """Return the method that trains on partial labels."""
         if self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
@@ -466,9 +457,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
                 f"{problem.structure} needs a label for each node: the difference of two bounds is "
                 'no bound on a likelihood; use inference="junction-tree" where tables are small'
             )
-        loss, start = data.completion.marginal_log_loss(), common.pop("start")
-        task = problem, shapes, data.sample_weight, data.lam, self.n_jobs
-        return run(QuasiNewton(*task, loss=loss, start=start), **common)
+        return QuasiNewton(problem, *task, loss=completion.marginal_log_loss(), start=start)
 
     def _train_rounds(self, source, engine, shapes, *, lam, start, **common):
         if self.solver not in ("auto", "lbfgs"):
@@ -482,10 +471,29 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         method = OrthantRounds if ratio > 0.0 else QuasiRounds
         return run(method(source, engine, shapes, (1.0 - ratio) * lam, **options), **common)
 
-    def _solve(self, problem, shapes, *task, **common):
-        return self._on_observed(self._train, problem, shapes, *task, **common)
+    def _solve(
+        self, problem, shapes, *task, start, after_epoch, tol, max_iter, completion=None, **common
+    ):
+        few = self._observed
+        if few is not None:  # the weights of what occurs in the training data
+            problem, shapes, start = few.problem, few.shapes, few.take(start)
+            after_epoch.spread = few.spread
+        task = problem, shapes, *task
+        if completion is None:
+            method = self._method(*task, start=start, tol=tol, max_iter=max_iter)
+        else:
+            method = self._partial_method(completion, start, *task, self.n_jobs)
+        rng = None if isinstance(method, QuasiNewton) else self._generator()
+        common |= {"after_epoch": after_epoch, "tol": tol, "max_iter": max_iter}
+        result = run(method, rng=rng, **common)
+        if self._path is not None:
+            # Where L-BFGS has gone on, or with an L1 penalty, there is none that fits the weights.
+            left = self.l1_ratio == 0.0 and "state" in vars(method)
+            self._path.memory = method.memory() if left else None
+        return result if few is None else result._replace(weights=few.spread(result.weights))
 
-    def _train(self, problem, shapes, sample_weight, lam, *, start, **common):
+    def _method(self, problem, shapes, sample_weight, lam, *, start, tol, max_iter):
+        """Return the training algorithm that `solver` names, for labels of all nodes."""
         solver, ratio = self.solver, float(self.l1_ratio)
         if ratio > 0.0 and solver in ("saga", "casimir", "svrg"):
             raise ValueError(
@@ -510,38 +518,28 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         # Proximal SAG brings whole rows of weights up to date.
         by_batches = self._observed is not None and ratio > 0.0
         if solver == "lbfgs" or by_batches or not gram.supports(type(problem)):
-            method = OrthantWise if ratio > 0.0 else QuasiNewton
-            return run(method(*task, **options), **common)
+            return (OrthantWise if ratio > 0.0 else QuasiNewton)(*task, **options)
         if solver in ("casimir", "svrg"):
             choices = CasimirOptions("svrg" if solver == "svrg" else "constant")
-            method = SmoothCasimir(*task, options=choices, **options)
-            return run(method, rng=self._generator(), **common)
+            return SmoothCasimir(*task, options=choices, **options)
         options["track_objective"] = self.track_objective or bool(self.verbose)
-        single = takes_single(self.precision, shapes, common["max_iter"])
+        single = takes_single(self.precision, shapes, max_iter)
         options["single"] = single and ratio == 0.0
         bounding = None if self._observed is None else self._observed.bounding
         if solver == "oeg":
             del options["start"]
             task = problem if bounding is None else bounding, *task[1:]
-            method = OEG if ratio == 0.0 else ProximalOEG
-            return run(method(*task, **options), rng=self._generator(), **common)
+            return (OEG if ratio == 0.0 else ProximalOEG)(*task, **options)
         if self._path is not None and ratio == 0.0:
             options["memory"] = self._path.memory
         options["uniform"] = self.sampling == "uniform"
         options["skipping"] = self.line_search == "skip"
         if solver == "auto":
-            method = auto(*task, tol=common["tol"], bounding=bounding, **options)
-        elif ratio > 0.0:
-            method = ProximalSAG(*task, **options)
-        else:
-            kind = {"saga": solver == "saga", "paired": self.sampling == "paired"}
-            method = SAG(*task, **kind, **options)
-        result = run(method, rng=self._generator(), **common)
-        if self._path is not None:
-            # Where L-BFGS has gone on, or with an L1 penalty, there is none that fits the weights.
-            left = ratio == 0.0 and "state" in vars(method)
-            self._path.memory = method.memory() if left else None
-        return result
+            return auto(*task, tol=tol, bounding=bounding, **options)
+        if ratio > 0.0:
+            return ProximalSAG(*task, **options)
+        kind = {"saga": solver == "saga", "paired": self.sampling == "paired"}
+        return SAG(*task, **kind, **options)
 
     @classmethod
     def from_crfsuite(cls, path: PathLike) -> Pipeline:

@@ -11,13 +11,13 @@ from joblib import hash as hash_of
 from ..core.gram import Gram, not_stored
 from ..core.offsets import ends_of
 from ..data.matrices import csr_from_parts
-from ..data.packing import check_pointers
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from ..solvers.engines.engine import Engine, EngineGone
 from ..solvers.rounds.checkpoint import Keeper
 from ..solvers.rounds.shard import ShardProblem, close_shards, kind_of
 from .early_stopping import EarlyStopping
+from .prediction import for_workers
 from .training_data import TrainingData, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
@@ -40,11 +40,7 @@ class ShardSource:
         k, counts = len(model.classes_), (shards.n_entries, shards.n_nodes, shards.n_samples)
         entries, nodes, samples = (int(count.sum()) for count in counts)
         self.n_bytes = 16 * entries + 8 * (k + 10) * nodes + 8 * (k * k + 250) * samples
-        # Callbacks stay with the driver.
-        self.model = copy.copy(model)
-        vars(self.model).pop("_skl_callbacks", None)
-        for name in ("_feature_names", "_edge_feature_names"):
-            vars(self.model).pop(name, None)
+        self.model = for_workers(model)
 
     def columns(self, k: int) -> np.ndarray | None:
         """Rows of the weights that a shard uses, or None for all of them."""
@@ -64,7 +60,6 @@ class ShardSource:
             data = data._replace(loss_weights=weights)
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
-        check_pointers(problem, n, shard.codes.size)
         if not self.keeps_grams:
             grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
             problem = problem._replace(**dict.fromkeys(grams, not_stored()))
@@ -143,10 +138,7 @@ def fit_shards(model, shards, given, checkpoint):
     new.n_features_in_ = shards.n_features_in_
     if shards.n_edge_features_in_ is not None:
         new.n_edge_features_in_ = shards.n_edge_features_in_
-    names = shards.feature_names, shards.edge_feature_names
-    for attribute, known in zip(("_feature_names", "_edge_feature_names"), names, strict=True):
-        if known is not None:
-            setattr(new, attribute, known)
+    new._take_names((shards.feature_names, shards.edge_feature_names))
     source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
     lam = regulariser(new, source.n_samples, source.total)
     none = new.graph_.no_samples(new)

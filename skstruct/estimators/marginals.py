@@ -13,7 +13,6 @@ from ..core.offsets import ends_of, longest_item
 from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import RandomStateLike, SamplesLike
-from ..data.partial import split_partial
 from ..data.ragged import object_array
 from ..losses.verbs import private_loss
 from ..shards.reading import Shard, Shards
@@ -101,12 +100,7 @@ class ProbabilisticPredictor:
             self._require(edge_marginals, problem, "call with pairwise=False")
         n_classes = self.graph_.n_marginals(self.classes_)
         nodes = np.empty((samples.offsets[-1], n_classes))
-        w = self._weights()
-
-        def run(part, start, stop):
-            return node_marginals(part, w, start, stop, make_scratch(part), nodes)
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
+        self._refuse_unsolved(self._pass(node_marginals, problem, nodes), keep, problem)
         wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
@@ -130,12 +124,7 @@ class ProbabilisticPredictor:
         n_edges = samples.n_edges
         ptr = ends_of(n_edges[keep]) * n_classes**2
         flat = np.empty(ptr[-1])
-        w = self._weights()
-
-        def run(part, start, stop):
-            pair_marginals(part, w, start, stop, make_scratch(part), flat, ptr)
-
-        over_samples(run, problem, self.n_jobs)
+        self._pass(pair_marginals, problem, flat, ptr)
         ends = np.cumsum(n_edges)
         tables = _clipped(flat).reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
@@ -228,21 +217,14 @@ class ProbabilisticPredictor:
         if isinstance(X, Shard):
             codes = shard_codes(self, X, y)
         else:
-            if self.graph_.takes_partial_labels:
-                y, partial = split_partial(y, self.graph_.is_table)
-            labels = self.graph_.read_labelling(y, samples)
+            labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
             codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
-        w = self._weights()
         if partial is not None:
-            values = self._partial_log_likelihood(samples, partial, problem, w)
+            values = self._partial_log_likelihood(samples, partial, problem)
         else:
-
-            def run(part, start, stop):
-                log_likelihoods(part, w, start, stop, make_scratch(part), values)
-
-            over_samples(run, problem, self.n_jobs)
+            self._pass(log_likelihoods, problem, values)
         overflowing = np.flatnonzero(~(values <= 0.0))
         for i in overflowing[:1]:
             clash = clash_of(self.graph_, self.classes_, problem, i)
@@ -252,13 +234,13 @@ class ProbabilisticPredictor:
         out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
         return out
 
-    def _partial_log_likelihood(self, samples, partial, problem, w):
+    def _partial_log_likelihood(self, samples, partial, problem):
         """Return log-likelihoods of all labellings that fit partial labels."""
         filled, graph = samples.without_empty(), self.graph_
         allowed = allowed_mask(graph, partial, problem.labels, self.classes_)
         task = graph, filled, self.classes_, self._has_intercept, allowed
         loss = ImputedLabels(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
-        out = np.empty((3, filled.offsets.size - 1))
+        out, w = np.empty((3, filled.offsets.size - 1)), self._weights()
 
         def run(part, start, stop):
             own = private_loss(loss)
@@ -343,13 +325,8 @@ class ProbabilisticPredictor:
         bits = np.random.PCG64(seed).advance(n * getattr(self, "_nodes_before", 0))
         uniforms = np.random.Generator(bits).random((n_nodes, n))
         codes = np.empty((n, n_nodes), dtype=np.int32)
-        w = self._weights()
-
-        def run(part, start, stop):
-            room = self._room(part, samples)
-            return draws(part, w, start, stop, make_scratch(part), room, uniforms, codes)
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
+        ends = self._pass(draws, problem, uniforms, codes, room=self._room(problem, samples))
+        self._refuse_unsolved(ends, keep, problem)
         nodes = self.graph_.wrap(np.arange(n_nodes), samples)
         chosen = (codes[:, np.atleast_1d(own)] for own in nodes)
         return object_array(
@@ -366,9 +343,9 @@ class ProbabilisticPredictor:
             )
 
     def _room(self, problem, samples):
-        """Scratch for marginals of edges, or for potentials."""
+        """Numbers that are the marginals of the edges of a sample, or its potentials."""
         n_pairs = len(self.classes_) ** 2 * int(samples.n_edges.max(initial=0))
-        return np.empty(max(n_pairs, longest_item(problem.part_ptr)))
+        return max(n_pairs, longest_item(problem.part_ptr))
 
     @on_one_state
     def predict_entropy(self, X: SamplesLike | Shards) -> np.ndarray:
@@ -411,13 +388,8 @@ class ProbabilisticPredictor:
         samples, keep, problem = self._read_for_prediction(X)
         self._require_exact(problem, "entropies")
         values = np.empty(int(keep.sum()))
-        w = self._weights()
-
-        def run(part, start, stop):
-            room = self._room(part, samples)
-            return entropies(part, w, start, stop, make_scratch(part), room, values)
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
+        ends = self._pass(entropies, problem, values, room=self._room(problem, samples))
+        self._refuse_unsolved(ends, keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values
         return out

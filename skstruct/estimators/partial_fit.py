@@ -23,8 +23,10 @@ from .persistence import TABLES
 from .training_data import read_training_data
 from .warm_start import CannotWarmStart, matched_weights
 
-_NAMES = (("_feature_names", "features"), ("_edge_feature_names", "edge features"))
-_NUMBERS = (("n_features_in_", "features"), ("n_edge_features_in_", "edge features"))
+_KINDS = (
+    ("_feature_names", "n_features_in_", "features"),
+    ("_edge_feature_names", "n_edge_features_in_", "edge features"),
+)
 _ALL_CLASSES = "name all labels that will occur, partial_fit(X, y, classes=[...])"
 
 
@@ -224,7 +226,7 @@ def _check_unnamed(classes, own):
 
 def _check_features(before, new):
     """Refuse a batch that lacks features of the stream; unnamed ones must be as many."""
-    for (names, what), (number, _) in zip(_NAMES, _NUMBERS, strict=True):
+    for names, number, what in _KINDS:
         known, given = (vars(one).get(names) for one in (before, new))
         if known is not None and given is not None:
             if known == given:

@@ -42,7 +42,7 @@ from ..data.packing import (
     read_sample_weight,
     sample_of,
 )
-from ..data.partial import split_partial
+from ..data.partial import read_partial
 from ..data.ragged import object_array
 from ..data.rules import TooManyStates, broken_rules, clashing_rules, product_of, single_rules
 from ..lite import chunk_rules
@@ -90,9 +90,8 @@ class NamedFeatures:
     edge_feature_names_in_ = _named(_OWN[1], "edge features")
     label_names_in_ = _named(_OF_LABELS, "labels")
 
-    def _take_names(self, X, y):
-        """Keep the names that samples and labels carry; scikit-learn reads columns of tables."""
-        names = (None, None) if self.graph_.is_table else names_of(X)
+    def _take_names(self, names, y=None):
+        """Keep names of features, and those that labels carry."""
         for attribute, known in zip(_OWN, names, strict=True):
             if known is not None:
                 setattr(self, attribute, known)
@@ -127,7 +126,7 @@ def _difference(known, given, what):
 
 # Answers of a fitted model on shards: one shard at a time, in place, in parallel if asked.
 
-# Of a fitted model, what no prediction needs: it may be large.
+# Of a model, what only the driver needs: it may be large.
 _LEFT_OUT = {
     "_feature_names",
     "_edge_feature_names",
@@ -209,10 +208,16 @@ def _check_fit(model, shards):
     model._check_tables(model.graph_.no_samples(model))
 
 
+def for_workers(model: Any) -> Any:
+    """Return a copy of a model without what only the driver needs."""
+    part = object.__new__(type(model))
+    vars(part).update({k: v for k, v in vars(model).items() if k not in _LEFT_OUT})
+    return part
+
+
 def _part(model, tables, columns):
     """Return the model with the weight rows of the features that a shard has."""
-    part = type(model).__new__(type(model))
-    vars(part).update({k: v for k, v in vars(model).items() if k not in _LEFT_OUT})
+    part = for_workers(model)
     part.node_weights_, part.pair_weights_ = tables.tables
     if columns is not None:
         rest = np.arange(model.n_features_in_, tables.node.shape[0])
@@ -260,7 +265,7 @@ def on_one_state(method):
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
-        now = type(self).__new__(type(self))
+        now = object.__new__(type(self))
         vars(now).update(vars(self))
         check_parts(now)
         if not isinstance(X, Shards):
@@ -495,6 +500,12 @@ class Predictor(NamedFeatures):
             samples = graph.no_samples(self) if is_empty else graph.read_X(self, X, reset=False)
         return samples
 
+    def _read_labels(self, read, y, samples):
+        """Return labels as a method of the structure reads them, and what y leaves open."""
+        if not self.graph_.takes_partial_labels:
+            return read(y, samples), None
+        return read_partial(lambda y: read(y, samples), y, self.graph_.is_table)
+
     def _problem_of(self, samples, allowed=None, n_best=1):
         """Return samples, a mask of those with nodes, and the problem of these."""
         if allowed is not None:
@@ -527,6 +538,16 @@ class Predictor(NamedFeatures):
     def _weights(self):
         # Users may have put in a transposed table; kernels are compiled for one layout.
         return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
+
+    def _pass(self, kernel, problem, *arrays, room=None):
+        """Call a kernel on all samples in threads, each with scratch; returns where it ended."""
+        w = self._weights()
+
+        def run(part, start, stop):
+            scratch = make_scratch(part), *([] if room is None else [np.empty(room)])
+            return kernel(part, w, start, stop, *scratch, *arrays)
+
+        return over_samples(run, problem, self.n_jobs)
 
     def _refuse_unsolved(self, ends, keep, problem=None, is_exact=True):
         """Raise for the first sample that a pass failed on; see :func:`decode`."""
@@ -750,11 +771,7 @@ class Predictor(NamedFeatures):
                 found[0, slice(*samples.offsets[k : k + 2])] = labels
             return found
         if values is None:
-
-            def run(part, start, stop):
-                return decode(part, w, start, stop, make_scratch(part), found[0])
-
-            ends = over_samples(run, ruled, self.n_jobs)
+            ends = self._pass(decode, ruled, found[0])
         else:
             best = np.empty((places.size, n_best))
             ends = self._n_best(ruled, w, best, found)
@@ -1101,10 +1118,7 @@ class Predictor(NamedFeatures):
         (0.75, 1.0)
         """
         samples, predicted = self._decode(X)
-        partial = None
-        if self.graph_.takes_partial_labels:
-            y, partial = split_partial(y, self.graph_.is_table)
-        labels = self.graph_.read_y(y, samples)
+        labels, partial = self._read_labels(self.graph_.read_y, y, samples)
         codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
         if partial is not None:
             codes[partial.hidden] = predicted[partial.hidden]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Set
@@ -13,8 +14,9 @@ from ..core.memory import check_memory
 from ..core.offsets import longest_item
 from ..core.parallel import make_scratch, over_samples
 from ..core.weights import Weights, zero_weights
+from ..data.names import names_of
 from ..data.packing import read_sample_weight
-from ..data.partial import all_labels, allowed_labels, split_partial
+from ..data.partial import all_labels, allowed_labels, read_partial, split_partial
 from ..graphs.registry import choose_graph
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
@@ -85,7 +87,8 @@ def read_training_data(
         raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
     model.graph_, model.classes_ = graph, classes
     model._has_intercept = bool(model.fit_intercept)
-    model._take_names(X, y)
+    # scikit-learn reads columns of tables
+    model._take_names((None, None) if graph.is_table else names_of(X), y)
     data = TrainingData(samples, codes, sample_weight, np.inf, indices, completion)
     if node_weight is not None:
         data = weigh(data, graph, classes, class_weight, node_weight, model._loss_weights)
@@ -104,13 +107,14 @@ _MARKERS = (-1, -100)
 
 def _read_samples_and_labels(model, graph, X, y) -> tuple:
     """Read X and y; the third is what is known of partial labels, or None."""
+    read = functools.partial(graph.read_training, model, X)
     if model._takes_partial_labels and graph.takes_partial_labels:
         if graph.is_table and isinstance(model.graph, str) and model.graph == "auto":
             _refuse_sets(y)
-        y, partial = split_partial(y, graph.is_table)
-        return (*graph.read_training(model, X, y), partial)
+        both, partial = read_partial(read, y, graph.is_table)
+        return *both, partial
     try:
-        return (*graph.read_training(model, X, y), None)
+        return *read(y), None
     except (TypeError, ValueError) as error:
         try:
             is_partial = split_partial(y, graph.is_table)[1] is not None

@@ -595,28 +595,7 @@ class Boxes(ItemGraph):
         samples: Points,
         weight: np.ndarray | None,
     ) -> float:
-        """Fraction of samples whose box overlaps the true one by half.
-
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The labels that :meth:`read_y` has read.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples.
-
-        Returns
-        -------
-        float
-            The score, weighted.
-
-        See Also
-        --------
-        Graph.score : The overridden method, with an example.
-        """
+        """Fraction of samples whose box overlaps the true one by half."""
         self._warn_of_cut(samples.gaps, 0)
         both = overlaps(*(codes.reshape(-1, 4).astype(float) for codes in (predicted, truth)))
         return float(np.average(both >= _DETECTED, weights=weight))

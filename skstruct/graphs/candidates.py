@@ -306,28 +306,7 @@ class Candidates(ItemGraph):
         samples: CandidateSets,
         weight: np.ndarray | None,
     ) -> float:
-        """Fraction of samples whose choice is correct.
-
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The labels that :meth:`read_y` has read.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples.
-
-        Returns
-        -------
-        float
-            The score, weighted.
-
-        See Also
-        --------
-        Graph.score : The overridden method, with an example.
-        """
+        """Fraction of samples whose choice is correct."""
         return float(np.average(truth[np.flatnonzero(predicted)], weights=weight))
 
     def decision(

@@ -582,7 +582,7 @@ class Chain(PairwiseGraph):
         n_best: int = 1,
     ) -> NamedTuple:
         """Build the problem; true labels are checked against `forbidden` and `rules`."""
-        rules = single_rules(self.rules, classes)
+        rules = () if self.rules is None else single_rules(self.rules, classes)
         mask = transition_mask(self.forbidden, classes)
         if codes is not None and self.forbidden is not None:
             steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)

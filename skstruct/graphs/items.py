@@ -15,7 +15,7 @@ from ..core.proximal import catch_up, catch_up_rows
 from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, check_n_features
 from .base import Graph
-from .layout import feature_rows, no_codes, table_scratch
+from .layout import NO_CODES, feature_rows, table_scratch
 
 
 class ItemGraph(Graph):
@@ -122,7 +122,7 @@ class ItemGraph(Graph):
             "item_ptr": samples.item_ptr,
             "part_ptr": samples.item_ptr + n_extra * np.arange(samples.item_ptr.size),
             "label_ptr": samples.offsets,
-            "labels": no_codes() if codes is None else codes,
+            "labels": NO_CODES if codes is None else codes,
             "allowed": np.empty(0, dtype=np.uint8) if allowed is None else allowed,
             "loss": loss,
             "constant": constant,

@@ -72,16 +72,15 @@ def feature_rows(matrix, intercept: int, for_training: bool = False):
     return DenseFeatures(matrix, intercept)
 
 
-def no_codes() -> np.ndarray:
-    """Labels of a problem that has none."""
-    return np.empty(0, dtype=np.int32)
+#: Labels of a problem that has none.
+NO_CODES = np.empty(0, dtype=np.int32)
 
 
 def label_fields(classes, codes, loss, allowed) -> dict:
     """Fields on labels that problems of labelled nodes have: true and allowed ones, and costs."""
     cost, normalize, loss_weights = node_costs(loss, classes)
     return {
-        "labels": no_codes() if codes is None else codes,
+        "labels": NO_CODES if codes is None else codes,
         "allowed": np.empty((0, len(classes)), dtype=np.uint8) if allowed is None else allowed,
         "cost": cost,
         "normalize": int(normalize),

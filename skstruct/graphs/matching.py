@@ -677,28 +677,7 @@ class Matching(ItemGraph):
         samples: PairTables,
         weight: np.ndarray | None,
     ) -> float:
-        """F1 of links; 1 if there are none and none are predicted.
-
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The labels that :meth:`read_y` has read.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples.
-
-        Returns
-        -------
-        float
-            The score, weighted.
-
-        See Also
-        --------
-        Graph.score : The overridden method, with an example.
-        """
+        """F1 of links; 1 if there are none and none are predicted."""
         of_pairs = np.ones(truth.size) if weight is None else np.repeat(weight, samples.lengths)
         linked, sure = predicted == 1, truth == SURE
         n_linked, n_sure = of_pairs[linked].sum(), of_pairs[sure].sum()

@@ -286,6 +286,7 @@ class NodeGraph(Graph):
             estimator.n_features_in_ = samples.features.shape[1]
             if self.edge_features:
                 estimator.n_edge_features_in_ = samples.edge_features.shape[1]
+            return
         check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
         if self.edge_features:
             n_edge_features = samples.edge_features.shape[1]

@@ -25,7 +25,7 @@ from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
 from ..graphs.chain import ChainProblem, ChainScratch
 from ..graphs.items import ItemGraph
-from ..graphs.layout import TableScratch, no_codes, row_scratch
+from ..graphs.layout import NO_CODES, TableScratch, row_scratch
 from ..graphs.pairwise.verbs import PairwiseGraph
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import viterbi_scratch
@@ -185,7 +185,7 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
         edge_ptr=np.zeros(n_samples + 1, dtype=np.int64),
         n_tables=np.ones(n_samples, dtype=np.int64),
         width=square,
-        labels=no_codes() if codes is None else codes,
+        labels=NO_CODES if codes is None else codes,
         transition_mask=mask.pairs,
         allowed=_allowed_ends(mask, offsets, n_labels),
         cost=costs,

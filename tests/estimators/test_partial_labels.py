@@ -10,7 +10,8 @@ from scipy.special import logsumexp
 from skstruct import GDMMSSVM, SAGCRF, Chain, Grid, MultiClass, MultiLabel, RaggedArray, Tree
 from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import flatten, view_flat, zero_weights
-from skstruct.data.partial import split_partial
+from skstruct.data.labels import read_sequence_labels, read_table_labels
+from skstruct.data.partial import read_partial, split_partial
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.verbs import private_loss
 from skstruct.metrics import (
@@ -214,6 +215,15 @@ def test_missing_labels_of_any_form(form):
     assert [list(row) for row in y] == [[1, 1], [2]]
     assert partial.which.tolist() == [-1, 0, -1]
 
+    def read(y):
+        return read_sequence_labels(y, np.array([0, 2, 3]))
+
+    with pytest.raises((TypeError, ValueError)):  # else nobody would look for them
+        read(FORMS[form])
+    labels, partial = read_partial(read, FORMS[form], False)
+    assert labels.tolist() == [1, 1, 2]
+    assert partial.which.tolist() == [-1, 0, -1]
+
 
 def test_weights_that_leave_missing_labels_only_are_named():
     X, y = [np.eye(2), np.eye(2)], [["a", "b"], [None, None]]
@@ -242,6 +252,8 @@ def test_nullable_labels_keep_their_type(dtype):
         labels = filled if is_table else filled[0]
         assert partial.which.tolist() == [-1, 0, -1]
         assert {type(label) for label in labels} == {kind}
+    with pytest.raises((TypeError, ValueError)):
+        read_table_labels(whole.mask([False, True, False]), 3)
 
 
 def test_what_has_all_labels_is_left_alone():

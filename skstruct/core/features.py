@@ -4,6 +4,7 @@ The feature types are NamedTuples, so a solver is compiled once for dense and on
 ``intercept`` is the table row of the constant feature, or -1.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,34 +15,164 @@ from scipy import sparse
 from .jit.dispatch import generic, inner_kernel, kernel
 from .jit.numba_private import intrinsic
 
-# Memory for kernels: a request for what will be read soon, and another look at scratch.
+# Memory for kernels: sums of rows that ask for later rows meanwhile, and another look at scratch.
 
 _READ, _ALL_CACHES, _DATA = 0, 3, 1
 _NAME = "llvm.prefetch.p0"
+_FAST = "reassoc", "contract", "arcp", "nsz"  # the flags of kernels
+# Entries from one that is summed to one that is asked for: some hundred nanoseconds.
+_AHEAD = 32
 
 
-def _nothing(table, row, column):
-    """Plain Python: do nothing."""
+def _rows(size, maximum=False):
+    """An intrinsic that sums rows in three blocks of `size` columns, which registers hold.
+
+    With `maximum` it adds where others multiply, and takes the largest where others add.
+    """
+    vector = ir.VectorType(ir.DoubleType(), size)
+
+    def plain(data, indices, first, stop, last, table, more, start, acc, begins):
+        """``acc[q:q + size] <- more[start, q:q + size] + sum of x_p * table[j_p, q:q + size]``.
+
+        For each q of `begins` and entries p from `first` to `stop`; without `more` where `start` is
+        negative. Entries before `last` are asked for. With `maximum` x has an entry for each j, and
+        what is added to the largest is added last.
+        """
+        columns = np.add.outer(begins, np.arange(size)).ravel()
+        own, rows = indices[first:stop], table[indices[first:stop]][:, columns]
+        if maximum:
+            acc[columns] = (data[own, None] + rows).max(axis=0) + more[start, columns]
+            return
+        total = more[start, columns] if start >= 0 else np.zeros(columns.size)
+        rows = [*(data[first:stop, None] * rows)]
+        while rows:
+            some, rows = (rows[:4], rows[4:]) if len(rows) > 3 else (rows[:1], rows[1:])
+            total = total + (sum(some) if len(some) < 4 else sum(some[:2]) + sum(some[2:]))
+        acc[columns] = total
+
+    @intrinsic(plain)
+    def rows(typingctx, data, indices, first, stop, last, table, more, start, acc, begins):
+        def codegen(context, builder, signature, args):
+            number, flag, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+            values, columns, rows, extra, out = (
+                context.make_array(signature.args[k])(context, builder, args[k])
+                for k in (0, 1, 5, 6, 8)
+            )
+            begins = [builder.extract_value(args[9], b) for b in range(3)]
+            takes = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), flag, flag, flag])
+            ask = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
+            how = [ir.Constant(flag, value) for value in (_READ, _ALL_CACHES, _DATA)]
+            everywhere = ir.Constant(ir.VectorType(flag, size), [0] * size)
+
+            def place(array, begin, kind, row=None):
+                at = builder.gep(array.data, [begin])
+                if row is not None:
+                    step = builder.mul(row, builder.extract_value(array.strides, 0))
+                    at = builder.inttoptr(builder.add(builder.ptrtoint(at, number), step), at.type)
+                return builder.bitcast(at, kind.as_pointer())
+
+            def column(p):
+                j = builder.load(builder.gep(columns.data, [p]))
+                return j if j.type == number else builder.sext(j, number)
+
+            def double(value):
+                kind = vector if isinstance(value.type, ir.VectorType) else vector.element
+                return value if value.type == kind else builder.fpext(value, kind)
+
+            def row(array, j):
+                element = array.data.type.pointee
+                stored, size_of = (
+                    ir.VectorType(element, size),
+                    8 if element == vector.element else 4,
+                )
+                parts = (builder.load(place(array, q, stored, j), align=size_of) for q in begins)
+                return [double(part) for part in parts]
+
+            def term(p):
+                j = column(p)
+                x = double(builder.load(builder.gep(values.data, [j if maximum else p])))
+                x = builder.insert_element(ir.Constant(vector, ir.Undefined), x, flag(0))
+                x = builder.shuffle_vector(x, x, everywhere)
+                if maximum:
+                    return [builder.fadd(x, part, flags=_FAST) for part in row(rows, j)]
+                later = builder.add(p, number(_AHEAD))
+                later = column(builder.select(builder.icmp_signed("<", later, args[4]), later, p))
+                for q in (*begins, builder.add(begins[2], number(size - 1))):
+                    builder.call(ask, [place(rows, q, byte, later), *how])
+                return [builder.fmul(x, part, flags=_FAST) for part in row(rows, j)]
+
+            def sums(some, others):
+                pairs = zip(some, others, strict=True)
+                if not maximum:
+                    return [builder.fadd(a, b, flags=_FAST) for a, b in pairs]
+                return [builder.select(builder.fcmp_ordered(">", a, b), a, b) for a, b in pairs]
+
+            def put(parts):
+                for total, part in zip(totals, parts, strict=True):
+                    builder.store(part, total)
+
+            with builder.goto_entry_block():
+                totals, at = [builder.alloca(vector) for _ in begins], builder.alloca(number)
+            put([ir.Constant(vector, [-math.inf if maximum else 0.0] * size)] * 3)
+            if not maximum:
+                with builder.if_then(builder.icmp_signed(">=", args[7], number(0))):
+                    put(row(extra, args[7]))
+            builder.store(args[2], at)
+            for step in (4, 1):
+                head, body, end = (builder.append_basic_block() for _ in range(3))
+                builder.branch(head)
+                builder.position_at_end(head)
+                p = builder.load(at)
+                after = builder.add(p, number(step))
+                builder.cbranch(builder.icmp_signed("<=", after, args[3]), body, end)
+                builder.position_at_end(body)
+                found = [term(builder.add(p, number(k))) for k in range(step)]
+                while len(found) > 1:
+                    found = [sums(*found[k : k + 2]) for k in range(0, len(found), 2)]
+                put(sums(map(builder.load, totals), found[0]))
+                builder.store(after, at)
+                builder.branch(head)
+                builder.position_at_end(end)
+            found = [builder.load(total) for total in totals]
+            if maximum:
+                pairs = zip(found, row(extra, args[7]), strict=True)
+                found = [builder.fadd(a, b, flags=_FAST) for a, b in pairs]
+            for q, part in zip(begins, found, strict=True):
+                builder.store(part, place(out, q, vector), align=8)
+            return context.get_dummy_value()
+
+        entry, begin = (types.intp,) * 3, types.UniTuple(types.intp, 3)
+        takes = data, indices, *entry, table, more, types.intp, acc, begin
+        return types.none(*takes), codegen
+
+    return rows
 
 
-@intrinsic(_nothing)
-def prefetch(typingctx, table, row, column):
-    """Ask for the cache line that ``table[row, column]`` is in; nothing waits for it."""
+_sum_by_8, _sum_by_4, _sum_by_1 = (_rows(size) for size in (8, 4, 1))
+_largest_by_8, _largest_by_4, _largest_by_1 = (_rows(size, True) for size in (8, 4, 1))
 
-    def codegen(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        place = builder.ptrtoint(array.data, args[1].type)
-        for axis, at in enumerate(args[1:]):
-            stride = builder.extract_value(array.strides, axis)
-            place = builder.add(place, builder.mul(at, stride))
-        takes = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
-        how = [ir.Constant(number, value) for value in (_READ, _ALL_CACHES, _DATA)]
-        builder.call(function, [builder.inttoptr(place, byte), *how])
-        return context.get_dummy_value()
 
-    return types.none(table, types.intp, types.intp), codegen
+@inner_kernel(inline=True)
+def begins_of(q, most):
+    """Where three blocks of 8 columns begin, from column q on; none after `most`."""
+    a, b = q + 8 if q + 8 < most else most, q + 16 if q + 16 < most else most
+    return (q if q < most else most), a, b
+
+
+@inner_kernel
+def largest_sums(score, kept, count, table, more, t, acc):
+    """``acc <- more[t] + max of score[j] + table[j]`` over the first `count` labels j in `kept`."""
+    width = acc.shape[0]
+    if width >= 8:
+        for q in range(0, width, 24):
+            begins = begins_of(q, width - 8)
+            _largest_by_8(score, kept, 0, count, 0, table, more, t, acc, begins)
+    elif width >= 4:
+        begins = 0, width - 4, width - 4
+        _largest_by_4(score, kept, 0, count, 0, table, more, t, acc, begins)
+    else:
+        begins = 0, width // 2, width - 1
+        _largest_by_1(score, kept, 0, count, 0, table, more, t, acc, begins)
 
 
 @intrinsic(lambda array: array.view(np.float32))
@@ -68,6 +199,54 @@ def as_single(typingctx, array):
 
 
 # Sets of small numbers as bits, for kernels that choose without guessing.
+
+
+_EIGHT = ir.VectorType(ir.DoubleType(), 8)
+
+
+def _eight(context, builder, signature, args):
+    """Eight entries, from ``args[2]`` on, of the sum of two flat arrays of float64."""
+    parts = []
+    for array, given in zip(signature.args[:2], args[:2], strict=True):
+        at = builder.gep(context.make_array(array)(context, builder, given).data, [args[2]])
+        parts.append(builder.load(builder.bitcast(at, _EIGHT.as_pointer()), align=8))
+    return builder.fadd(*parts)
+
+
+@intrinsic(lambda a, b, q: (a[q : q + 8] + b[q : q + 8]).max())
+def largest_of_8(typingctx, a, b, q):
+    """The largest of eight entries of a sum, from q on."""
+
+    def codegen(context, builder, signature, args):
+        best, flag = _eight(context, builder, signature, args), ir.IntType(32)
+        for half in (4, 2, 1):
+            kind = ir.VectorType(flag, half)
+            masks = [ir.Constant(kind, [*range(k, k + half)]) for k in (0, half)]
+            x, y = (builder.shuffle_vector(best, best, mask) for mask in masks)
+            best = builder.select(builder.fcmp_ordered(">", x, y), x, y)
+        return builder.extract_element(best, flag(0))
+
+    return types.float64(a, b, types.intp), codegen
+
+
+def _plain_bits(a, b, q, least):
+    return sum(1 << k for k in range(8) if not a[q + k] + b[q + k] < least)
+
+
+@intrinsic(_plain_bits)
+def which_of_8(typingctx, a, b, q, least):
+    """Which of eight entries of a sum, from q on, are not below `least`, as bits."""
+
+    def codegen(context, builder, signature, args):
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
+        bound = builder.insert_element(
+            ir.Constant(_EIGHT, ir.Undefined), args[3], ir.IntType(32)(0)
+        )
+        bound = builder.shuffle_vector(bound, bound, everywhere)
+        found = builder.fcmp_unordered(">=", _eight(context, builder, signature, args), bound)
+        return builder.zext(builder.bitcast(found, ir.IntType(8)), ir.IntType(64))
+
+    return types.int64(a, b, types.intp, types.float64), codegen
 
 
 @intrinsic(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
@@ -110,7 +289,6 @@ def share_of(w, n_rows, width):
     return start, stop, low, high
 
 
-_LINE = 64  # bytes
 _CHUNK = 32  # entries that are chosen at once
 
 
@@ -324,8 +502,11 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 
 @generic
-def gather(features, t, table, acc):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t."""
+def gather(features, t, table, acc, ahead):
+    """``acc <- sum of x_j * table[j]`` over the features j of row t.
+
+    Memory is asked for later rows, too: before row `ahead`, any if that is 0.
+    """
 
 
 @generic
@@ -334,11 +515,6 @@ def scatter(features, t, table, start, stop, low, high, acc):
 
     Those of classes `low` to `high`, see :func:`skstruct.core.features.share_of`.
     """
-
-
-@generic
-def fetch(features, t, table):
-    """Ask memory for ``table[j]`` of the features j of row t, which will be gathered soon."""
 
 
 @generic
@@ -363,31 +539,20 @@ def add_to_column(features, t, table, k, c):
 
 @gather.register(SparseFeatures)
 @kernel
-def _(features, t, table, acc):
-    width = table.shape[1]
-    indices, data = features.indices, features.data
-    if features.intercept >= 0:
-        for q in range(width):
-            acc[q] = table[features.intercept, q]
-    else:
-        for q in range(width):
-            acc[q] = 0.0
-    stop = features.indptr[t + 1]
-    p = features.indptr[t]
-    while p + 3 < stop:
-        # four rows a turn: more loads in flight, fewer round trips of acc
-        j0, j1, j2, j3 = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
-        x0, x1, x2, x3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-        for q in range(width):
-            acc[q] += (x0 * table[j0, q] + x1 * table[j1, q]) + (
-                x2 * table[j2, q] + x3 * table[j3, q]
-            )
-        p += 4
-    while p < stop:
-        j0, x0 = indices[p], data[p]
-        for q in range(width):
-            acc[q] += x0 * table[j0, q]
-        p += 1
+def _(features, t, table, acc, ahead):
+    data, indices, intercept = features.data, features.indices, features.intercept
+    first, stop, width = features.indptr[t], features.indptr[t + 1], table.shape[1]
+    last = features.indptr[ahead] if ahead > 0 else indices.shape[0]
+    if width >= 8:
+        for q in range(0, width, 24):
+            begins = begins_of(q, width - 8)
+            _sum_by_8(data, indices, first, stop, last, table, table, intercept, acc, begins)
+    elif width >= 4:
+        begins = 0, width - 4, width - 4
+        _sum_by_4(data, indices, first, stop, last, table, table, intercept, acc, begins)
+    elif width > 0:
+        begins = 0, width // 2, width - 1
+        _sum_by_1(data, indices, first, stop, last, table, table, intercept, acc, begins)
 
 
 @scatter.register(SparseFeatures)
@@ -415,18 +580,9 @@ def _(features, t, table, start, stop, low, high, acc):
                 row[q] += x * added[q]
 
 
-@fetch.register(SparseFeatures)
-@kernel
-def _(features, t, table):
-    step = _LINE // table.itemsize
-    for p in range(features.indptr[t], features.indptr[t + 1]):
-        for q in range(0, table.shape[1], step):
-            prefetch(table, features.indices[p], q)
-
-
 @gather.register(DenseFeatures)
 @kernel
-def _(features, t, table, acc):
+def _(features, t, table, acc, ahead):
     width = table.shape[1]
     values = features.values
     if features.intercept >= 0:
@@ -456,12 +612,6 @@ def _(features, t, table, start, stop, low, high, acc):
             row = table[j, start:stop]
             for q in range(added.shape[0]):
                 row[q] += x * added[q]
-
-
-@fetch.register(DenseFeatures)
-@kernel
-def _(features, t, table):
-    return  # all rows in order: the processor foresees that
 
 
 @clear_rows.register(SparseFeatures)
@@ -549,7 +699,7 @@ def _(features, t, table, k, c):
 
 @gather.register(ObservedFeatures)
 @kernel
-def _(features, t, table, acc):
+def _(features, t, table, acc, ahead):
     width, lazy, flat = features.width, table.shape[1] == 2, table.reshape(table.size)
     n = features.stride if not lazy and acc.shape[0] >= features.stride else width
     found = acc[:n]
@@ -611,12 +761,6 @@ def _(features, t, table, start, stop, low, high, acc):
             flat[q] += x * acc[k]
 
 
-@fetch.register(ObservedFeatures)
-@kernel
-def _(features, t, table):
-    return  # so few weights are in the cache
-
-
 @clear_rows.register(ObservedFeatures)
 @kernel
 def _(features, first, stop, table):
@@ -647,10 +791,6 @@ def _is_single(table, w):
     """
     own = w.single.shape[1] == table.shape[1]
     return table.shape[0] == 0 and w.single.shape[0] > 0 and own
-
-
-# Weights that fit into a core's own cache: prefetching rows of these would cost and gain nothing.
-_CACHED = 1 << 17
 
 
 @inner_kernel
@@ -697,17 +837,17 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     half = table.shape[1] // 2
     half = half if half > width else width
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
-    is_large = table.size > _CACHED
+    ahead = stop if lazy else 0  # plain weights are mostly those of passes in order
+    direct = not lazy and table.shape[1] == width
     for t in range(first, stop):
         o = offset + (t - first) * width
         if single:
-            if t + 1 < stop:
-                fetch(features, t + 1, w.single)
-            gather(features, t, w.single, acc)
+            gather(features, t, w.single, acc, ahead)
+        elif direct:
+            gather(features, t, table, theta[o : o + width], ahead)
+            continue
         else:
-            if is_large and t + 1 < stop:
-                fetch(features, t + 1, table)
-            gather(features, t, table, acc)
+            gather(features, t, table, acc, ahead)
         out, direction = theta[o : o + width], acc[half:]
         if lazy:
             for k in range(width):

@@ -48,7 +48,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
                 scatter(features, t, table, 0, width, 0, ALL_CLASSES, r[o : o + width])
         for t in range(first, stop):
             o = offset + (t - first) * width
-            gather(features, t, table, out[o : o + width])
+            gather(features, t, table, out[o : o + width], stop)
         clear_rows(features, first, stop, table)
         return
     start, n = how.ptr[i], stop - first

@@ -49,6 +49,7 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -1043,6 +1044,40 @@ def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
     >>> out.round(6)
     array([0.125])
     """
+
+
+# Below the largest number, so that sums of scores are finite, too.
+_LARGEST_SCORE = 1e300
+
+
+@inner_kernel
+def overflows(theta, size):
+    """Return whether a potential is NaN or too large; -inf is a label that is not allowed.
+
+    Decoders compare: a label whose score is NaN would only drop out of sight.
+    """
+    bad = 0
+    for q in range(size):
+        bad += 0 if theta[q] <= _LARGEST_SCORE else 1
+    return bad > 0
+
+
+@generic
+def best_at(problem, i, w, scratch, is_first):
+    """Write the best labelling of a sample at weights `w` to ``scratch.labels``; return its score.
+
+    NaN where potentials overflow. A pass over samples may keep in its scratch what these share:
+    `is_first` begins one.
+    """
+
+
+@best_at.register(object)
+@kernel
+def _(problem, i, w, scratch, is_first):
+    potentials(problem, i, w, scratch.theta)
+    if overflows(scratch.theta, problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        return math.nan
+    return max_oracle(problem, i, scratch.theta, scratch.labels)
 
 
 @inner_kernel(inline=True)

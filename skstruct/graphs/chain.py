@@ -12,16 +12,20 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.factors import PairwiseFactors
+from ..core.features import scores
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
+    best_at,
     chunk_marginals,
     edge_marginals,
     entropy,
     exp_oracle,
     max_marginals,
     max_oracle,
+    overflows,
+    potentials,
     sample_oracle,
     score,
     top_k_oracle,
@@ -36,7 +40,9 @@ from ..inference.forward_backward import chain_chunks, forward_backward, workspa
 from ..inference.viterbi import (
     SparseViterbiScratch,
     ViterbiScratch,
+    best_in_ranges,
     chain_max_marginals,
+    row_ranges,
     sparse_viterbi,
     sparse_viterbi_scratch,
     viterbi,
@@ -53,7 +59,7 @@ from .pairwise.verbs import (
     entropy_along_edges,
     shape_of,
 )
-from .problem import NodeProblem
+from .problem import NodeProblem, forbid
 
 # The linear chain for compiled solvers: its problem type and the kernel of each verb.
 #
@@ -138,6 +144,34 @@ def _(problem, i, theta, labels):
 def _(problem, i, theta, labels):
     unary, pair = blocks(problem, i, theta)
     return viterbi(unary, pair, labels, problem.work.best)
+
+
+@best_at.register(ChainProblem)
+@kernel
+def _(problem, i, w, scratch, is_first):
+    theta, work, size = scratch.theta, problem.work, problem.part_ptr[i + 1] - problem.part_ptr[i]
+    first, n, n_labels, _, n_tables = shape_of(problem, i)
+    n_all = problem.label_ptr[problem.label_ptr.shape[0] - 1]
+    # One table for all samples: that of the first one stays in `mu`.
+    is_shared = n_tables == 1 and problem.edge_ptr[problem.edge_ptr.shape[0] - 1] == 0
+    if is_first or not is_shared:
+        potentials(problem, i, w, theta)
+    else:
+        size, row = n * n_labels, work.tables.row
+        scores(problem.nodes, first, first + n, n_labels, w.node, w, row, theta, 0)
+        forbid(problem, i, theta)
+    if overflows(theta, size):
+        return math.nan
+    unary, pair = blocks(problem, i, theta)
+    table = scratch.mu[: pair.size].reshape(pair.shape)
+    if is_first and is_shared:
+        for j in range(n_labels):
+            for k in range(n_labels):
+                table[0, j, k] = pair[0, j, k]
+    pair = table if is_shared else pair
+    if is_first or not is_shared:
+        row_ranges(pair, n_all if is_shared else n, work.best.lows, work.best.tops)
+    return best_in_ranges(unary, pair, scratch.labels, work.best)
 
 
 @top_k_oracle.register(ChainProblem)

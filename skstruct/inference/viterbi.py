@@ -7,7 +7,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..core.features import lowest_bit
+from ..core.features import largest_of_8, largest_sums, lowest_bit, which_of_8
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.jit.numba_private import intrinsic
 from .numerics import TopList, best_of, insert_top, top_list
@@ -209,7 +209,7 @@ def _in_order(n):
 
 
 @inner_kernel(inline=True)
-def _row_ranges(transitions, n, lows, tops):
+def row_ranges(transitions, n, lows, tops):
     """The smallest and largest transition out of each label; if not worth a search, -inf and 0."""
     is_worth_it = transitions.shape[0] == 1 and n > _MANY_STEPS
     for j in range(lows.shape[0]):
@@ -228,19 +228,26 @@ def _keep(score, lows, tops, kept):
     # Every label k is reached through j with at least score[j] + lows[j]. A label that stays below
     # the largest of these even with its largest transition is not best for any k, nor is it after
     # rounding, which is monotonic.
-    n_labels, best, count = score.shape[0], -_LARGEST, 0
-    for j in range(n_labels):
-        entry = _in_order(_bits(score[j] + lows[j]))
-        best = entry if entry > best else best
-    least = _float(_in_order(best))
-    for first in range(0, n_labels, 64):
-        some, most, bits = score[first : first + 64], tops[first : first + 64], 0
-        for j in range(some.shape[0]):
-            bits |= (not some[j] + most[j] < least) << j
-        while bits != 0:
-            kept[count] = first + lowest_bit(bits)
-            count += 1
-            bits &= bits - 1
+    n_labels, least, count = score.shape[0], -math.inf, 0
+    if n_labels < 8:
+        for j in range(n_labels):
+            kept[j] = j
+        count = n_labels
+    else:
+        last = n_labels - 8
+        for q in range(0, n_labels, 8):
+            found = largest_of_8(score, lows, q if q < last else last)
+            least = found if found > least else least
+        for first in range(0, n_labels, 64):
+            bits = 0
+            for q in range(first, first + 64 if first + 64 < n_labels else n_labels, 8):
+                begin = (q if q < last else last) - first
+                found = which_of_8(score, tops, first + begin, least)
+                bits |= found << begin if begin >= 0 else found >> -begin
+            while bits != 0:
+                kept[count] = first + lowest_bit(bits)
+                count += 1
+                bits &= bits - 1
     kept[n_labels] = count
 
 
@@ -254,33 +261,12 @@ def _forward(unary, transitions, scratch):
     n, n_labels = unary.shape
     best, kept = scratch.best, scratch.kept
     shared = transitions.shape[0] == 1
-    _row_ranges(transitions, n, scratch.lows, scratch.tops)
     for k in range(n_labels):
         best[0, k] = unary[0, k]
     for t in range(1, n):
-        table = transitions[0 if shared else t - 1]
-        before, after, some = best[t - 1], best[t], kept[t - 1]
-        _keep(before, scratch.lows, scratch.tops, some)
-        count, j0 = some[n_labels], some[0]
-        b0, row = before[j0], table[j0]
-        for k in range(n_labels):
-            after[k] = b0 + row[k]
-        q = 1
-        while q + 3 < count:
-            j0, j1, j2, j3 = some[q], some[q + 1], some[q + 2], some[q + 3]
-            b0, b1, b2, b3 = before[j0], before[j1], before[j2], before[j3]
-            for k in range(n_labels):
-                first = max(b0 + table[j0, k], b1 + table[j1, k])
-                second = max(b2 + table[j2, k], b3 + table[j3, k])
-                after[k] = max(after[k], max(first, second))
-            q += 4
-        while q < count:
-            b0, row = before[some[q]], table[some[q]]
-            for k in range(n_labels):
-                after[k] = max(after[k], b0 + row[k])
-            q += 1
-        for k in range(n_labels):
-            after[k] += unary[t, k]
+        table, some = transitions[0 if shared else t - 1], kept[t - 1]
+        _keep(best[t - 1], scratch.lows, scratch.tops, some)
+        largest_sums(best[t - 1], some, some[n_labels], table, unary, t, best[t])
 
 
 @inner_kernel(inline=True)
@@ -300,9 +286,9 @@ def _way_back(transitions, scratch, t, last, labels):
         labels[u - 1] = last
 
 
-@kernel
-def viterbi(unary, transitions, labels, scratch):
-    """Best labelling of a chain.
+@inner_kernel
+def best_in_ranges(unary, transitions, labels, scratch):
+    """Best labelling of a chain whose transitions have the ranges in the scratch.
 
     The forward pass keeps best scores only; the way back finds each predecessor again, which costs
     O(K) a node where storing it would slow the O(K^2) pass.
@@ -318,11 +304,19 @@ def viterbi(unary, transitions, labels, scratch):
 
 
 @kernel
+def viterbi(unary, transitions, labels, scratch):
+    """Best labelling of a chain."""
+    row_ranges(transitions, unary.shape[0], scratch.lows, scratch.tops)
+    return best_in_ranges(unary, transitions, labels, scratch)
+
+
+@kernel
 def chain_max_marginals(unary, transitions, out, scratch):
     """Best score of a chain through each label of each node, by one pass forth and one back."""
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
     best = scratch.best
+    row_ranges(transitions, n, scratch.lows, scratch.tops)
     _forward(unary, transitions, scratch)
     for k in range(n_labels):
         out[n - 1, k] = 0.0
@@ -356,6 +350,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     shared = transitions.shape[0] == 1
     best = scratch.best
     scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
+    row_ranges(transitions, n, scratch.lows, scratch.tops)
     _forward(unary, transitions, scratch)
     for q in range(size):
         values[q] = -math.inf

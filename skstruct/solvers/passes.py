@@ -8,19 +8,18 @@ import math
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import (
+    best_at,
     chunk_marginals,
     edge_marginals,
     entropy,
     exp_oracle,
     max_oracle,
+    overflows,
     potentials,
     sample_oracle,
     top_k_oracle,
 )
 from ..losses.log import negative_log_likelihood
-
-# Below the largest number, so that sums of scores are finite, too.
-_LARGEST_SCORE = 1e300
 
 
 def decodes_exactly(problem, w):
@@ -46,16 +45,10 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
         out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)[0]
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def _overflows(problem, i, theta):
-    """Return whether a potential is NaN or too large; -inf is a label that is not allowed.
-
-    Decoders compare: a label whose score is NaN would only drop out of sight.
-    """
-    bad = 0
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        bad += 0 if theta[q] <= _LARGEST_SCORE else 1
-    return bad > 0
+    """Return whether a potential of sample i is NaN or too large."""
+    return overflows(theta, problem.part_ptr[i + 1] - problem.part_ptr[i])
 
 
 @kernel
@@ -63,10 +56,10 @@ def decode(problem, w, start, stop, scratch, out):
     """Write the best labellings of samples `start` to `stop` to flat `out`."""
     for i in range(start, stop):
         first = problem.label_ptr[i]
-        potentials(problem, i, w, scratch.theta)
-        if _overflows(problem, i, scratch.theta):
+        value = best_at(problem, i, w, scratch, i == start)
+        if value != value:
             return -2 - i
-        if not max_oracle(problem, i, scratch.theta, scratch.labels) > -math.inf:
+        if not value > -math.inf:
             return i
         for t in range(problem.label_ptr[i + 1] - first):
             out[first + t] = scratch.labels[t]

@@ -39,7 +39,8 @@ def _rows(size, maximum=False):
         what is added to the largest is added last.
         """
         columns = np.add.outer(begins, np.arange(size)).ravel()
-        own, rows = indices[first:stop], table[indices[first:stop]][:, columns]
+        own = indices[first:stop]
+        rows = table[own][:, columns].astype(np.float64)
         if maximum:
             acc[columns] = (data[own, None] + rows).max(axis=0) + more[start, columns]
             return
@@ -51,7 +52,7 @@ def _rows(size, maximum=False):
         acc[columns] = total
 
     @intrinsic(plain)
-    def rows(typingctx, data, indices, first, stop, last, table, more, start, acc, begins):
+    def combine(typingctx, data, indices, first, stop, last, table, more, start, acc, begins):
         def codegen(context, builder, signature, args):
             number, flag, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
             values, columns, rows, extra, out = (
@@ -145,7 +146,7 @@ def _rows(size, maximum=False):
         takes = data, indices, *entry, table, more, types.intp, acc, begin
         return types.none(*takes), codegen
 
-    return rows
+    return combine
 
 
 _sum_by_8, _sum_by_4, _sum_by_1 = (_rows(size) for size in (8, 4, 1))

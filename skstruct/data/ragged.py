@@ -18,10 +18,7 @@ from .values import as_labels, family, join_values
 
 def object_array(items: Sequence) -> np.ndarray:
     """A 1-D object array of `items`, also when they have equal shapes."""
-    out = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
-        out[i] = item
-    return out
+    return np.fromiter(items, dtype=object, count=len(items))
 
 
 def _locked(array):

@@ -1011,7 +1011,7 @@ class Graph(ABC, BaseEstimator):
         >>> Chain().decode(np.array([1, 0]), np.array(["a", "b"]))
         array(['b', 'a'], dtype='<U1')
         """
-        return classes[codes]
+        return classes.take(codes)  # faster than by an index
 
     def n_marginals(self, classes: Any) -> int:
         """Numbers that make up the marginals of a node: the first of its parts.

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import namedtuple
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from skstruct.core import weights
-from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, scores
+from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, gather, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
 from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.oracles import edge_marginals, max_oracle
@@ -289,6 +290,28 @@ def _scores(features, width, w, acc, theta):
 @kernel
 def _add_outer(features, width, r, c, w, acc):
     add_outer(features, 0, 3, width, r, 1, c, w.node, w, acc)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("intercept", [-1, 29])
+def test_sums_of_rows_of_any_width_have_one_order(intercept, dtype):
+    rng, ends = np.random.default_rng(1), np.cumsum([0, 5, 0, 40, 1, 4, 3])
+    columns = rng.integers(29, size=ends[-1], dtype=np.int32)
+    for width in (*range(1, 10), 16, 17, 22, 24, 25, 45, 48, 49):
+        table = rng.normal(size=(30, width)).astype(dtype)
+        # Products with powers of 2 are exact: what the processor fuses then changes nothing.
+        data = np.ldexp(1.0, rng.integers(-3, 3, size=ends[-1])).astype(dtype)
+        features, acc = SparseFeatures(data, columns, ends, intercept), np.full(width + 1, np.nan)
+        for t, (start, stop) in enumerate(pairwise(ends)):
+            gather(features, t, table, acc, t % 3)
+            rows = [*(data[start:stop, None] * table[columns[start:stop]].astype(np.float64))]
+            expected = np.zeros(width) if intercept < 0 else table[intercept].astype(np.float64)
+            while rows:
+                n = 4 if len(rows) > 3 else 1
+                some, rows = [*rows[:n], *np.zeros((4 - n, width))], rows[n:]
+                expected = expected + ((some[0] + some[1]) + (some[2] + some[3]))
+            np.testing.assert_allclose(acc[:width], expected, 1e-14, 1e-14)
+            assert np.isnan(acc[width])
 
 
 @pytest.mark.parametrize("form", ["plain", "lazy", "single"])

@@ -37,6 +37,30 @@ def test_predictions_and_probabilities_follow_from_the_published_weights(fitted,
         np.testing.assert_allclose(likelihoods[i], np.log(p[true][0]), rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("graph", ["plain", "edge features", "forbidden", "boundary"])
+def test_samples_are_predicted_as_each_alone(graph, n_jobs):
+    rng = np.random.default_rng(0)
+    lengths = [2, 1, 2, 7, 1, *rng.integers(1, 1200, 8)]  # one and no transition before others
+    X = [np.round(rng.normal(size=(n, 3)), 1) for n in lengths]
+    y = [rng.choice(["a", "b", "c"], n) for n in lengths]
+    made = Chain(
+        boundary=graph == "boundary",
+        edge_features=graph == "edge features",
+        forbidden=[("a", "b"), ("c", "c")] if graph == "forbidden" else None,
+    )
+    if graph == "forbidden":
+        y = [np.resize(["a", "a", "c", "b"], n) for n in lengths]
+    if graph == "edge features":
+        X = [(x, rng.normal(size=(len(x) - 1, 2))) for x in X]
+    crf = SAGCRF(made, C=100, max_iter=3, tol=0.0, random_state=0, n_jobs=n_jobs).fit(X, y)
+    together = crf.predict(X)
+    for x, found in zip(X, together, strict=True):
+        np.testing.assert_array_equal(found, crf.predict([x])[0])
+        labels, scores = crf.predict_top_k([x], 2)
+        assert len(scores[0]) < 2 or scores[0][0] == scores[0][1] or (labels[0][0] == found).all()
+
+
 def test_top_k_is_sorted_distinct_and_starts_with_the_prediction(fitted, sequences):
     X, _ = sequences
     labels, scores = fitted.predict_top_k(X, 4)

@@ -369,7 +369,7 @@ def over_samples(function, problem, n_jobs) -> list:
     results = [[] for _ in runs]
 
     def work(k, team):
-        part = private_copy(problem)
+        part = private_copy(problem) if k else problem
         for piece in team_pieces(team, *runs[k]):
             results[k].append(function(part, *piece))
 

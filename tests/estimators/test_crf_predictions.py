@@ -37,6 +37,7 @@ def test_predictions_and_probabilities_follow_from_the_published_weights(fitted,
         np.testing.assert_allclose(likelihoods[i], np.log(p[true][0]), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:SAGCRF did not converge")
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("graph", ["plain", "edge features", "forbidden", "boundary"])
 def test_samples_are_predicted_as_each_alone(graph, n_jobs):

@@ -80,14 +80,11 @@ def _rows(size, maximum=False):
                 kind = vector if isinstance(value.type, ir.VectorType) else vector.element
                 return value if value.type == kind else builder.fpext(value, kind)
 
-            def row(array, j):
-                element = array.data.type.pointee
-                stored, size_of = (
-                    ir.VectorType(element, size),
-                    8 if element == vector.element else 4,
-                )
-                parts = (builder.load(place(array, q, stored, j), align=size_of) for q in begins)
-                return [double(part) for part in parts]
+            def row(array, k, j):
+                n_bytes = signature.args[k].dtype.bitwidth // 8
+                kind = vector if n_bytes == 8 else ir.VectorType(ir.FloatType(), size)
+                places = (place(array, q, kind, j) for q in begins)
+                return [double(builder.load(at, align=n_bytes)) for at in places]
 
             def term(p):
                 j = column(p)
@@ -95,12 +92,12 @@ def _rows(size, maximum=False):
                 x = builder.insert_element(ir.Constant(vector, ir.Undefined), x, flag(0))
                 x = builder.shuffle_vector(x, x, everywhere)
                 if maximum:
-                    return [builder.fadd(x, part, flags=_FAST) for part in row(rows, j)]
+                    return [builder.fadd(x, part) for part in row(rows, 5, j)]
                 later = builder.add(p, number(_AHEAD))
                 later = column(builder.select(builder.icmp_signed("<", later, args[4]), later, p))
                 for q in (*begins, builder.add(begins[2], number(size - 1))):
                     builder.call(ask, [place(rows, q, byte, later), *how])
-                return [builder.fmul(x, part, flags=_FAST) for part in row(rows, j)]
+                return [builder.fmul(x, part, flags=_FAST) for part in row(rows, 5, j)]
 
             def sums(some, others):
                 pairs = zip(some, others, strict=True)
@@ -117,7 +114,7 @@ def _rows(size, maximum=False):
             put([ir.Constant(vector, [-math.inf if maximum else 0.0] * size)] * 3)
             if not maximum:
                 with builder.if_then(builder.icmp_signed(">=", args[7], number(0))):
-                    put(row(extra, args[7]))
+                    put(row(extra, 6, args[7]))
             builder.store(args[2], at)
             for step in (4, 1):
                 head, body, end = (builder.append_basic_block() for _ in range(3))
@@ -136,8 +133,8 @@ def _rows(size, maximum=False):
                 builder.position_at_end(end)
             found = [builder.load(total) for total in totals]
             if maximum:
-                pairs = zip(found, row(extra, args[7]), strict=True)
-                found = [builder.fadd(a, b, flags=_FAST) for a, b in pairs]
+                pairs = zip(found, row(extra, 6, args[7]), strict=True)
+                found = [builder.fadd(a, b) for a, b in pairs]
             for q, part in zip(begins, found, strict=True):
                 builder.store(part, place(out, q, vector), align=8)
             return context.get_dummy_value()

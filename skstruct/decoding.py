@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .core.arguments import check_integer
 from .core.jit.dispatch import kernel
 from .core.memory import check_memory, shown
 from .core.offsets import ends_of
@@ -34,7 +35,6 @@ from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sam
 from .data.ragged import RaggedArray, object_array, rows_of
 from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
-from .inference.numerics import check_integer
 from .lite import chunk_step, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.batch import BatchGradient
@@ -452,7 +452,7 @@ def top_k(
     (array([[0, 1],
            [1, 1]]), array([4., 3.]))
     """
-    k = check_integer("k", k, 1)
+    k = check_integer("k", k)
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, k)
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
@@ -678,7 +678,7 @@ def sample(
            [0, 0, 0, 0],
            [1, 1, 1, 1]])
     """
-    n_draws = check_integer("n_samples", n_samples, 1)
+    n_draws = check_integer("n_samples", n_samples)
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     what = f"{shown(n_draws)} labellings of {batch.keep.size:,} samples"
@@ -807,7 +807,7 @@ def fit_transitions(
     for name, value, least in (("C", C, _SMALLEST_C), ("tol", tol, 0.0)):
         if not isinstance(value, Real) or not least <= value < math.inf:
             raise ValueError(f"{name} must be a finite number of at least {least:g}, got {value!r}")
-    max_iter = check_integer("max_iter", max_iter, 1)
+    max_iter = check_integer("max_iter", max_iter)
     chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
     batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1
     n_labels = mask.start.size

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from skstruct.datasets import pack_shards
 from skstruct.testing import random_sequences
 
 # The workers of pytest-xdist share the cores: threads of BLAS on top of these wait for each other.
@@ -89,3 +90,41 @@ def sequences():
 def sparse_sequences():
     """The same with CSR features."""
     return random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """24 random CSR sequences, their labels and weights."""
+    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
+    return X, y, np.random.default_rng(0).uniform(0.5, 2.0, 24)
+
+
+@pytest.fixture(scope="module")
+def shards(samples, tmp_path_factory):
+    """The samples in five shards."""
+    X, y, weight = samples
+    folder = tmp_path_factory.mktemp("shards") / "five"
+    return pack_shards(X, y, folder, shard_size=5, sample_weight=weight)
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    """Two workers of Dask, on the loopback interface only."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
+    options |= {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster, timeout="60s") as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def no_window():
+    """Pictures that are drawn in memory, and forgotten."""
+    pytest.importorskip("matplotlib").use("Agg")
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")

@@ -143,21 +143,28 @@ def usual_features(graph):
     return ["csr"]
 
 
-def compile_pairs(graphs, estimators, features):
-    """Train each estimator on an example of each structure."""
+def _compile_kinds(title, graph, features, compile_one, hint=""):
+    """Compile for each kind of features; return how many failed."""
     failed = 0
-    for graph in graphs:
-        for estimator in estimators:
-            for kind in features or usual_features(graph):
-                with _counted(f"{type(estimator).__name__} on {graph}, {kind} features"):
-                    try:
-                        with warnings.catch_warnings():
-                            warnings.simplefilter("ignore")
-                            _compile_one(estimator, graph, kind == "csr")
-                    except Exception as error:
-                        failed += 1
-                        say(f"  {type(error).__name__}: {error} (Graph.example makes the samples)")
+    for kind in features or usual_features(graph):
+        with _counted(f"{title} on {graph}, {kind} features"):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    compile_one(is_sparse=kind == "csr")
+            except Exception as error:
+                failed += 1
+                say(f"  {type(error).__name__}: {error}{hint}")
     return failed
+
+
+def compile_pair(graph, estimator, features):
+    """Train an estimator on an example of a structure."""
+    compile_one, hint = (
+        partial(_compile_one, estimator, graph),
+        " (Graph.example makes the samples)",
+    )
+    return _compile_kinds(type(estimator).__name__, graph, features, compile_one, hint)
 
 
 # Models in files: samples that they take, and labels that their structure allows.
@@ -221,7 +228,7 @@ def _labels(estimator, X, lengths):
     return estimator.predict(X, np.concatenate(allowed) if estimator.graph_.is_table else allowed)
 
 
-def _compile_stored(estimator, is_sparse, fit):
+def _compile_stored(estimator, fit, is_sparse):
     X, y = estimator.graph_.example(np.random.default_rng(0), is_sparse)
     d = getattr(estimator, "n_edge_features_in_", None)
     widths = [estimator.n_features_in_, *([] if d is None else [d])]
@@ -240,20 +247,14 @@ def _compile_stored(estimator, is_sparse, fit):
 
 def compile_model(path, features, fit):
     """Call what predicts of a stored model, and train one of its kind."""
-    estimator, failed = _read_model(path), 0
+    estimator = _read_model(path)
     if fit and not hasattr(estimator, "n_iter_"):
         raise ValueError(f"{path} does not say how it was trained: --fit needs .joblib or .skops")
-    for kind in features or usual_features(estimator.graph_):
-        name = type(estimator).__name__
-        with _counted(f"{path}: {name} on {estimator.graph_}, {kind} features"):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    _compile_stored(estimator, kind == "csr", fit)
-            except Exception as error:
-                failed += 1
-                say(f"  {type(error).__name__}: {error}")
-    return failed
+    title, compile_one = (
+        f"{path}: {type(estimator).__name__}",
+        partial(_compile_stored, estimator, fit),
+    )
+    return _compile_kinds(title, estimator.graph_, features, compile_one)
 
 
 def _models():
@@ -268,21 +269,19 @@ def _models():
     yield FactorGraph([2] * 4, [attract], unaries=[u[:2] for u in unaries])
 
 
-def compile_methods(methods):
-    """Run methods of MAP inference on small models."""
-    failed = 0
-    for method in methods:
-        with _counted(f"solve_map by {method}"):
-            models, refusals = list(_models()), []
-            for model in models:
-                try:
-                    solve_map(model, method, max_iter=3)
-                except (TypeError, ValueError) as error:
-                    refusals.append(error)
-            if len(refusals) == len(models):
-                failed += 1
-                say(f"  {refusals[0]}")
-    return failed
+def compile_method(method):
+    """Run a method of MAP inference on small models; return 1 if it takes none of them."""
+    with _counted(f"solve_map by {method}"):
+        models, refusals = list(_models()), []
+        for model in models:
+            try:
+                solve_map(model, method, max_iter=3)
+            except (TypeError, ValueError) as error:
+                refusals.append(error)
+        if len(refusals) < len(models):
+            return 0
+        say(f"  {refusals[0]}")
+        return 1
 
 
 def add_compile(commands):
@@ -373,7 +372,7 @@ def _in_processes(works, jobs, cpu):
     options = {"mp_context": get_context(start), "initializer": begin_bundle, "initargs": (cpu,)}
     failed, target, kernels = 0, None, {}
     with ProcessPoolExecutor(jobs, **options) as workers:
-        fits = [work for work in works if work.func is not compile_methods]
+        fits = [work for work in works if work.func is not compile_method]
         if jobs > 1 and fits:
             with ProcessPoolExecutor(1, **options) as scout:
                 calls = scout.submit(_calls, fits).result()
@@ -404,12 +403,12 @@ def _compile(given):
             raise ValueError(f"{name} needs {of}")
     if given.jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {given.jobs}")
-    works = [partial(compile_methods, [method]) for method in given.map]
+    works = [partial(compile_method, method) for method in given.map]
     if given.model:
         works.append(partial(compile_model, given.model, given.features, given.fit))
     if given.graph or given.estimator or not works:
         works += [
-            partial(compile_pairs, [graph], [estimator], given.features)
+            partial(compile_pair, graph, estimator, given.features)
             for graph in given.graph or [_graph("chain")]
             for estimator in given.estimator or [_estimator("SAGCRF")]
         ]

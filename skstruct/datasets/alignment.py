@@ -7,11 +7,10 @@ import re
 import numpy as np
 from sklearn.utils import Bunch
 
+from ..core.arguments import check_integer
 from ..core.typing import PathLike
-from ..inference.numerics import check_integer
-from .text import lines_of
+from .text import lines_of, split_line
 
-_BLANKS = re.compile(r"[ \t]+")
 _LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)
 _KEY = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+([SP]))?", re.ASCII)
 
@@ -152,7 +151,9 @@ def load_parallel_text(
     if target is None:
         sentences = _read_pairs(source, encoding)
     else:
-        sentences = [[_words(line) for line in _lines(path, encoding)] for path in (source, target)]
+        sentences = [
+            [split_line(line) for line in _lines(path, encoding)] for path in (source, target)
+        ]
         n, m = map(len, sentences)
         if n != m:
             raise ValueError(f"{source} has {n} lines, but {target} has {m}")
@@ -168,12 +169,6 @@ def _lines(path, encoding):
     return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []
 
 
-def _words(line):
-    """Words between blanks and tabs: `str.split` would also break them at a no-break space."""
-    line = line.strip(" \t")
-    return _BLANKS.split(line) if line else []
-
-
 def _read_pairs(path, encoding):
     """Both sides of a file of lines ``source ||| target``."""
     sides = [], []
@@ -184,7 +179,7 @@ def _read_pairs(path, encoding):
                 f"{path}, line {number}: a line must be 'source ||| target', got {line[:60]!r}"
             )
         for side, part in zip(sides, parts, strict=True):
-            side.append(_words(part))
+            side.append(split_line(part))
     if not sides[0]:
         raise ValueError(f"{path} has no sentence")
     return sides

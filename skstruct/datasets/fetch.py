@@ -51,29 +51,20 @@ class _Remote(NamedTuple):
     digest: Callable = _digest_of_text
 
 
-def _conll(folder, name, url, checksum):
+def _conll(folder, name, place, checksum):
+    url = f"https://www.clips.uantwerpen.be/{place}"
     return _Remote(url, (f"{folder}/{name}", f"{folder}/{name}.gz"), checksum)
 
 
 _CONLL2000 = {
-    part: _conll(
-        "conll2000",
-        f"{part}.txt",
-        f"https://www.clips.uantwerpen.be/conll2000/chunking/{part}.txt.gz",
-        checksum,
-    )
+    part: _conll("conll2000", f"{part}.txt", f"conll2000/chunking/{part}.txt.gz", checksum)
     for part, checksum in (
         ("train", "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea"),
         ("test", "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628"),
     )
 }
 _CONLL2002_DUTCH = {
-    part: _conll(
-        "conll2002_dutch",
-        name,
-        f"https://www.clips.uantwerpen.be/conll2002/ner/data/{name}",
-        checksum,
-    )
+    part: _conll("conll2002_dutch", name, f"conll2002/ner/data/{name}", checksum)
     for part, name, checksum in (
         ("train", "ned.train", "0a419dcb356b62c8cff38515675550b3d5dbea9f45a1c4956328dbd5cc7fcdbc"),
         ("dev", "ned.testa", "51259d4bfe52462f211d3d0b67173a7ecbfa296e199f6c6bd0895f4c78155057"),
@@ -134,10 +125,8 @@ def _locate(remote, data_home, mirror, download_if_missing, n_retries, delay) ->
 
 
 def _fetch_conll(remotes, columns, encoding, options):
-    parts = {}
-    for part, remote in remotes.items():
-        parts[part] = load_conll(_locate(remote, *options), columns, encoding=encoding)
-    return Bunch(**parts)
+    paths = {part: _locate(remote, *options) for part, remote in remotes.items()}
+    return Bunch(**{p: load_conll(path, columns, encoding=encoding) for p, path in paths.items()})
 
 
 def fetch_conll2000(

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.arguments import check_real
 from ..core.offsets import ends_of
 from ..core.typing import PathLike, RandomStateLike
 from ..data.boxes import read_boxes
@@ -261,8 +262,7 @@ def make_grid_images(
     if len(sizes) != 2 or not 1 <= sizes[0] <= sizes[1]:
         raise ValueError(f"sizes must be (smallest, largest), at least 1, got {sizes!r}")
     for name, value in (("smoothness", smoothness), ("noise", noise)):
-        if not 0.0 <= value < np.inf:
-            raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+        check_real(name, value)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     rng = np.random.default_rng(seed)
     colours = rng.normal(size=(n_labels, n_features))

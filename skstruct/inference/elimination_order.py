@@ -42,8 +42,6 @@ class Elimination(NamedTuple):
     order: np.ndarray
     # Those that had to be left out to keep tables below the limit.
     fixed: np.ndarray
-    # Number of other variables in the largest clique.
-    width: int
     # Entries of the largest table, inf if `order` could not be completed.
     largest: float
     # Entries of all tables.
@@ -263,7 +261,6 @@ def _step(w, rule, limit):
         _connect(w, n)
         w.order[w.count[5]] = v
         w.count[5] += 1
-        w.count[8] = max(w.count[8], n)
         w.sums[0] = max(w.sums[0], entries)
         w.sums[1] += entries
     else:
@@ -373,7 +370,7 @@ def _work(ptr, neighbours, states, rank, room, sums):
     to = np.concatenate((neighbours, np.empty(room, dtype=np.int64)))
     weight = np.maximum(np.rint(UNIT * np.log2(states)), 1).astype(np.int64)
     zeros = np.zeros((14, n), dtype=np.int64)
-    count = np.zeros(9, dtype=np.int64)
+    count = np.zeros(8, dtype=np.int64)
     count[3], count[4] = n_edges, room
     lists = weight, states, rank, first, link, to
     return _Work(*lists, *zeros, count, sums)
@@ -416,7 +413,6 @@ def elimination_order(
     peeled, degree = np.empty((2, n), dtype=np.int64)
     n_peeled = _peel(ptr, neighbours, states, degree, peeled, sums)
     before, left = peeled[:n_peeled], np.ones(n, dtype=bool)
-    pairs = np.diff(ptr)[before] > 0
     left[before] = False
     core = np.flatnonzero(left & counts)
     place = np.full(n, -1)
@@ -432,9 +428,8 @@ def elimination_order(
     before = before[counts[before]]
     order = np.concatenate((before, core[w.order[: w.count[5]]])).astype(np.int32)
     fixed = core[w.fixed[: w.count[6]]].astype(np.int32)
-    width = max(int(w.count[8]), int(pairs.any()))
-    largest = float(w.sums[0])
-    return Elimination(order, fixed, width, np.inf if status else largest, float(w.sums[1]))
+    largest, total = w.sums.tolist()
+    return Elimination(order, fixed, np.inf if status else largest, total)
 
 
 # The best of several elimination orders.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 import time
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -14,18 +13,6 @@ from numba import types
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.jit.numba_private import intrinsic
-
-# Checks of arguments, for functions that are called from Python.
-
-
-def check_integer(name, value, low):
-    """An integer of at least `low`."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least {low}, got {value!r}")
-    if value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
-    return int(value)
-
 
 # The processor's clock, for kernels that measure a part of themselves.
 

@@ -101,7 +101,7 @@ class _Stages:
         """Elimination where its tables are small."""
         from .elimination import elimination_cost, solve_junction_tree
 
-        if elimination_cost(self.graph, _MOST_TABLE)[2] <= _MOST_ENTRIES:
+        if elimination_cost(self.graph, _MOST_TABLE) <= _MOST_ENTRIES:
             self.stage(solve_junction_tree, max_table=_MOST_TABLE)
 
     def search(self, thousands, share):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..inference.qpbo import HALF, Switcher, pairs_score
+from .factors import numbered
 from .graph import pairs_of
 from .scoring import Incumbent
 
@@ -92,14 +93,12 @@ def _check(graph, method):
             f"method {method!r} is for variables of two states, variable {v} has "
             f"{graph.n_states[v]}"
         )
-    first = 0
-    for batch in graph.factors:
+    for first, batch in numbered(graph.factors):
         if batch.arity != 2:
             raise ValueError(
                 f"method {method!r} is for factors of two variables, factor {first} is a "
                 f"{type(batch).__name__} of the variables {batch.scopes[0].tolist()}"
             )
-        first += len(batch)
 
 
 def _without_penalties(graph, pairs):

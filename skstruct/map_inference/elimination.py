@@ -4,6 +4,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..core.arguments import check_real
 from ..core.offsets import ends_of
 from ..inference.bucket_elimination import (
     best_labels,
@@ -13,9 +14,8 @@ from ..inference.bucket_elimination import (
 )
 from ..inference.elimination_order import best_elimination_order, elimination_order, primal_graph
 from ..inference.junction_tree import Tables, junction_tree
-from .arguments import check_real
 from .budget import Stopped
-from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, binary_tables
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, binary_tables, numbered
 from .scoring import Incumbent
 
 # Factor graphs as tables only: what elimination works on.
@@ -118,8 +118,8 @@ def chain_entries(batch, one=False):
 
 def write_out(graph, max_table):
     """Tables of all factors; implicit ones through counters, new variables after the others."""
-    writer, first = _Writer(graph), 0
-    for batch in graph.factors:
+    writer = _Writer(graph)
+    for first, batch in numbered(graph.factors):
         if isinstance(batch, Table):
             writer.add(batch.scopes, batch.tables)
         elif isinstance(batch, Potts):
@@ -140,7 +140,6 @@ def write_out(graph, max_table):
             writer.add(batch.scopes, binary_tables(batch, of_row), rows)
         else:
             _write_chain(writer, batch)
-        first += len(batch)
     return writer.tables()
 
 
@@ -150,32 +149,28 @@ _LARGEST_TABLE = 2.0**62  # sizes are counted in integers
 
 
 def elimination_cost(graph, max_table=2.0**30):
-    """Return the cost of elimination, without making a table."""
+    """Return the entries of all tables of an elimination, without making one."""
     try:
         tables = write_out(graph, max_table)
     except ValueError:
-        return np.inf, np.inf, np.inf
+        return np.inf
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
     found = best_elimination_order(primal, tables.n_states, max_table=max_table)
-    if not found.largest < np.inf:
-        return np.inf, np.inf, np.inf
-    # Without variables to eliminate the largest table is the constant.
-    largest = np.log10(max(found.largest, 1.0))
-    return float(found.width), round(float(largest), 3), found.total
+    return found.total if found.largest < np.inf else np.inf
 
 
 def is_forest(graph):
     """Return whether the graph of variables and factors has no cycle."""
-    n, first, ends = graph.n_variables, graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
-    for batch in graph.factors:
-        factors = np.repeat(np.arange(first, first + len(batch)), batch.arity)
+    n, ends = graph.n_variables, [np.empty((0, 2), dtype=np.int64)]
+    for first, batch in numbered(graph.factors):
+        factors = n + first + np.repeat(np.arange(len(batch)), batch.arity)
         ends.append(np.stack((factors, batch.scopes.ravel()), axis=1))
-        first += len(batch)
     rows, columns = np.concatenate(ends).T
-    if len(rows) > n + graph.n_factors:
+    n_nodes = n + graph.n_factors
+    if len(rows) > n_nodes:
         return False
-    edges = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(first, first))
-    return len(rows) == first - connected_components(edges, directed=False)[0]
+    edges = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=2 * (n_nodes,))
+    return len(rows) == n_nodes - connected_components(edges, directed=False)[0]
 
 
 class Eliminator:
@@ -223,7 +218,7 @@ def solve_junction_tree(graph, *, tol, max_iter, rng, budget, max_table=2**24):
 
     Dechter 1999, Bucket elimination: a unifying framework for reasoning.
     """
-    max_table = min(check_real("max_table", max_table, 1), _LARGEST_TABLE)
+    max_table = min(check_real("max_table", max_table, 1, finite=False), _LARGEST_TABLE)
     tables = write_out(graph, max_table)
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
     found = best_elimination_order(primal, tables.n_states, max_table=max_table)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arguments import integers, numbers
 from ..core.docstrings import inherit_sections
-from .arguments import integers, numbers
 
 _LARGEST_TARGET = 1e150  # whose square is finite
 
@@ -376,6 +376,14 @@ class Cardinality(BinaryFactors):
         """The scores of the counts."""
         rows = np.arange(len(self)) % len(self.scores_by_count)
         return self.scores_by_count[rows, labels[self.scopes].sum(axis=1)]
+
+
+def numbered(factors):
+    """Batches of factors, each behind the number of its first one."""
+    first = 0
+    for batch in factors:
+        yield first, batch
+        first += len(batch)
 
 
 # Hard constraints on literals, each class a batch of factors.

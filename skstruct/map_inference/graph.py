@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arguments import integers, numbers
 from ..core.offsets import ends_of
 from ..inference.qpbo import Pairs
-from .arguments import check_labels, integers, numbers
 from .factors import Factors, Potts, Table, binary_tables, check_scores
-from .regions import Regions, make_regions
+from .regions import Regions, check_labels, make_regions
 
 # The pairwise part of a factor graph, flat, for algorithms that choose between two labellings.
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..core.arguments import integers, numbers
 from ..core.offsets import ends_of
-from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table
+from .factors import AtMostOne, Cardinality, ExactlyOne, Or, Potts, Table, numbered
 
 if TYPE_CHECKING:
     from .graph import FactorGraph
@@ -84,12 +85,11 @@ def _scores_of(batch):
 
 def _pair_positions(graph):
     """Region of each pairwise factor by its two variables, sorted; several may share a pair."""
-    positions, region = {}, graph.n_variables
-    for batch in graph.factors:
+    positions = {}
+    for first, batch in numbered(graph.factors):
         if batch.arity == 2 and isinstance(batch, (Table, Potts)):
-            for row, (i, j) in enumerate(batch.scopes.tolist()):
-                positions.setdefault(frozenset((i, j)), []).append((region + row, i, j))
-        region += len(batch)
+            for region, (i, j) in enumerate(batch.scopes.tolist(), graph.n_variables + first):
+                positions.setdefault(frozenset((i, j)), []).append((region, i, j))
     return positions
 
 
@@ -204,10 +204,64 @@ def make_regions(graph: FactorGraph) -> Regions:
     )
 
 
+def score_bounds(p: Regions) -> tuple[np.ndarray, np.ndarray]:
+    """The least finite and the largest score of each region that has scores, in their order."""
+    has_scores = p.kind <= CARDINALITY
+    ptr = p.score_ptr[has_scores]
+    is_new = np.diff(ptr, prepend=-1) > 0  # shared tables begin at one place
+    starts, place = ptr[is_new], np.cumsum(is_new) - 1
+    low = np.minimum.reduceat(np.where(p.scores > -np.inf, p.scores, np.inf), starts)[place]
+    high = np.maximum.reduceat(p.scores, starts)[place]
+    # Different labels score 0.
+    differ = (p.kind[has_scores] == POTTS) & (p.size[has_scores] > 1)
+    low[differ], high[differ] = np.minimum(low[differ], 0.0), np.maximum(high[differ], 0.0)
+    return low, high
+
+
+def sum_in_order(values, start=0.0) -> float:
+    """Sum one number after the other."""
+    return float(np.cumsum(np.append(start, values))[-1])
+
+
+def sum_of_maxima(p: Regions) -> float:
+    """Bound without any messages: every region takes its largest score."""
+    return sum_in_order(score_bounds(p)[1], p.offset)
+
+
 def score_extent(p: Regions) -> float:
     """A number that no sum of finite scores, one a region, exceeds in size."""
-    if p.scores.size == 0:
-        return 0.0
     sizes = np.where(np.isfinite(p.scores), np.abs(p.scores), 0.0)
     starts, counts = np.unique(p.score_ptr[p.kind <= CARDINALITY], return_counts=True)
     return float(np.maximum.reduceat(sizes, starts) @ counts)
+
+
+# What users pass beside a graph.
+
+
+def check_labels(labels, n_states, name):
+    """A labelling."""
+    labels = integers(labels, name)
+    if labels.shape != n_states.shape:
+        raise ValueError(
+            f"{name} must have one label for each of {n_states.size} variables, got the shape "
+            f"{labels.shape}"
+        )
+    wrong = (labels < 0) | (labels >= n_states)
+    if wrong.any():
+        v = int(np.argmax(wrong))
+        raise ValueError(f"{name}: variable {v} has {n_states[v]} states, got label {labels[v]}")
+    return labels
+
+
+def check_duals(graph, duals):
+    """Messages to start from."""
+    if duals is None:
+        return None
+    duals = numbers(duals, "duals")
+    size = int(graph.regions.message_ptr[-1])
+    if duals.shape != (size,):
+        raise ValueError(f"duals must have the shape ({size},), got {duals.shape}")
+    if not np.isfinite(duals).all():
+        place = int(np.argmin(np.isfinite(duals)))
+        raise ValueError(f"duals must be finite, got {duals[place]} at position {place}")
+    return duals

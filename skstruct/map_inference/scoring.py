@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .regions import AT_MOST_ONE, CARDINALITY, EXACTLY_ONE, POTTS, TABLE, score_extent
+from .regions import AT_MOST_ONE, CARDINALITY, OR, POTTS, TABLE, score_extent, sum_of_maxima
 
 # Result of a solver of MAP problems.
 
@@ -125,11 +125,8 @@ def score_of_count(p, r, n_true):
     """Score of an implicit factor."""
     if p.kind[r] == CARDINALITY:
         return p.scores[p.score_ptr[r] + n_true]
-    if p.kind[r] == EXACTLY_ONE:
-        return 0.0 if n_true == 1 else -np.inf
-    if p.kind[r] == AT_MOST_ONE:
-        return 0.0 if n_true <= 1 else -np.inf
-    return 0.0 if n_true >= 1 else -np.inf
+    holds = (n_true >= 1 or p.kind[r] == AT_MOST_ONE) and (n_true <= 1 or p.kind[r] == OR)
+    return 0.0 if holds else -np.inf
 
 
 @inner_kernel
@@ -239,27 +236,6 @@ def improve_labels(p, order, labels, counts, low, scratch):
             labels[i] = best
             _recount(p, i, counts, best)
     return changed
-
-
-@kernel
-def sum_of_maxima(p):
-    """Bound without any messages: every region takes its largest score."""
-    total = p.offset
-    for r in range(p.kind.size):
-        begin, n = p.score_ptr[r], p.size[r]
-        if p.kind[r] == POTTS:
-            best = p.scores[begin]
-            alone = p.n_states[p.scope[p.scope_ptr[r]]] * p.n_states[p.scope[p.scope_ptr[r] + 1]]
-            best = 0.0 if best < 0.0 and alone > 1 else best
-        elif p.kind[r] > CARDINALITY:
-            best = 0.0
-        else:
-            n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1 if p.kind[r] == CARDINALITY else n
-            best = p.scores[begin]
-            for k in range(1, n):
-                best = max(best, p.scores[begin + k])
-        total += best
-    return total
 
 
 class Incumbent:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..inference.numerics import check_integer
+from ..core.arguments import check_integer, check_real
 from . import auto  # noqa: F401 (what runs by default is imported before it runs)
-from .arguments import check_positive, check_real
 from .budget import Budget
 from .graph import FactorGraph
 from .methods import find_method
@@ -133,10 +132,10 @@ def solve_map(
             f"method {method!r} has no parameter {unknown}; it has: {has}; every method has: tol, "
             "max_iter, time_limit, random_state, callbacks, verbose"
         )
-    check_real("tol", tol, 0)
-    check_integer("max_iter", max_iter, 1)
+    check_real("tol", tol, finite=False)
+    check_integer("max_iter", max_iter)
     if time_limit is not None:
-        check_positive("time_limit", time_limit, finite=False)
+        check_real("time_limit", time_limit, positive=True, finite=False)
     if not isinstance(verbose, Integral | np.bool_):
         raise TypeError(f"verbose must be an integer, got {verbose!r}")
     if not isinstance(callbacks, list | tuple):

@@ -8,15 +8,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from ..core.arguments import check_integer, integers
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.parallel import Pieces
-from ..inference.numerics import check_integer
-from .arguments import check_duals, integers
 from .budget import Stopped
 from .kinds.scratch import region_scratch
 from .kinds.table import collect_columns, collect_potts, collect_rows
 from .kinds.verbs import region_max_marginals
-from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, score_extent
+from .methods.relaxation import hat_scores
+from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, check_duals, score_extent
 from .scoring import Incumbent
 
 # Messages of tables of three and more variables to one of them.
@@ -293,15 +293,6 @@ def flip_tables(p, flipped):
 # Implicit factors between the sweeps: all of their variables at once.
 
 
-@inner_kernel
-def _hat(p, i, k, delta):
-    """A variable's reparametrised score."""
-    total = p.scores[p.score_ptr[i] + k]
-    for e in range(p.parent_ptr[i], p.parent_ptr[i + 1]):
-        total += delta[p.message_ptr[p.parent[e]] + k]
-    return total
-
-
 @kernel
 def visit_implicit(p, z, delta, down, scratch):
     """Give each implicit factor its variables' scores, and them equal shares of its max-marginals.
@@ -314,9 +305,9 @@ def visit_implicit(p, z, delta, down, scratch):
             continue
         for s in range(first, last):
             begin = p.message_ptr[s]
+            hat_scores(p, p.child[s], delta, z.hat)
             for k in range(p.message_ptr[s + 1] - begin):
-                own = _hat(p, p.child[s], k, delta)
-                delta[begin + k] -= own if own > z.low else z.low
+                delta[begin + k] -= z.hat[k] if z.hat[k] > z.low else z.low
         region_max_marginals(p, r, delta, down, scratch)
         for m in range(p.message_ptr[first], p.message_ptr[last]):
             share = down[m] / (last - first)
@@ -405,7 +396,7 @@ def solve_trws(graph, *, tol, max_iter, rng, budget, order="given", duals=None, 
 
     V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (larger factors).
     """
-    patience = check_integer("patience", patience, 1)
+    patience = check_integer("patience", patience)
     incumbent = Incumbent(graph.of_variables(), tol, budget)
     incumbent.begin()
     graph = incumbent.graph

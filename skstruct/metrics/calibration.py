@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import check_integer
 from ..data.partial import is_partial, split_partial
 from ..data.ragged import RaggedArray
 from .chunks import chunks
@@ -151,8 +152,7 @@ def expected_calibration_error(
     0.4
     """
     correct, confidence = _read(correct, confidence)
-    if isinstance(n_bins, bool) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
-        raise ValueError(f"n_bins must be an integer of at least 1, got {n_bins!r}")
+    n_bins = check_integer("n_bins", n_bins)
     bins = np.minimum((confidence * n_bins).astype(np.int64), n_bins - 1)
     return float(np.abs(np.bincount(bins, correct - confidence)).sum() / correct.size)
 

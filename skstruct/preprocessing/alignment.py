@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import check_integer, check_real
 from ..core.jit.dispatch import kernel
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
@@ -454,16 +453,10 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         >>> features.fit_transform(pairs)[0].shape[:2]
         (2, 2)
         """
-        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, Integral):
-            raise TypeError(f"n_iter must be an integer, got {self.n_iter!r}")
-        if self.n_iter < 1:
-            raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}")
+        n_iter = check_integer("n_iter", self.n_iter)
+        check_real("diagonal", self.diagonal)
         if not isinstance(self.lowercase, (bool, np.bool_)):
             raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
-        if isinstance(self.diagonal, bool) or not isinstance(self.diagonal, Real):
-            raise TypeError(f"diagonal must be a number, got {self.diagonal!r}")
-        if not 0.0 <= self.diagonal <= sys.float_info.max:
-            raise ValueError(f"diagonal must be finite and at least 0, got {self.diagonal!r}")
         pairs = self._pairs(X, True)
         sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
         vocabularies = {}, {}
@@ -471,9 +464,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             [np.array([known.setdefault(word, len(known)) for word in words]) for words in side]
             for known, side in zip(vocabularies, sides, strict=True)
         ]
-        self.translations_ = learn_translations(
-            *codes, tuple(map(len, vocabularies)), int(self.n_iter)
-        )
+        self.translations_ = learn_translations(*codes, tuple(map(len, vocabularies)), n_iter)
         self.vocabularies_ = vocabularies
         self.log_likelihood_ = self.translations_.log_likelihood
         return self._transform(pairs)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from numbers import Integral
 from typing import Self
 
 from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.pipeline import Pipeline
 
+from ..core.arguments import check_integer
 from ..core.typing import SamplesLike
 from ..data.names import FeatureNames, JoinedNames
 from ..data.packing import as_list, is_empty_list
@@ -118,6 +118,4 @@ def check_sequence(sample, i: int) -> None:
 def check_integers(transformer, **least: int) -> None:
     """Refuse parameters that are no integers, or below the least that they may be."""
     for name, smallest in least.items():
-        value = getattr(transformer, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
-            raise ValueError(f"{name} must be an integer of at least {smallest}, got {value!r}")
+        check_integer(name, getattr(transformer, name), smallest)

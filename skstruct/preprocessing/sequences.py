@@ -25,6 +25,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import check_integer
 from ..core.jit.dispatch import kernel
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
@@ -929,10 +930,9 @@ def fit_vectorizer(
         )
     if is_frame(X):
         raise TypeError("X must be sequences, not a data frame: parts of it would cut sequences")
-    if not isinstance(part_size, Integral) or isinstance(part_size, bool) or part_size < 1:
-        raise ValueError(f"part_size must be an integer of at least 1, got {part_size!r}")
+    part_size = check_integer("part_size", part_size)
     total = None
-    for first, counts in _counted(vectorizer, pieces_of(X, int(part_size)), n_jobs):
+    for first, counts in _counted(vectorizer, pieces_of(X, part_size), n_jobs):
         if total is None:
             total = counts
         elif counts is not None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.arguments import check_integer
 from .base import Linearisation, ScoreMap
 
 # Maps with one hidden layer: what the dense and the convolutional one share.
@@ -32,12 +33,7 @@ class HiddenLayerMap(ScoreMap):
     def _check_sizes(self, *names):
         """Refuse parameters that are no integers of at least 1."""
         for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                owner = type(self).__name__
-                raise ValueError(
-                    f"{name} of {owner} must be an integer of at least 1, got {value!r}"
-                )
+            check_integer(f"{name} of {type(self).__name__}", getattr(self, name))
 
     @abstractmethod
     def _plan(self, n_features: int) -> tuple[int, int, int]:

@@ -11,7 +11,6 @@ import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import count, islice
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import check_integer
 from ..core.typing import PathLike, SamplesLike
 from ..data.matrices import as_array, csr_from_parts
 from ..data.names import ListedNames, names_of
@@ -223,8 +223,7 @@ def pack_shards(
     ...     print(len(shards), shards.n_shards, shards.graph)
     40 3 Chain()
     """
-    if not isinstance(shard_size, Integral) or isinstance(shard_size, bool) or shard_size < 1:
-        raise ValueError(f"shard_size must be an integer of at least 1, got {shard_size!r}")
+    shard_size = check_integer("shard_size", shard_size)
     if not isinstance(graph, Graph) and not (isinstance(graph, str) and graph in NAMES):
         raise ValueError(f"graph must be a structure or one of {sorted(NAMES)}, got {graph!r}")
     if isinstance(graph, Graph):
@@ -242,7 +241,7 @@ def pack_shards(
         )
     packer = _Packer(graph, vectorizer, folder)
     try:
-        for part in parts_of(X, y, sample_weight, min(int(shard_size), sys.maxsize)):
+        for part in parts_of(X, y, sample_weight, min(shard_size, sys.maxsize)):
             packer.add(part)
             del part  # before the next one is made
         packer.finish()

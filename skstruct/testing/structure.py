@@ -468,6 +468,12 @@ def _call(verb, problem, i, theta, *rest, name=None):
     return value
 
 
+def _slope(verb, problem, i, theta, ahead, step, *rest):
+    """Change of an operation's value in a direction, by differences."""
+    high, low = (_call(verb, problem, i, theta + s * ahead, *rest) for s in (step, -step))
+    return (high - low) / (2 * step)
+
+
 def _row_of(labels, labellings, name):
     """Return the index of the labelling that the operation `name` wrote."""
     rows = np.flatnonzero((labellings == labels).all(axis=1))
@@ -611,12 +617,8 @@ def _check_gradient(problem, i, theta, temperature, mu):
     """Pseudo-marginals are the gradient of their bound."""
     finite = np.isfinite(theta)
     ahead = np.where(finite, np.random.default_rng(i).normal(size=theta.size), 0.0)
-    values = [
-        _call(oracles.exp_oracle, problem, i, theta + step * ahead, temperature, mu[:0])
-        for step in (-1e-3, 1e-3)
-    ]
     assert not mu[~finite].any(), "exp_oracle uses a forbidden part"
-    slope = (values[1] - values[0]) / 2e-3
+    slope = _slope(oracles.exp_oracle, problem, i, theta, ahead, 1e-3, temperature, mu[:0])
     np.testing.assert_allclose(slope, ahead @ mu, rtol=1e-3, atol=1e-3, err_msg="exp_oracle: mu")
 
 
@@ -637,11 +639,7 @@ def _check_projections(problem, i, theta, scores, indicators):
             )
             assert distance <= 1e-9, f"{name}: not in the hull of labellings"
             assert not mu[~finite].any(), f"{name} uses a forbidden part"
-            values = [
-                _call(verb, problem, i, theta + step * ahead, temperature, scratch)
-                for step in (-1e-5, 1e-5)
-            ]
-            slope = (values[1] - values[0]) / 2e-5
+            slope = _slope(verb, problem, i, theta, ahead, 1e-5, temperature, scratch)
             np.testing.assert_allclose(slope, ahead @ mu, atol=1e-4, err_msg=f"{name}: gradient")
         else:
             value = _call(verb, problem, i, theta, 1e-9, mu)

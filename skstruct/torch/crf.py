@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from ..core.arguments import check_integer
 from ..data.constraints import transition_mask
 from ..graphs import Chain
 from ..graphs.base import Graph
-from ..inference.numerics import check_integer
 from . import functional
 from .batches import check_scores, read_layout
 from .functional import Reduction
@@ -89,7 +89,7 @@ class CRF(torch.nn.Module):
         super().__init__()
         if isinstance(num_tags, Integral) and num_tags < 1:
             raise ValueError(f"invalid number of tags: {num_tags}")
-        num_tags = check_integer("num_tags", num_tags, 1)
+        num_tags = check_integer("num_tags", num_tags)
         self.num_tags, self.batch_first = num_tags, batch_first
         self.graph = resolve(graph)
         is_chain = type(self.graph) is Chain

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from ..core.arguments import check_integer
 from ..core.jit.dispatch import require
 from ..core.oracles import (
     exp_oracle,
@@ -22,7 +23,6 @@ from ..core.oracles import (
 from ..core.typing import LossLike
 from ..graphs.base import Graph
 from ..graphs.pairwise.verbs import PairwiseGraph
-from ..inference.numerics import check_integer
 from ..losses.hinge import hinge_of
 from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
@@ -282,7 +282,7 @@ def smoothed_hinge_loss(
         raise ValueError(f'smoothing must be "entropy", "l2" or None, got {smoothing!r}')
     if not float(strength) > 0.0 or not np.isfinite(strength):
         raise ValueError(f"strength must be a positive number, got {strength!r}")
-    n_best = check_integer("n_best", n_best, 1)
+    n_best = check_integer("n_best", n_best)
     ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
     task = ask.task(_given(labels), cost, n_best + 1 if smoothing == "l2" else 1)
     if smoothing is None:

@@ -76,7 +76,7 @@ def _stored_calls(estimator, kind, monkeypatch):
     seen = []
     monkeypatch.setattr(compiling, "_predict", lambda model, X, y: seen.append(X))
     monkeypatch.setattr(compiling, "_fit", lambda model, X, y: seen.append((model, X, y)))
-    compiling._compile_stored(estimator, kind == "csr", True)
+    compiling._compile_stored(estimator, True, kind == "csr")
     return seen
 
 

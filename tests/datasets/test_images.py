@@ -161,8 +161,8 @@ def test_neighbours_help_on_generated_images():
         ({"n_labels": 1}, "n_labels at least 2"),
         ({"sizes": (0, 4)}, r"sizes must be \(smallest, largest\)"),
         ({"sizes": (5, 4)}, r"at least 1, got \(5, 4\)"),
-        ({"noise": -1.0}, "noise must be finite and at least 0, got -1.0"),
-        ({"smoothness": np.nan}, "smoothness must be finite"),
+        ({"noise": -1.0}, "noise must be a finite number of at least 0, got -1.0"),
+        ({"smoothness": np.nan}, "smoothness must be a finite number"),
     ],
 )
 def test_bad_parameters(parameters, match):

@@ -23,6 +23,7 @@ from skstruct import (
 from skstruct.data.rules import broken_rules
 from skstruct.solvers.certificate import certify, certify_pair
 from skstruct.testing import all_labellings
+from tests.helpers.certificate_cases import bounds
 
 CLASSES = np.array(["a", "b", "c"])
 FORBIDDEN = [("a", "c"), ("b", "b")]
@@ -119,22 +120,6 @@ def loss_of(kind, name):
     if kind == "by class":
         return {1: 2.0} if name.startswith("labels") else {"a": 2.0, "b": 0.5}
     return {"hamming": "hamming", "normalized": "normalized_hamming"}[kind]
-
-
-def bounds(model, X, y):
-    """Largest dual and smallest primal bound of a run, at any time of it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    history = model.history_
-    assert np.isfinite(model.objective_)
-    primal = np.nanmin(np.append(history["objective"], model.objective_))
-    if not hasattr(model, "dual_objective_"):
-        return -np.inf, primal
-    assert model.dual_objective_ == model.objective_ - model.dual_gap_
-    assert model.dual_objective_ <= model.objective_
-    assert model.dual_gap_ == pytest.approx(model.suboptimality_ * model.objective_)
-    return np.nanmax(np.append(history["dual_objective"], model.dual_objective_)), primal
 
 
 def check(models, best, X, y):

@@ -41,18 +41,6 @@ def test_packed_samples_say_how_large_they_are(make):
     assert 5000 * 3 * 8 <= sys.getsizeof(X) <= 5000 * 3 * 16
 
 
-@pytest.fixture(scope="module")
-def dask_client():
-    distributed = pytest.importorskip("distributed")
-    # Only on the loopback interface.
-    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
-    with (
-        distributed.LocalCluster(dashboard_address="127.0.0.1:0", **options) as cluster,
-        distributed.Client(cluster, timeout="60s") as client,
-    ):
-        yield client
-
-
 def _search(X, y):
     grid = {"C": [0.1, 1.0, 10.0]}
     model = SAGCRF(max_iter=3, tol=1.0, random_state=0)

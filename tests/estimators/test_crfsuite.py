@@ -49,21 +49,26 @@ def trained(request, tmp_path_factory):
     return path, _sentences(rng, 60)[0]
 
 
-def test_taggings_and_marginals_are_crfsuites(trained):
-    path, X = trained
-    # An attribute that CRFsuite has never seen is ignored by both.
-    X = [*X, [{"w": "never seen", "bias": 1.0}]]
+def _check(path, X):
+    """Labels and marginals of a model are those of CRFsuite; the model, and CRFsuite's."""
     model = SAGCRF.from_crfsuite(path)
     tagger = pycrfsuite.Tagger()
     tagger.open(str(path))
-    features = model[:-1].transform(X)
-    marginals = model[-1].predict_marginals(features)
+    marginals = model[-1].predict_marginals(model[:-1].transform(X))
     for x, labels, probabilities in zip(X, model.predict(X), marginals, strict=True):
         tagger.set(pycrfsuite.ItemSequence(x))
         assert labels.tolist() == tagger.tag()
         expected = [[tagger.marginal(label, t) for label in model.classes_] for t in range(len(x))]
-        assert_allclose(probabilities, expected, atol=1e-12)
-    scores = model[-1].predict_log_likelihood(features, model.predict(X))
+        assert_allclose(probabilities, np.reshape(expected, (len(x), -1)), atol=1e-12)
+    return model, tagger
+
+
+def test_taggings_and_marginals_are_crfsuites(trained):
+    path, X = trained
+    # An attribute that CRFsuite has never seen is ignored by both.
+    X = [*X, [{"w": "never seen", "bias": 1.0}]]
+    model, tagger = _check(path, X)
+    scores = model[-1].predict_log_likelihood(model[:-1].transform(X), model.predict(X))
     for x, labels, score in zip(X, model.predict(X), scores, strict=True):
         tagger.set(pycrfsuite.ItemSequence(x))
         assert_allclose(np.exp(score), tagger.probability(labels.tolist()), rtol=1e-9)
@@ -96,19 +101,6 @@ def _train(path, X, y):
     trainer.train(str(path))
 
 
-def _check(path, X):
-    model = SAGCRF.from_crfsuite(path)
-    tagger = pycrfsuite.Tagger()
-    tagger.open(str(path))
-    marginals = model[-1].predict_marginals(model[:-1].transform(X))
-    for x, labels, probabilities in zip(X, model.predict(X), marginals, strict=True):
-        tagger.set(pycrfsuite.ItemSequence(x))
-        assert labels.tolist() == tagger.tag()
-        expected = [[tagger.marginal(label, t) for label in model.classes_] for t in range(len(x))]
-        assert_allclose(probabilities, np.reshape(expected, (len(x), -1)), atol=1e-12)
-    return model
-
-
 ODD = ["a\nb", "", " --> ", "x: 1", "\u00e9"]
 
 
@@ -120,7 +112,7 @@ def test_odd_names(tmp_path):
     ]
     y = [[f"L --> {k % 2}\n" for k in s] for s in chosen]
     _train(tmp_path / "model", X, y)
-    model = _check(tmp_path / "model", X)
+    model, _ = _check(tmp_path / "model", X)
     assert model.classes_.tolist() == ["L --> 0\n", "L --> 1\n"]
     names = model[0].get_feature_names_out().tolist()
     assert set(ODD) < set(names)
@@ -138,7 +130,7 @@ def test_duplicate_attributes_add_up_as_in_crfsuite(tmp_path):
 def test_one_label_and_no_attributes(tmp_path):
     X = [[["a"], ["b"]], [["b"]]]
     _train(tmp_path / "one", X, [["A", "A"], ["A"]])
-    assert _check(tmp_path / "one", X).classes_.tolist() == ["A"]
+    assert _check(tmp_path / "one", X)[0].classes_.tolist() == ["A"]
     X = [[[], []], [[]]]
     _train(tmp_path / "none", X, [["A", "B"], ["A"]])
     _check(tmp_path / "none", X)

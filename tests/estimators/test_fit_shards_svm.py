@@ -45,19 +45,6 @@ from skstruct.testing import random_sequences
 SVMS = BCFWSSVM, GDMMSSVM
 
 
-@pytest.fixture(scope="module")
-def samples():
-    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
-    return X, y, np.random.default_rng(0).uniform(0.5, 2.0, 24)
-
-
-@pytest.fixture(scope="module")
-def shards(samples, tmp_path_factory):
-    X, y, weight = samples
-    folder = tmp_path_factory.mktemp("shards") / "five"
-    return pack_shards(X, y, folder, shard_size=5, sample_weight=weight)
-
-
 def _quietly(estimator, X, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

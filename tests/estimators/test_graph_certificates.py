@@ -7,7 +7,6 @@ reference's own bounds on each optimum are those that count: nothing else is all
 """
 
 import itertools
-import warnings
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -17,10 +16,10 @@ from scipy.linalg import lu_factor, lu_solve
 from scipy.optimize import linprog
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Pairwise, SubgradientSSVM
 from skstruct.graphs.pairwise.graph import METHODS
+from tests.helpers.certificate_cases import bounds
 
 LABELS = np.array(["a", "b", "c"])
 C = 3.0
@@ -340,20 +339,6 @@ def graphs(method, data):
     return found
 
 
-def fitted(model, data):
-    """Largest dual and smallest primal bound of a fit, at any time of it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(data.X, data.y, sample_weight=data.weights)
-    history = model.history_
-    assert np.isfinite(model.objective_)
-    primal = np.nanmin(np.append(history["objective"], model.objective_))
-    if not hasattr(model, "dual_objective_"):
-        return -np.inf, primal
-    assert model.dual_objective_ == model.objective_ - model.dual_gap_
-    return np.nanmax(np.append(history["dual_objective"], model.dual_objective_)), primal
-
-
 MARGIN = [
     BCFWSSVM(max_iter=25, gap_every=1, sampling="uniform", n_cached=1, steps="frank-wolfe"),
     BCFWSSVM(max_iter=25, gap_every=1, sampling="gap", oracle_cache=True, n_cached=3),
@@ -377,7 +362,7 @@ def check_margin(method, name, kind, seed):
         for model in MARGIN + (BY_VERBS if method == "junction-tree" else []):
             model = clone(model).set_params(graph=graph, C=C, tol=0.0, loss=loss, random_state=seed)
             try:
-                dual, primal = fitted(model, data)
+                dual, primal = bounds(model, data.X, data.y, sample_weight=data.weights)
             except TypeError as error:
                 if "BCFWSSVM" not in str(error):
                     raise
@@ -422,7 +407,7 @@ def test_bounds_of_crfs(method, name):
         for solver, max_iter in (*stochastic, ("lbfgs", 3), ("lbfgs", 200)):
             crf = SAGCRF(graph, solver=solver, max_iter=max_iter, C=C, tol=0.0, random_state=seed)
             try:
-                dual, primal = fitted(crf, data)
+                dual, primal = bounds(crf, data.X, data.y, sample_weight=data.weights)
             except TypeError as error:
                 assert not trained, "one solver does what another cannot"
                 pytest.skip(f"{method}: {error}")

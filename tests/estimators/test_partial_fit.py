@@ -168,11 +168,16 @@ def test_hashed_features():
     assert crf.predict(X)[0].tolist() == ["N", "V"]
 
 
-def test_label_sets_need_no_classes(monkeypatch):
-    # What is read, not what is trained.
+@pytest.fixture
+def untrained(monkeypatch):
+    """What is read, not what is trained."""
     monkeypatch.setattr(
         "skstruct.estimators.partial_fit.stream_pass", lambda *task, **options: task[4]
     )
+
+
+@pytest.mark.usefixtures("untrained")
+def test_label_sets_need_no_classes():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 3)), rng.integers(2, size=(20, 3))
     crf = SAGCRF(MultiLabel(edges="tree"), random_state=0).partial_fit(X[:10], Y[:10])
@@ -250,11 +255,8 @@ def test_the_first_batch_may_say_which_labels_there_are(sequences):
 
 
 @pytest.mark.parametrize("classes", [["zz"], "abc", 5, ["0", "1"], [0, 1, 2], [[0, 1]], {0, 1}])
-def test_names_for_labels_without_names_are_refused(monkeypatch, classes):
-    # What is read, not what is trained.
-    monkeypatch.setattr(
-        "skstruct.estimators.partial_fit.stream_pass", lambda *task, **options: task[4]
-    )
+@pytest.mark.usefixtures("untrained")
+def test_names_for_labels_without_names_are_refused(classes):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 3)), rng.integers(2, size=(20, 3))
     lists = [X[:4], X[4:9]], [1, 2]

@@ -9,7 +9,6 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
-from skstruct.datasets import pack_shards
 from skstruct.testing import random_sequences
 from tests.helpers.mortal import mortal
 
@@ -27,12 +26,6 @@ def ray():
     yield ray
     gc.collect()  # Ray's pools warn when they are
     ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    X, y = random_sequences(np.random.default_rng(7), n_samples=24, sparse_X=True)
-    return pack_shards(X, y, tmp_path_factory.mktemp("shards") / "five", shard_size=5)
 
 
 def _same(one, other):

@@ -1,16 +1,26 @@
 """Random factor graphs, and their optimum by enumeration."""
 
-import itertools
-
 import numpy as np
 
 from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
 from skstruct.map_inference.budget import Budget
 
 
+def labellings(graph):
+    """All labellings."""
+    return np.array(list(np.ndindex(*graph.n_states)), dtype=np.int64)
+
+
 def enumerate_best(graph):
     """The highest score of all labellings."""
-    return max(graph.score(x) for x in itertools.product(*map(range, graph.n_states)))
+    return graph.score(labellings(graph)).max()
+
+
+def grid_edges(height, width):
+    """Pairs of neighbours, row by row: first those beside one another, then those below."""
+    at = np.arange(height * width).reshape(height, width)
+    right = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
+    return np.concatenate([right, np.column_stack([at[:-1].ravel(), at[1:].ravel()])])
 
 
 def random_graph(seed, forbidden=0.0, is_tree=False):

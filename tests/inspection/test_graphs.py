@@ -120,16 +120,8 @@ TRUE = [np.array([["a", "b", "a"], ["b", "b", "c"]]), np.full((3, 2), "a")]
 FOUND = [np.array([["a", "b", "b"], ["b", "a", "c"]]), np.full((3, 2), "a")]
 
 
+@pytest.mark.usefixtures("no_window")
 class TestPictures:
-    @pytest.fixture(autouse=True)
-    def _no_window(self):
-        matplotlib = pytest.importorskip("matplotlib")
-        matplotlib.use("Agg")
-        yield
-        import matplotlib.pyplot as plt
-
-        plt.close("all")
-
     def test_columns_errors_and_colours(self):
         display = GridDisplay.from_predictions(IMAGES, TRUE, FOUND)
         assert display.columns_ == ["image", "y_true", "y_pred", "errors"]

@@ -205,16 +205,8 @@ def test_arrays_without_pandas(named, monkeypatch):
     assert_array_equal(explain(named, DICTS[1])["contribution"], expected[2]["contribution"])
 
 
+@pytest.mark.usefixtures("no_window")
 class TestDisplays:
-    @pytest.fixture(autouse=True)
-    def _no_window(self):
-        matplotlib = pytest.importorskip("matplotlib")
-        matplotlib.use("Agg")
-        yield
-        import matplotlib.pyplot as plt
-
-        plt.close("all")
-
     def test_convergence(self, sequences):
         options = {"max_iter": 100, "tol": 1e-2, "track_objective": True, "random_state": 0}
         models = {name: SAGCRF(solver=name, **options).fit(*sequences) for name in ("sag", "lbfgs")}

@@ -1,12 +1,9 @@
 """Cuts, roof duals and moves against enumeration and linear programming."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from skstruct.inference.qpbo import Pairs, Switcher, pairs_score
 from skstruct.map_inference import (
@@ -23,7 +20,9 @@ from skstruct.map_inference import (
 from skstruct.map_inference.cuts import Fuser, expand
 from skstruct.map_inference.graph import pairs_of
 from skstruct.testing import all_labellings
+from tests.helpers.map_cases import enumerate_best, grid_edges, labellings
 from tests.helpers.rounding import sum_error
+from tests.map_inference.test_methods import Dense
 
 KINDS = ["real", "ties", "forbidden", "huge"]
 
@@ -52,10 +51,6 @@ def _random_graph(rng, kind, n_states, share=0.6):
     return FactorGraph(n_states, factors, unaries=unaries, offset=1.5)
 
 
-def _all_labels(n_states):
-    return np.array(list(np.ndindex(*n_states)), dtype=np.int64)
-
-
 def _tolerance(graph):
     parts = [graph.unary, *(getattr(f, "tables", np.zeros(1)) for f in graph.factors)]
     finite = np.concatenate([p[np.isfinite(p)].reshape(-1) for p in parts])
@@ -63,7 +58,7 @@ def _tolerance(graph):
 
 
 def _check_optimum(graph, result):
-    scores = graph.score(_all_labels(graph.n_states))
+    scores = graph.score(labellings(graph))
     best, near = scores.max(), _tolerance(graph)
     assert result.optimal
     assert result.score == graph.score(result.labels)
@@ -96,44 +91,15 @@ def test_max_flow_finds_the_optimum_of_attractive_models(n, seed, kind):
     _check_optimum(graph, solve_map(graph, "roof-dual"))
 
 
-def _local_polytope(graph):
-    """The optimum of the relaxation by linear programming."""
-    columns, rows, right, n_nodes = list(graph.unary), [], [], graph.unary.size
-    for i in range(graph.n_variables):
-        rows.append({graph.state_ptr[i] + k: 1.0 for k in range(graph.n_states[i])})
-        right.append(1.0)
-    for batch in graph.factors:
-        for f, (i, j) in enumerate(batch.scopes):
-            shape = graph.n_states[i], graph.n_states[j]
-            is_potts = isinstance(batch, Potts)
-            table = batch.weights[f] * np.eye(*shape) if is_potts else batch.tables[f]
-            places = len(columns) + np.arange(table.size).reshape(shape)
-            columns.extend(table.reshape(-1))
-            for v, entries in ((i, places), (j, places.T)):
-                for k, line in enumerate(entries):
-                    rows.append({**dict.fromkeys(line, 1.0), graph.state_ptr[v] + k: -1.0})
-                    right.append(0.0)
-    matrix = np.zeros((len(rows), len(columns)))
-    for r, row in enumerate(rows):
-        matrix[r, list(row)] = list(row.values())
-    columns = np.array(columns)
-    bounds = [(0.0, 0.0 if np.isneginf(c) else None) for c in columns]
-    assert n_nodes <= columns.size
-    answer = linprog(
-        -np.where(np.isfinite(columns), columns, 0.0), A_eq=matrix, b_eq=right, bounds=bounds
-    )
-    return -np.inf if answer.status == 2 else graph.offset - answer.fun
-
-
 @given(
     n=st.integers(1, 6), seed=st.integers(0, 10**6), kind=st.sampled_from(["real", "ties", "huge"])
 )
 def test_roof_dual_is_the_relaxation(n, seed, kind):
     graph = _random_graph(np.random.default_rng(seed), kind, [2] * n)
     result = solve_map(graph, "roof-dual")
-    best = graph.score(_all_labels(graph.n_states)).max()
+    best = enumerate_best(graph)
     near = 1e-7 * _tolerance(graph) / 1e-12 if kind == "huge" else 1e-8
-    assert abs(result.bound - _local_polytope(graph)) <= near
+    assert abs(result.bound - Dense(graph).lp_value()) <= near
     assert result.score <= best <= result.bound
     beliefs = np.array(result.beliefs)
     assert np.isin(beliefs, [0.0, 0.5, 1.0]).all()
@@ -145,7 +111,7 @@ def test_roof_dual_is_the_relaxation(n, seed, kind):
 def test_roof_dual_with_forbidden_labels(n, seed):
     graph = _random_graph(np.random.default_rng(seed), "forbidden", [2] * n, share=0.4)
     result = solve_map(graph, "roof-dual")
-    optimum, relaxed = graph.score(_all_labels(graph.n_states)).max(), _local_polytope(graph)
+    optimum, relaxed = enumerate_best(graph), Dense(graph).lp_value()
     assert result.score <= optimum <= result.bound
     assert result.bound == relaxed or abs(result.bound - relaxed) <= 1e-8
     if relaxed == -np.inf:
@@ -203,7 +169,7 @@ def test_expansion_of_metric_models_is_within_its_promise(n, seed, n_labels):
         unaries=list(rng.normal(size=(n, n_labels))),
     )
     labels = expand(graph, rng.integers(n_labels, size=n), rng)
-    everything = _all_labels(graph.n_states)
+    everything = labellings(graph)
     for label in range(n_labels):
         reach = ((everything == labels) | (everything == label)).all(axis=1)
         assert graph.score(labels) >= graph.score(everything[reach]).max() - 1e-9
@@ -243,7 +209,7 @@ def test_implicit_factors_of_two_variables_are_tables(kind):
             factor = kind([(0, 1), (2, 1)], negated)
         graph = FactorGraph([2] * 3, [factor], unaries=list(rng.normal(size=(3, 2))))
         pairs = pairs_of(graph)
-        for labels in _all_labels([2] * 3):
+        for labels in labellings(graph):
             score = pairs_score(pairs, labels)
             assert score == graph.score(labels) or abs(score - graph.score(labels)) < 1e-12
 
@@ -300,12 +266,10 @@ def test_variables_of_one_state_and_empty_graphs():
 
 def test_time_limits_stop_a_flow_with_a_valid_bound():
     rng = np.random.default_rng(0)
-    h = w = 400
-    at = np.arange(h * w).reshape(h, w)
-    i = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
-    j = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
-    unaries = np.stack([np.zeros(h * w), rng.normal(size=h * w)], axis=1).ravel()
-    graph = FactorGraph(np.full(h * w, 2), [Potts(i, j, 3.0 * rng.random(i.size))], unaries=unaries)
+    edges, n = grid_edges(400, 400), 400 * 400
+    unaries = np.stack([np.zeros(n), rng.normal(size=n)], axis=1).ravel()
+    factors = [Potts(*edges.T, 3.0 * rng.random(len(edges)))]
+    graph = FactorGraph(np.full(n, 2), factors, unaries=unaries)
     stopped = solve_map(graph, "max-flow", time_limit=1e-6)
     optimum = solve_map(graph, "max-flow")
     assert optimum.optimal
@@ -342,7 +306,7 @@ def test_penalties_that_dwarf_all_else_prove_nothing_wrong(method, penalty):
     assert result.optimal
     assert result.labels.tolist() == [0, 1]
     rng = np.random.default_rng(int(np.log10(penalty)))
-    labels = np.array(list(itertools.product(range(2), repeat=4)))
+    labels = all_labellings(4, 2)
     edges = [(a, b) for a in range(4) for b in range(a)]
     for _ in range(40):
         tables = rng.normal(size=(len(edges), 2, 2))

@@ -26,7 +26,7 @@ from skstruct.map_inference.blocks import Reoptimiser, reoptimise
 from skstruct.map_inference.budget import Stopped
 from skstruct.map_inference.elimination import elimination_cost, is_forest, write_out
 from skstruct.map_inference.tighten import Tightener, bfs_layers, tighten
-from tests.helpers.map_cases import Asked
+from tests.helpers.map_cases import Asked, enumerate_best, grid_edges
 
 BINARY = [Cardinality, ExactlyOne, AtMostOne, Or]
 
@@ -62,12 +62,8 @@ def graphs(draw, most_variables=7, most_factors=6):
     return FactorGraph(n_states, factors, unaries=unaries, offset=1.5)
 
 
-def best_score(graph):
-    return graph.score(list(itertools.product(*map(range, graph.n_states)))).max()
-
-
 def assert_optimal(result, graph):
-    best = best_score(graph)
+    best = enumerate_best(graph)
     assert result.optimal
     assert result.score == graph.score(result.labels)
     assert result.score == best or result.score == pytest.approx(best, rel=1e-12, abs=1e-12)
@@ -102,7 +98,7 @@ def test_counters_that_are_too_large_are_refused_by_name():
     graph = FactorGraph([2] * 300, [Potts(0, 1, 1.0), Cardinality(range(300), np.zeros(301))])
     with pytest.raises(ValueError, match="factor 1: Cardinality of 300 variables"):
         solve_map(graph, "junction-tree", max_table=1e6)
-    assert elimination_cost(graph, 1e6) == (np.inf, np.inf, np.inf)
+    assert elimination_cost(graph, 1e6) == np.inf
 
 
 def test_models_without_any_labelling_are_proved_to_have_none():
@@ -117,7 +113,7 @@ def test_models_without_any_labelling_are_proved_to_have_none():
 def test_tables_above_the_limit_are_an_error_before_they_are_made():
     edges = np.array(list(itertools.combinations(range(30), 2)))
     graph = FactorGraph([2] * 30, [Potts(*edges.T, 1.0)])
-    assert elimination_cost(graph) == (29.0, pytest.approx(30 * np.log10(2), abs=1e-3), 2.0**31 - 2)
+    assert elimination_cost(graph) == 2.0**31 - 2
     with pytest.raises(ValueError, match="max_table"):
         solve_map(graph, "junction-tree")
     with pytest.raises(ValueError, match="max_table must be a number of at least 1"):
@@ -185,21 +181,16 @@ def test_reoptimised_labellings_are_never_worse(graph, max_table):
     better = reoptimise(graph, labels, rng, max_table=max_table)
     assert graph.score(better) >= graph.score(labels)
     if max_table == 2**14:
-        best = best_score(graph)
+        best = enumerate_best(graph)
         assert graph.score(better) == best or graph.score(better) == pytest.approx(best)
 
 
 def ising(height, width, seed):
     """A grid of couplings of both signs."""
-    rng = np.random.default_rng(seed)
-    place = np.arange(height * width).reshape(height, width)
-    right = np.stack((place[:, :-1], place[:, 1:]), axis=-1).reshape(-1, 2)
-    down = np.stack((place[:-1], place[1:]), axis=-1).reshape(-1, 2)
-    edges = np.concatenate((right, down))
+    rng, edges = np.random.default_rng(seed), grid_edges(height, width)
     unaries = list(rng.normal(size=(height * width, 2)))
-    return FactorGraph(
-        [2] * place.size, [Potts(*edges.T, 4 * rng.normal(size=len(edges)))], unaries=unaries
-    )
+    factors = [Potts(*edges.T, 4 * rng.normal(size=len(edges)))]
+    return FactorGraph([2] * len(unaries), factors, unaries=unaries)
 
 
 def test_blocks_find_the_optimum_of_a_frustrated_grid():
@@ -282,7 +273,7 @@ def test_strips_score_a_labelling_as_the_graph_does(graph, max_table):
 @settings(max_examples=40)
 def test_bounds_of_strips_are_above_the_optimum(graph, max_table):
     bound, labels = tighten(graph, max_table=max_table, max_iter=40)
-    best = best_score(graph)
+    best = enumerate_best(graph)
     assert bound >= best
     assert labels.shape == (graph.n_variables,)
     assert (labels < graph.n_states).all()

@@ -19,13 +19,7 @@ from skstruct.map_inference import (
 )
 from skstruct.map_inference.elimination import chain_entries
 from skstruct.map_inference.search import solve_branch_and_bound
-from tests.helpers.map_cases import Asked
-
-
-def best_score(graph):
-    """The best score by enumeration."""
-    grids = itertools.product(*(range(k) for k in graph.n_states))
-    return max(graph.score(np.array(labels, dtype=np.int64)) for labels in grids)
+from tests.helpers.map_cases import Asked, enumerate_best
 
 
 def random_table(rng, shape, forbidden, ties, penalty=-np.inf):
@@ -48,7 +42,7 @@ def random_graph(seed, *, most_states, most_arity, forbidden, ties, m, penalty=-
 
 def check(graph, **parameters):
     result = solve_branch_and_bound(graph, **parameters)
-    best = best_score(graph)
+    best = enumerate_best(graph)
     assert result.optimal
     assert result.converged
     if best == -np.inf:
@@ -131,7 +125,7 @@ def test_whole_scores_are_proved_exactly(seed, offset):
     graph = FactorGraph([3] * 7, [Table(pairs, tables)], offset=offset)
     result = solve_branch_and_bound(graph, tol=0.0, most_variables=0)
     assert result.optimal
-    assert result.score == result.bound == best_score(graph)
+    assert result.score == result.bound == enumerate_best(graph)
 
 
 def test_stopped_at_once_keeps_a_valid_bound():
@@ -149,7 +143,7 @@ def test_stopped_at_once_keeps_a_valid_bound():
     result = solve_branch_and_bound(graph, start=start, budget=Asked(stop))
     assert len(calls) == 1
     assert not result.optimal
-    assert graph.score(start) <= result.score <= best_score(graph) <= result.bound
+    assert graph.score(start) <= result.score <= enumerate_best(graph) <= result.bound
     assert result.history_["bound"][-1] == result.bound
 
 
@@ -185,7 +179,7 @@ def test_components_are_solved_apart():
     best, factors = 0.0, []
     for k in range(40):
         tables = rng.normal(size=(len(pairs), 3, 3))
-        best += best_score(FactorGraph([3] * 6, [Table(pairs, tables)]))
+        best += enumerate_best(FactorGraph([3] * 6, [Table(pairs, tables)]))
         factors.append(Table(pairs + 6 * k, tables))
     result = solve_branch_and_bound(FactorGraph([3] * 240, factors))
     assert result.optimal

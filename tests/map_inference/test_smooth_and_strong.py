@@ -20,13 +20,8 @@ from skstruct.map_inference import (
 from skstruct.map_inference.budget import Budget
 from skstruct.map_inference.methods.coordinate_descent import CoordinateDescent, l2_star_pass
 from skstruct.map_inference.methods.first_order import lipschitz_bound
-from tests.map_inference.test_methods import (
-    Dense,
-    brute_force,
-    check,
-    random_graph,
-    stuck_model,
-)
+from tests.helpers.map_cases import enumerate_best
+from tests.map_inference.test_methods import Dense, check, random_graph, stuck_model
 
 TABLES = {"implicit": False}
 ONE = {"logic": (ExactlyOne, AtMostOne)}
@@ -59,7 +54,7 @@ def test_bounds_hold(cell, seed, forbidden, regions):
     method, own, kinds = CELLS[cell]
     graph = random_graph(seed, forbidden, regions=regions, **kinds)
     result = solve_map(graph, method, max_iter=25, random_state=0, **own)
-    check(graph, result, brute_force(graph))
+    check(graph, result, enumerate_best(graph))
     again = solve_map(graph, method, max_iter=25, random_state=0, **own)
     assert result.duals == pytest.approx(again.duals, abs=1e-6)
 
@@ -202,7 +197,7 @@ def test_l2_coordinate_descent_falls_to_the_smoothed_optimum(seed, forbidden):
     gamma = 0.3
     for regions in ("variables", "pairs"):
         graph = random_graph(seed, forbidden, implicit=False, regions=regions)
-        if brute_force(graph) == -np.inf:
+        if enumerate_best(graph) == -np.inf:
             return
         own = {"smoothing": "l2", "gamma": gamma, "max_iter": 3000, "tol": 1e-10}
         result = solve_map(graph, "coordinate-descent", **own)
@@ -226,7 +221,7 @@ def test_l2_coordinate_descent_falls_to_the_smoothed_optimum(seed, forbidden):
 @settings(max_examples=8)
 def test_smooth_and_strong_cells_agree(smoothing, seed):
     graph = random_graph(seed, logic=(ExactlyOne, AtMostOne))
-    if brute_force(graph) == -np.inf:
+    if enumerate_best(graph) == -np.inf:
         return
     common = {"gamma": 0.5, "lam": 0.3, "tol": 1e-8, "max_iter": 8000, "random_state": 0}
     reference = Dense(graph).optimum(0.5, 0.3, smoothing)
@@ -277,7 +272,7 @@ def test_l2_coordinate_descent_where_no_bound_is_tight(gamma):
     assert not result.optimal
     assert objective == pytest.approx(dense.optimum(gamma, 0.0, "l2"), abs=1e-6)
     assert shifted == pytest.approx(objective + gamma * len(dense.rows) / 2)
-    assert brute_force(graph) + 0.1 < dense.lp_value() <= min(result.bound, shifted) + 1e-9
+    assert enumerate_best(graph) + 0.1 < dense.lp_value() <= min(result.bound, shifted) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -323,7 +318,7 @@ def test_papers_constant_may_be_too_small():
     own, ends = {"smoothing": "l2", "gamma": 10.0, "max_iter": 200, "tol": 0.0}, {}
     for lipschitz in ("paper", "bound", "search"):
         result = solve_map(graph, "gradient", lipschitz=lipschitz, **own)
-        assert result.bound >= brute_force(graph)
+        assert result.bound >= enumerate_best(graph)
         ends[lipschitz] = result.history_["objective"][-1]
     assert ends["bound"] == pytest.approx(ends["search"], abs=1e-9)
     assert ends["paper"] > ends["bound"] + 0.1

@@ -1,6 +1,5 @@
 """``solve_map``: its front, and "auto"."""
 
-import itertools
 import signal
 import time
 
@@ -13,16 +12,16 @@ from sklearn.callback import ProgressBar
 from skstruct.map_inference import FactorGraph, MAPResult, Potts, read_uai, solve, solve_map
 from skstruct.map_inference.methods import METHODS
 from skstruct.map_inference.scoring import Incumbent
-from tests.helpers.map_cases import enumerate_best, graph_with_implicit, random_graph
+from tests.helpers.map_cases import enumerate_best, graph_with_implicit, labellings, random_graph
 
 
 def enumerate_all(graph, *, tol, max_iter, rng, budget, pause=0.0, interrupt_at=None):
     """A method as others: looks at all labellings, one a pass."""
     best, count = Incumbent(graph, tol, budget), 0
-    every = list(itertools.product(*map(range, graph.n_states)))
+    every = labellings(graph)
     for row in every:
         count += 1
-        best.offer(np.array(row), graph.score(row))
+        best.offer(row, graph.score(row))
         best.record(count, np.inf)
         if interrupt_at == count:
             signal.raise_signal(signal.SIGINT)

@@ -588,12 +588,17 @@ def test_the_augmented_lagrangian_is_that_of_the_package():
     assert least(form, 0.0 * nu, q)[1] < below  # the multipliers have raised it
 
 
-def test_bcfw_of_large_outputs_comes_to_the_optimum():
-    """As plain Python around a kernel: what it ends at is BCFWSSVM's."""
+def _large_outputs():
+    """Sparse rows, codes of labels, and where each of six chains begins."""
     X, y = random_sequences(np.random.default_rng(0), n_samples=6)
     rows, offsets = np.concatenate(list(X)), np.append(0, np.cumsum([len(x) for x in X]))
-    rows = sparse.csr_matrix((rows > 0.3).astype(float))
     codes = np.unique(np.concatenate(list(y)), return_inverse=True)[1]
+    return sparse.csr_matrix((rows > 0.3).astype(float)), codes, offsets
+
+
+def test_bcfw_of_large_outputs_comes_to_the_optimum():
+    """As plain Python around a kernel: what it ends at is BCFWSSVM's."""
+    rows, codes, offsets = _large_outputs()
     chains = Chains(rows, codes, offsets, codes.max() + 1)
     solver = BCFW(chains, 0.1)
     for _ in range(60):
@@ -607,10 +612,7 @@ def test_bcfw_of_large_outputs_comes_to_the_optimum():
 
 def test_ssg_of_large_outputs_averages_its_iterates():
     """Beside steps made by hand on the weights themselves."""
-    X, y = random_sequences(np.random.default_rng(0), n_samples=6)
-    rows, offsets = np.concatenate(list(X)), np.append(0, np.cumsum([len(x) for x in X]))
-    rows = sparse.csr_matrix((rows > 0.3).astype(float))
-    codes = np.unique(np.concatenate(list(y)), return_inverse=True)[1]
+    rows, codes, offsets = _large_outputs()
     chains = Chains(rows, codes, offsets, codes.max() + 1)
     solver, oracle = SSG(chains, 0.1), Oracle(chains)
     dense = np.hstack([rows.toarray(), np.ones((len(codes), 1))])

@@ -13,6 +13,7 @@ of finite score agrees with it. Nothing is ever NaN.
 """
 
 from ...core.jit.dispatch import inner_kernel
+from ..factors import numbered
 from ..regions import CARDINALITY, KINDS, OR, POTTS
 from .implicit import (
     cardinality_max,
@@ -43,17 +44,20 @@ from .table import (
 )
 
 
+def refuse_kinds(graph, kinds, what, advice):
+    """Refuse what needs something of graphs with a factor of kinds that do not have it."""
+    for first, batch in numbered(graph.factors):
+        if KINDS[type(batch)] in kinds:
+            name = type(batch).__name__
+            raise TypeError(f"{what}, which factor {first} ({name}) does not have; try {advice}")
+
+
 def require_projection(graph, method):
     """Refuse a method for graphs with a factor that has no L2-smoothed maximum."""
-    first = 0
-    for batch in graph.factors:
-        if KINDS[type(batch)] in (CARDINALITY, OR):
-            raise TypeError(
-                f"{method} needs projections, which factor {first} ({type(batch).__name__}) does "
-                'not have; try "coordinate-descent" or "frank-wolfe", or "strong-accelerated" with '
-                'smoothing="softmax"'
-            )
-        first += len(batch)
+    advice = (
+        '"coordinate-descent" or "frank-wolfe", or "strong-accelerated" with smoothing="softmax"'
+    )
+    refuse_kinds(graph, (CARDINALITY, OR), f"{method} needs projections", advice)
 
 
 @inner_kernel

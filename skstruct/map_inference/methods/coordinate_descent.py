@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arguments import check_choice, check_real
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
-from ..arguments import check_choice, check_positive
 from ..kinds.implicit import sort_down
 from ..kinds.table import children_of, collect_columns, collect_potts, collect_rows, fill_hat
-from ..kinds.verbs import region_max_marginals, region_soft_marginals
-from ..regions import KINDS, POTTS, TABLE
+from ..kinds.verbs import refuse_kinds, region_max_marginals, region_soft_marginals
+from ..regions import CARDINALITY, OR, POTTS, TABLE
 from .relaxation import (
     SMOOTHINGS,
     Method,
@@ -423,18 +423,6 @@ def l2_star_pass(p, order, start, stop, delta, gamma, forbidden, total, star, sc
                     delta[m] = -forbidden
 
 
-def _require_tables(graph):
-    """Refuse factors that have no table."""
-    first = 0
-    for batch in graph.factors:
-        if KINDS[type(batch)] > POTTS:
-            raise TypeError(
-                f'coordinate-descent with smoothing="l2" needs tables, which factor {first} '
-                f'({type(batch).__name__}) does not have; try "accelerated-gradient"'
-            )
-        first += len(batch)
-
-
 class CoordinateDescent(Method):
     """Sweeps of star updates, there and back, and updates of large regions as wholes."""
 
@@ -509,13 +497,15 @@ def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0
     analysis of MAP coordinate minimization algorithms. Meshi, Mahdavi, Schwing 2015, Smooth and
     Strong: MAP Inference with Linear Convergence, Table 1 and, for L2, section 6.
     """
-    gamma = check_positive("gamma", gamma)
+    gamma = check_real("gamma", gamma, positive=True)
     if isinstance(smoothing, str):
         check_choice("smoothing", smoothing, SMOOTHINGS)
     else:
-        gamma, smoothing = check_positive("smoothing", smoothing, zero=True), "softmax"
+        gamma, smoothing = check_real("smoothing", smoothing), "softmax"
     if smoothing == "l2":
-        _require_tables(graph)
+        implicit = range(CARDINALITY, OR + 1)
+        what = 'coordinate-descent with smoothing="l2" needs tables'
+        refuse_kinds(graph, implicit, what, '"accelerated-gradient"')
     method = CoordinateDescent(graph, tol, rng, budget, gamma, smoothing)
     return method.run("coordinate-descent", max_iter)
 
@@ -560,6 +550,6 @@ def solve_decreasing_smoothing(graph, *, tol, max_iter, rng, budget, gamma=None)
     diminishing smoothing.
     """
     if gamma is not None:
-        gamma = check_positive("gamma", gamma)
+        gamma = check_real("gamma", gamma, positive=True)
     method = DecreasingSmoothing(graph, tol, rng, budget, gamma)
     return method.run("decreasing-smoothing", max_iter)

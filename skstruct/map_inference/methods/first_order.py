@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from ...core.arguments import check_choice, check_flag, check_real
 from ...core.jit.dispatch import kernel
-from ..arguments import check_choice, check_flag, check_positive
 from ..kinds.verbs import region_max_marginals, require_projection
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
 from .relaxation import SMOOTHINGS, Method, Report, l2_shift, own_scores
@@ -104,7 +104,7 @@ def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0, lam=0.0):
     Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
     Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section 4.1 and Table 1.
     """
-    step, lam = check_positive("step", step), check_positive("lam", lam, zero=True)
+    step, lam = check_real("step", step, positive=True), check_real("lam", lam)
     return Subgradient(graph, tol, rng, budget, step, lam).run("subgradient", max_iter)
 
 
@@ -250,7 +250,7 @@ def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, momen
     check_choice("lipschitz", lipschitz, SEARCHES)
     if smoothing == "l2":
         require_projection(graph, name)
-    gamma = check_positive("gamma", gamma)
+    gamma = check_real("gamma", gamma, positive=True)
     own = smoothing, gamma, lam, momentum, lipschitz
     return GradientDescent(graph, tol, rng, budget, *own).run(name, max_iter)
 
@@ -299,7 +299,7 @@ def solve_strong_gradient(
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4.3 and Table 1.
     """
-    own = smoothing, gamma, check_positive("lam", lam), "none", lipschitz
+    own = smoothing, gamma, check_real("lam", lam, positive=True), "none", lipschitz
     return _solve("strong-gradient", graph, tol, max_iter, rng, budget, *own)
 
 
@@ -311,5 +311,5 @@ def solve_strong_accelerated(
     Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
     4.3 and Table 1.
     """
-    own = smoothing, gamma, check_positive("lam", lam), "plain", lipschitz
+    own = smoothing, gamma, check_real("lam", lam, positive=True), "plain", lipschitz
     return _solve("strong-accelerated", graph, tol, max_iter, rng, budget, *own)

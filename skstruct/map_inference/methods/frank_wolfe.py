@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arguments import check_choice, check_flag, check_real
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
-from ..arguments import check_choice, check_flag, check_positive
 from ..budget import Stopped
 from ..kinds.verbs import region_max, region_project, region_soft_max, require_projection
 from ..regions import AT_MOST_ONE, POTTS
@@ -449,7 +449,7 @@ def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=None, augmented=
     """
     method = AugmentedFrankWolfe if check_flag("augmented", augmented) else FrankWolfe
     if lam is not None or not augmented:
-        lam = check_positive("lam", _LAM if lam is None else lam)
+        lam = check_real("lam", _LAM if lam is None else lam, positive=True)
     return method(graph, tol, rng, budget, lam).run("frank-wolfe", max_iter)
 
 
@@ -476,6 +476,6 @@ def solve_sdca(
     """
     check_choice("smoothing", smoothing, SMOOTHINGS)
     require_projection(graph, "sdca")
-    gamma, lam = check_positive("gamma", gamma), check_positive("lam", lam)
+    gamma, lam = check_real("gamma", gamma, positive=True), check_real("lam", lam, positive=True)
     method = AcceleratedSDCA if check_flag("accelerated", accelerated) else FrankWolfe
     return method(graph, tol, rng, budget, lam, gamma, smoothing).run("sdca", max_iter)

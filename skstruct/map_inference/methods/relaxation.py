@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.jit.dispatch import inner_kernel, kernel
+from ...inference.numerics import best_of
 from ...inference.simplex import project
 from ..budget import Stopped
 from ..kinds.scratch import region_scratch
 from ..kinds.verbs import region_max, region_project, region_soft_max
-from ..regions import CARDINALITY, POTTS, TABLE, VARIABLE
+from ..regions import CARDINALITY, TABLE, VARIABLE, score_bounds, sum_in_order
 from ..scoring import Incumbent
 
 _WORK_OF_A_PIECE = 2e7
@@ -101,11 +102,7 @@ def best_labels(p, delta, mu, labels):
     """The label of each variable whose reparametrised score is largest."""
     for v in range(p.n_variables):
         hat_scores(p, v, delta, mu)
-        best = 0
-        for x in range(1, p.size[v]):
-            if mu[x] > mu[best]:
-                best = x
-        labels[v] = best
+        labels[v] = best_of(mu, p.size[v])
 
 
 @kernel
@@ -136,35 +133,6 @@ def variable_beliefs(p, delta, gamma, entropic, mu, out):
         at += n
 
 
-@kernel
-def score_extent(p, extent):
-    """Return the range of finite scores, the least total and the largest magnitude."""
-    ranges, lowest, largest = 0.0, 0.0, 0.0
-    for r in range(p.kind.shape[0]):
-        n = p.size[r]
-        if p.kind[r] == POTTS:
-            n = 1
-        elif p.kind[r] > POTTS:
-            # Logical factors have no scores, those of counts one more than variables.
-            n = 0
-            if p.kind[r] == CARDINALITY:
-                n = p.scope_ptr[r + 1] - p.scope_ptr[r] + 1
-        low, high = math.inf, -math.inf
-        if p.kind[r] == POTTS:
-            low = high = 0.0
-        for x in range(p.score_ptr[r], p.score_ptr[r] + n):
-            score = p.scores[x]
-            if score > -math.inf:
-                low, high = min(low, score), max(high, score)
-        if low <= high:
-            ranges += high - low
-            lowest += low
-            largest = max(largest, abs(low), abs(high))
-    extent[0] = ranges
-    extent[1] = lowest
-    extent[2] = largest
-
-
 class Room:
     """Arrays that passes over the regions of a graph work in."""
 
@@ -178,11 +146,12 @@ class Room:
         own = np.diff(p.message_ptr[p.slot_ptr])
         self.work = p.size * (1 + np.diff(p.parent_ptr)) + own + 10
         self.pieces = pieces(self.work)
-        extent = np.zeros(3)
-        score_extent(p, extent)
-        self.mean_range = extent[0] / max(1, self.n_regions)
-        self.forbidden = -2.0 * extent[0] - (extent[2] or 1.0)
-        self.lowest = p.offset + extent[1]
+        bounds = np.array(score_bounds(p))
+        low, high = bounds[:, bounds[0] <= bounds[1]]
+        ranges = sum_in_order(high - low)
+        self.mean_range = ranges / max(1, self.n_regions)
+        self.forbidden = -2.0 * ranges - (float(np.abs([low, high]).max(initial=0.0)) or 1.0)
+        self.lowest = p.offset + sum_in_order(low)
 
     def bound(self, delta, up=_NOTHING):
         """The non-smooth dual at some messages, and the sum of the regions' maxima.
@@ -207,12 +176,9 @@ class Room:
 def pieces(work):
     """Ranges of items of this work, cut so that Python runs every half second."""
     ends = np.cumsum(work)
-    n_pieces = max(1, math.ceil(float(ends[-1]) / _WORK_OF_A_PIECE)) if ends.size else 1
-    inner = (
-        np.searchsorted(ends, np.arange(1, n_pieces) * (ends[-1] / n_pieces))
-        if n_pieces > 1
-        else []
-    )
+    total = float(ends[-1]) if ends.size else 0.0
+    n_pieces = max(1, math.ceil(total / _WORK_OF_A_PIECE))
+    inner = np.searchsorted(ends, np.arange(1, n_pieces) * (total / n_pieces))
     return [*pairwise(np.unique([0, *inner, ends.size]).tolist())]
 
 

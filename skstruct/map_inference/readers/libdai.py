@@ -17,6 +17,7 @@ from .text import (
     check_scopes,
     check_states,
     fill_cells,
+    is_no_potential,
     most_states,
     read_bytes,
     table_sizes,
@@ -124,10 +125,6 @@ def _potentials(numbers, start, count, size):
     cells = numbers.integers(at, 0, size - 1, "an entry of the table, from 0 to {high}")
     cells += np.repeat(np.arange(start.size), count) * size
     values = np.zeros(start.size * size)
-
-    def wrong(given):
-        return ~((given >= 0) & (given < np.inf))
-
     expected = "a potential, finite and >= 0"
-    fill_cells(numbers, values, at, cells, at + 1, wrong, "an entry", expected)
+    fill_cells(numbers, values, at, cells, at + 1, is_no_potential, "an entry", expected)
     return values

@@ -233,6 +233,11 @@ def by_shape(
     yield from sorted(groups, key=lambda group: int(group[0][0]))
 
 
+def is_no_potential(values: np.ndarray) -> np.ndarray:
+    """Return a mask of the numbers that are no potentials."""
+    return ~((values >= 0) & (values < np.inf))
+
+
 def fill_cells(numbers, table, at, cells, given, wrong, once, expected) -> None:
     """Write numbers into cells of a table; `at`: the entries' places, `given` those of numbers."""
     order = np.argsort(cells, kind="stable")

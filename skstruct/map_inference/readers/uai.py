@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.offsets import ends_of, places_of
-from ..factors import Potts, Table, table_of
+from ..factors import Potts, Table, numbered, table_of
 from ..graph import FactorGraph
 from .text import (
     Numbers,
@@ -18,6 +18,7 @@ from .text import (
     check_cells,
     check_scopes,
     check_states,
+    is_no_potential,
     read_bytes,
     table_sizes,
     tables,
@@ -158,9 +159,7 @@ def _scores(numbers, places, logarithms):
     if logarithms:
         numbers.check(places.ravel(), ~(values < np.inf).ravel(), "a logarithm, not NaN or +inf")
         return values
-    numbers.check(
-        places.ravel(), ~((values >= 0) & (values < np.inf)).ravel(), "a potential, finite and >= 0"
-    )
+    numbers.check(places.ravel(), is_no_potential(values).ravel(), "a potential, finite and >= 0")
     with np.errstate(divide="ignore"):
         return np.log(values)
 
@@ -262,10 +261,8 @@ def write_uai(graph: FactorGraph, path: Any, *, logarithms: bool | None = None) 
     unary = graph.unary.copy()
     unary[: graph.state_ptr[1]] += graph.offset
     rows = [([v], row) for v, row in enumerate(np.split(unary, graph.state_ptr[1:-1]))]
-    first = 0
-    for batch in graph.factors:
+    for first, batch in numbered(graph.factors):
         rows += zip(batch.scopes.tolist(), _dense(batch, graph.n_states, first), strict=True)
-        first += len(batch)
     lines = ["MARKOV", str(graph.n_variables), _joined(graph.n_states), str(len(rows))]
     lines += [f"{len(scope)} {_joined(scope)}" for scope, _ in rows]
     for scope, scores in rows:

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
+from ...core.arguments import check_integer, check_real
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.parallel import Pieces
-from ...inference.numerics import check_integer
-from ..arguments import check_duals, check_labels, check_real
 from ..budget import Budget, Stopped, solving_time
+from ..regions import check_duals, check_labels
 from ..scoring import Incumbent
 from .costs import Costs, Expanded, Infeasible, unit_of
 from .propagation import (
@@ -40,7 +40,6 @@ from .propagation import (
     flatten,
     grown,
     lower,
-    mark,
     propagate,
     prune,
     push,
@@ -200,14 +199,6 @@ def replay(w, s, variables, values, kinds):
     return True
 
 
-@kernel
-def start(w, s):
-    """Have everything visited at the root."""
-    for i in range(len(s.size)):
-        s.raised[i] = 1
-        mark(w, s, i)
-
-
 _MOST_FAILS = 16384  # of one depth-first search
 _LEAST_FAILS = 16
 _SECONDS = 0.25  # between two returns to Python
@@ -364,7 +355,7 @@ class Component:
     def run(self, most_nodes, check):
         """Search that many nodes; what is found is in the state."""
         if self.is_new:
-            start(self.network, self.state)
+            self.state.raised[:] = self.state.dirty[:] = 1
             self.is_new = False
         end = int(self.state.count[NODES]) + most_nodes
         while self.is_open and self.state.count[NODES] < end:
@@ -493,7 +484,7 @@ def solve_branch_and_bound(
 
     V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (the root's bound).
     """
-    growth = check_real("growth", growth, 0)
+    growth = check_real("growth", growth, finite=False)
     most_variables = check_integer("most_variables", most_variables, 0)
     duals = check_duals(graph, duals)
     search = _Search(graph, tol, max_iter, Budget() if budget is None else budget, duals)

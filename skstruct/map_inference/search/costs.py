@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..elimination import chain_entries, write_out
-from ..factors import Potts, Table, spread, table_of
+from ..factors import Potts, Table, numbered, spread, table_of
 
 _STEPS = 1000  # between two looks at the clock
 _LARGE = 4096  # cells; no table grows beyond that
@@ -240,21 +240,20 @@ class Expanded:
         n = graph.n_variables
         self.unaries = [graph.unary[a:b].copy() for a, b in pairwise(graph.state_ptr)]
         self.tables, self.hidden = [], []
-        region_table, region, large = {}, n, []
-        for batch in graph.factors:
+        region_table, large = {}, []
+        for first, batch in numbered(graph.factors):
             if not isinstance(batch, Table | Potts) and batch.arity > _SMALL:
                 large.append(batch)
                 if chain_entries(batch, one=True) > _MOST_CELLS:
                     raise TooManyVariables(
-                        f"branch and bound does not take factor {region - n}: "
+                        f"branch and bound does not take factor {first}: "
                         f"{type(batch).__name__} of {batch.arity} variables"
                     )
             else:
                 for row, scope in enumerate(batch.scopes.tolist()):
                     if isinstance(batch, Table | Potts):
-                        region_table[region + row] = len(self.tables)
+                        region_table[n + first + row] = len(self.tables)
                     self.tables.append((tuple(scope), table_of(batch, row, graph.n_states)))
-            region += len(batch)
         if duals is not None:
             self._move(graph.regions, np.asarray(duals, dtype=np.float64), region_table)
         if large:

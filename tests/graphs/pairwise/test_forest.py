@@ -1,13 +1,10 @@
 """Graphs without cycles, decoded from the leaves to the roots: enumeration, chains and trees."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
 from sklearn.base import clone
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise, Tree
@@ -15,32 +12,15 @@ from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.inference.tree import root_forests
 from skstruct.testing import check_structure, random_sequences, training_problem
+from tests.helpers.pairwise_cases import check_hard_constraints, random_samples
 
-LABELS = np.array(["a", "b", "c"])
 
-
-def _forest(rng, n, n_types=1):
+def _forest(rng, n):
     """Edges of random trees and lone nodes, numbered, turned and ordered at random."""
     name = rng.permutation(n)
     edges = [(rng.integers(0, t), t) for t in range(1, n) if rng.random() < 0.8]
     edges = [(a, b) if rng.random() < 0.5 else (b, a) for a, b in edges]
-    edges = name[rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))]
-    if n_types > 1:
-        edges = np.column_stack([edges, rng.integers(0, n_types, len(edges))])
-    return edges
-
-
-def _samples(rng, n_samples=4, largest=5, n_types=1, edge_features=False):
-    X, y = [], []
-    for _ in range(n_samples):
-        n = int(rng.integers(1, largest + 1))
-        edges = _forest(rng, n, n_types)
-        rows = (rng.normal(size=(len(edges), 2)),) if edge_features else ()
-        X.append((rng.normal(size=(n, 3)), edges, *rows))
-        y.append(LABELS[rng.integers(0, 3, n)])
-    for label, row in zip(LABELS, y, strict=False):
-        row[0] = label
-    return X, y
+    return name[rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))]
 
 
 @given(st.integers(0, 10**6))
@@ -87,92 +67,15 @@ def test_the_first_cycle_is_found(seed):
 def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
     rng = np.random.default_rng(4)
     graph = Pairwise(edge_features, edge_types, interactions, inference="tree")
-    X, y = _samples(rng, 6, 5, edge_types, edge_features)
+    X, y = random_samples(rng, _forest, 6, 5, edge_types, edge_features)
     for loss in ("hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}):
         check_structure(graph, X, y, loss=loss, fit_intercept=not edge_features)
-
-
-def _ranked(theta, edges, graph, weights, mask):
-    """All labellings and their scores, sums over nodes and edges."""
-    n = len(theta)
-    everyone = np.array(list(product(range(3), repeat=n)))
-    scores = theta[np.arange(n), everyone].sum(axis=1)
-    for u, v, kind in edges:
-        table = graph.pair_tables(weights.pair, 3)[kind] + mask
-        scores = scores + table[everyone[:, u], everyone[:, v]]
-    return everyone, scores
 
 
 @pytest.mark.plain
 @given(st.integers(0, 10**6))
 def test_hard_constraints_and_ties_against_sums_over_edges(seed):
-    """Scores from the definition, not by the verbs: whole numbers, labels that are not allowed."""
-    rng = np.random.default_rng(seed)
-    interactions = ["full", "symmetric", "potts"][rng.integers(3)]
-    X, y = _samples(rng, 3, 5, n_types=2)
-    pairs = ((x[1][:, :2], row) for x, row in zip(X, y, strict=True))
-    used = {pair for ends, row in pairs for pair in map(tuple, row[ends].tolist())}
-    forbidden = [p for p in product("abc", "abc") if p not in used and rng.random() < 0.6]
-    graph = Pairwise(edge_types=2, interactions=interactions, forbidden=forbidden, inference="tree")
-    problem, samples, shapes, _ = training_problem(graph, X, y, fit_intercept=False)
-    allowed = (rng.random((len(problem.labels), 3)) < 0.7).astype(np.uint8)
-    problem = problem._replace(allowed=allowed)
-    weights = Weights(*(rng.integers(-1, 2, shape).astype(float) for shape in shapes))
-    mask = np.array([[-np.inf if (p, q) in forbidden else 0.0 for q in "abc"] for p in "abc"])
-    for i, (x, edges) in enumerate(X):
-        n, first = len(x), samples.offsets[i]
-        theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
-        oracles.potentials(problem, i, weights, theta)
-        theta[: n * 3] = np.round(theta[: n * 3])  # ties; -inf stays
-        unary = theta[: n * 3].reshape(n, 3)
-        assert_array_equal(np.isneginf(unary), allowed[first : first + n] == 0)
-        everyone, scores = _ranked(unary, edges, graph, weights, mask)
-        _compare(problem, i, theta, everyone, scores, edges)
-
-
-def _compare(problem, i, theta, everyone, scores, edges):
-    """All oracles against the scores of all labellings."""
-    n, best = everyone.shape[1], scores.max()
-    forced = everyone[:, :, None] == np.arange(3)
-    labels, mu, got = np.zeros(n, dtype=np.int32), np.empty(theta.size), np.empty(n * 3)
-    assert oracles.max_oracle(problem, i, theta, labels) == best
-    oracles.max_marginals(problem, i, theta, got)
-    expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
-    assert_array_equal(got.reshape(n, 3), expected)
-    values, found = np.empty(7), np.zeros((7, n), dtype=np.int32)
-    oracles.top_k_oracle(problem, i, theta, values, found)
-    assert_array_equal(values, np.append(np.sort(scores)[::-1], np.full(7, -np.inf))[:7])
-    if best == -np.inf:
-        assert not oracles.exp_oracle(problem, i, theta, 1.0, mu) > -np.inf
-        return
-    by_labelling = dict(zip(map(tuple, everyone), scores, strict=True))
-    assert by_labelling[tuple(labels)] == best
-    # Ties: each node in turn has the lowest label that a best labelling has, given those before.
-    order = problem.own.inference.forest.order[problem.label_ptr[i] : problem.label_ptr[i + 1]]
-    lowest = min(map(tuple, everyone[scores == best][:, order]))
-    assert tuple(labels[order]) == lowest
-    finite = np.isfinite(values)
-    assert [by_labelling[tuple(row)] for row in found[finite]] == values[finite].tolist()
-    assert len({tuple(row) for row in found[finite]}) == finite.sum()
-    log_z = logsumexp(scores / 0.5)
-    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu), 0.5 * log_z, atol=1e-12)
-    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu[:0]), 0.5 * log_z, atol=1e-12)
-    p = np.exp(scores / 0.5 - log_z)
-    assert_allclose(mu[: n * 3].reshape(n, 3), (p[:, None, None] * forced).sum(axis=0), atol=1e-9)
-    expected = np.zeros((2, problem.width))
-    for u, v, kind in edges:
-        column = problem.own.column[everyone[:, u], everyone[:, v]]
-        np.add.at(expected[kind], column[column >= 0], p[column >= 0])
-    assert_allclose(mu[n * 3 :].reshape(2, -1), expected, atol=1e-9)
-    out = np.empty(len(edges) * 9)
-    assert_allclose(
-        oracles.edge_marginals(problem, i, theta, mu, out), logsumexp(scores), atol=1e-12
-    )
-    p = np.exp(scores - logsumexp(scores))
-    for (u, v, _), table in zip(edges, out.reshape(-1, 3, 3), strict=True):
-        expected = np.zeros((3, 3))
-        np.add.at(expected, (everyone[:, u], everyone[:, v]), p)
-        assert_allclose(table, expected, atol=1e-9)
+    check_hard_constraints(seed, _forest, "tree")
 
 
 @pytest.mark.plain
@@ -237,7 +140,7 @@ def test_images_of_one_row_are_chains():
 
 def test_turned_edges_have_turned_tables():
     rng = np.random.default_rng(1)
-    X, y = _samples(rng, 12, 6)
+    X, y = random_samples(rng, _forest, 12, 6)
     back = [(x, edges[:, ::-1]) for x, edges in X]
     options = {"solver": "lbfgs", "tol": 1e-12, "max_iter": 5000}
     one, other = (SAGCRF(Pairwise(), **options).fit(samples, y) for samples in (X, back))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -18,8 +17,8 @@ from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.graphs.pairwise.graph import grid_edges
 from skstruct.testing import check_structure, random_sequences, training_problem
+from tests.helpers.pairwise_cases import LABELS, check_hard_constraints, random_samples
 
-LABELS = np.array(["a", "b", "c"])
 LOSSES = ["hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}]
 
 
@@ -27,26 +26,12 @@ def exact(**parameters):
     return Pairwise(inference="junction-tree", **parameters)
 
 
-def _random_graph(rng, n, density, n_types=1):
+def _random_graph(rng, n):
     """Edges of random orientation, in any order."""
+    density = rng.choice([0.3, 0.6, 1.0])
     edges = [pair for pair in combinations(range(n), 2) if rng.random() < density]
     edges = [pair if rng.random() < 0.5 else pair[::-1] for pair in edges]
-    edges = rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))
-    if n_types > 1:
-        edges = np.column_stack([edges, rng.integers(0, n_types, len(edges))])
-    return edges
-
-
-def _random_samples(rng, n_samples=4, largest=5, n_types=1, edge_features=False, n_labels=3):
-    X, y = [], []
-    for _ in range(n_samples):
-        n = int(rng.integers(1, largest + 1))
-        edges = _random_graph(rng, n, rng.choice([0.3, 0.6, 1.0]), n_types)
-        rows = (rng.normal(size=(len(edges), 2)),) if edge_features else ()
-        X.append((rng.normal(size=(n, 3)), edges, *rows))
-        y.append(LABELS[rng.integers(0, n_labels, n)])
-    y[0][:1], y[-1][:1] = "a", "b"
-    return X, y
+    return rng.permutation(np.array(edges, dtype=np.int64).reshape(-1, 2))
 
 
 def _grid_samples(rng, n_samples=12, height=3, width=3, n_labels=3):
@@ -66,8 +51,7 @@ def _grid_samples(rng, n_samples=12, height=3, width=3, n_labels=3):
 def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
     rng = np.random.default_rng(4)
     graph = exact(interactions=interactions, edge_features=edge_features, edge_types=edge_types)
-    X, y = _random_samples(rng, 6, 5, edge_types, edge_features)
-    y[0][:1], y[1][:1], y[2][:1] = "a", "b", "c"
+    X, y = random_samples(rng, _random_graph, 6, 5, edge_types, edge_features)
     for loss in LOSSES:
         check_structure(graph, X, y, loss=loss, fit_intercept=not edge_features)
 
@@ -76,7 +60,7 @@ def test_every_verb_by_enumeration(interactions, edge_features, edge_types):
 def test_random_graphs_by_enumeration(seed):
     rng = np.random.default_rng(seed)
     interactions = ["full", "symmetric", "potts"][rng.integers(3)]
-    X, y = _random_samples(rng, 2, 5, n_labels=int(rng.integers(2, 4)))
+    X, y = random_samples(rng, _random_graph, 2, n_labels=int(rng.integers(2, 4)))
     used = {(p, q) for (_, edges), row in zip(X, y, strict=True) for p, q in row[edges].tolist()}
     classes = sorted(set(np.concatenate(y)))
     unused = [pair for pair in product(classes, classes) if pair not in used]
@@ -84,78 +68,9 @@ def test_random_graphs_by_enumeration(seed):
     check_structure(exact(interactions=interactions, forbidden=forbidden), X, y, random_state=seed)
 
 
-def _tables(graph, weights, n_labels):
-    """The table of each type."""
-    tables = graph.pair_tables(weights.pair, n_labels)
-    return tables if tables.ndim == 3 else tables[None]
-
-
 @given(st.integers(0, 10**6))
 def test_hard_constraints_and_ties_against_sums_over_edges(seed):
-    """Scores from the definition, not by the verbs: whole numbers, labels that are not allowed."""
-    rng = np.random.default_rng(seed)
-    interactions = ["full", "symmetric", "potts"][rng.integers(3)]
-    X, y = _random_samples(rng, 2, 5, n_types=2)
-    classes = np.unique(np.concatenate(y))
-    K = len(classes)
-    used = {
-        (p, q) for (_, edges), row in zip(X, y, strict=True) for p, q in row[edges[:, :2]].tolist()
-    }
-    forbidden = [p for p in product(classes, classes) if p not in used and rng.random() < 0.6]
-    graph = exact(interactions=interactions, edge_types=2, forbidden=forbidden)
-    problem, samples, shapes, _ = training_problem(graph, X, y, fit_intercept=False)
-    allowed = (rng.random((len(problem.labels), K)) < 0.7).astype(np.uint8)
-    problem = problem._replace(allowed=allowed)
-    weights = Weights(*(rng.integers(-1, 2, shape).astype(float) for shape in shapes))
-    mask = np.array([[-np.inf if (p, q) in forbidden else 0.0 for q in classes] for p in classes])
-    for i, (x, edges) in enumerate(X):
-        n, first = len(x), samples.offsets[i]
-        theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
-        oracles.potentials(problem, i, weights, theta)
-        theta[: n * K] = np.round(theta[: n * K])  # ties; -inf stays
-        unary = theta[: n * K].reshape(n, K)
-        assert_array_equal(np.isneginf(unary), allowed[first : first + n] == 0)
-        y_all = np.array(list(product(range(K), repeat=n)))
-        scores = unary[np.arange(n), y_all].sum(axis=1)
-        for u, v, kind in edges:
-            table = _tables(graph, weights, K)[kind] + mask
-            scores = scores + table[y_all[:, u], y_all[:, v]]
-        _compare(problem, i, theta, y_all.astype(np.int32), scores, edges)
-
-
-def _compare(problem, i, theta, y_all, scores, edges):
-    """All oracles against the scores of all labellings."""
-    n, K = y_all.shape[1], int(y_all.max()) + 1
-    labels, mu = np.zeros(n, dtype=np.int32), np.empty(theta.size)
-    best = oracles.max_oracle(problem, i, theta, labels)
-    assert best == scores.max()
-    forced = y_all[:, :, None] == np.arange(K)
-    got = np.empty(n * K)
-    oracles.max_marginals(problem, i, theta, got)
-    expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
-    assert_allclose(got.reshape(n, K), expected, atol=1e-9)
-    values, found = np.empty(7), np.zeros((7, n), dtype=np.int32)
-    oracles.top_k_oracle(problem, i, theta, values, found)
-    ranked = np.append(np.sort(scores)[::-1], np.full(7, -np.inf))[:7]
-    assert_array_equal(values, ranked)
-    if best == -np.inf:
-        assert not oracles.exp_oracle(problem, i, theta, 1.0, mu) > -np.inf
-        return
-    by_labelling = dict(zip(map(tuple, y_all), scores, strict=True))
-    assert by_labelling[tuple(labels)] == best
-    finite = np.isfinite(values)
-    assert [by_labelling[tuple(row)] for row in found[finite]] == values[finite].tolist()
-    assert len({tuple(row) for row in found[finite]}) == finite.sum()
-    p = np.exp(scores / 0.5 - logsumexp(scores / 0.5))
-    assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu), 0.5 * logsumexp(scores / 0.5))
-    assert_allclose(mu[: n * K].reshape(n, K), (p[:, None, None] * forced).sum(axis=0), atol=1e-9)
-    out = np.empty(len(edges) * K * K)
-    assert_allclose(oracles.edge_marginals(problem, i, theta, mu, out), logsumexp(scores))
-    p = np.exp(scores - logsumexp(scores))
-    for (u, v, _), table in zip(edges, out.reshape(-1, K, K), strict=True):
-        expected = np.zeros((K, K))
-        np.add.at(expected, (y_all[:, u], y_all[:, v]), p)
-        assert_allclose(table, expected, atol=1e-9)
+    check_hard_constraints(seed, _random_graph, "junction-tree")
 
 
 ESTIMATORS = [

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import itertools
 import lzma
 import math
 
@@ -27,11 +26,8 @@ from skstruct.map_inference import (
     read_wcsp,
     write_uai,
 )
+from tests.helpers.map_cases import labellings
 from tests.helpers.map_reader_cases import CFN, FG, UAI, WCSP
-
-
-def labellings(graph):
-    return np.array(list(itertools.product(*map(range, graph.n_states))))
 
 
 def scores(graph):

@@ -370,7 +370,7 @@ _ROUGH = 0.2
 
 # Parts from which on a state is compact if most belong to pairs, and those whose residuals have
 # room then; in single precision twice as many.
-_LARGE, _ROOM = 1 << 24, 1 << 26
+_LARGE, _ROOM = 1 << 22, 1 << 26
 
 
 def is_compact(problem) -> bool:

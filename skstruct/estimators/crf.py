@@ -234,7 +234,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     are far from those of the weights are visited more often in an epoch, others every third epoch.
     It suits many sparse features, as in text; with few dense features and weak regularisation SAG
     and L-BFGS are faster.
-    Above 2**22 parts of all samples, mostly of pairs, as with 500 sentences and 83 labels, it
+    Above 2**24 parts of all samples, mostly of pairs, as with 2,000 sentences and 83 labels, it
     keeps potentials in single precision, and marginals as well while the weights are; of more than
     2**27 parts (2**26 in double precision) it keeps the first marginals, and recomputes the others
     at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up to twice

@@ -88,8 +88,6 @@ class OEGOptions(NamedTuple):
     little: float
     # Lower bound on the dual terms of the loss.
     least_term: float
-    # What rounding may hide of a gain, as a share of the size of the terms.
-    rounding: float
     # What a residual of weight 1 adds to the weights and, under an L1 penalty, to ``d``.
     on_weights: float
     on_direction: float
@@ -182,7 +180,7 @@ def _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels
     for q in range(size):
         curvature += change[q] * answer[q]
     gain = term - state.terms[i] + along - 0.5 * weight * options.inverse * curvature
-    return term, gain, linear, options.rounding * magnitude
+    return term, gain, linear, 2.0 * ROUNDING * magnitude
 
 
 @inner_kernel
@@ -370,7 +368,7 @@ _ROUGH = 0.2
 
 # Parts from which on a state is compact if most belong to pairs, and those whose residuals have
 # room then; in single precision twice as many.
-_LARGE, _ROOM = 1 << 22, 1 << 26
+_LARGE, _ROOM = 1 << 24, 1 << 26
 
 
 def is_compact(problem) -> bool:
@@ -435,8 +433,6 @@ def _product(tables, others):
     return float(sum(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64) for a, b in pairs))
 
 
-# What rounding may hide of a gain, where residuals are in double and in single precision.
-_HIDDEN = 2.0 * ROUNDING, float(np.finfo(np.float32).eps)
 # Fraction of the divergences at the visits of an epoch that is left at its end, about.
 _LEFT = 0.8
 
@@ -467,8 +463,7 @@ class OEG(StoredMixtures):
         #: ``lam w + g``; during an epoch v.
         self._gradient = _padded_weights(self.shapes)
         inverse = 1.0 / (max(self.lam, TINY) * self.n)
-        least, hidden = least_term(self.loss), _HIDDEN[self._rounds]
-        self._options = OEGOptions(inverse, 0.0, least, hidden, -inverse, 0.0)
+        self._options = OEGOptions(inverse, 0.0, least_term(self.loss), -inverse, 0.0)
         #: Prediction of what the weights gain on those of the memory; without padding.
         self._shift = None
         if self._resumes:
@@ -600,7 +595,6 @@ class OEG(StoredMixtures):
         if again and not self._single:  # for good
             self.state = self.state._replace(residuals=_NOTHING)
             self.state = self.state._replace(residuals=_room(self.state.phi.size, False))
-            self._options = self._options._replace(rounding=_HIDDEN[False])
         self._options = self._options._replace(on_weights=1.0 / self.n)
         self._sum(self._gradient, self.n, again)
         for w, gradient in zip(self.w.tables, self._gradient.tables, strict=True):

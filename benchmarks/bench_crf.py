@@ -1,16 +1,16 @@
 """SAGCRF against CRFsuite (and Wapiti) on the same attributes and the same objective.
 
     python benchmarks/bench_crf.py --data FOLDER [--quick] [--wapiti] [--json FILE]
-    python benchmarks/bench_crf.py --memory 50000 [--labels 83] [--iterations 3] [--json FILE]
+    python benchmarks/bench_crf.py --data FOLDER --memory [--rows 1 2 ...] [--json FILE]
 
 FOLDER holds ``conll2000/``, ``treebank_pos/`` and ``ocr_letters/``. Needs the ``bench`` extra. All
 times are CPU seconds of one core; ours are of the whole call of ``fit`` with warm kernels (packing,
 Gram matrices, epochs, final objective), CRFsuite's are its own clock after its features are
 generated.
 
-``--memory`` compares the peak memory of whole processes on so many drawn sentences of 22 tokens,
-which begin with the attributes that the other package takes: CRFsuite has them string by string,
-ours in a CSR matrix. CPU seconds are those of the call, CRFsuite's feature generation included.
+``--memory`` compares the peak memory of whole processes that begin with the same lists of strings
+(their size is the first column of MB) and train on them: CRFsuite by ten iterations, when all
+vectors of its L-BFGS are there, ours by a pipeline to the default tolerance, with warm kernels.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import platform
 import subprocess
 import sys
@@ -112,14 +113,16 @@ def throughput(task, crf):
     return out
 
 
-_CHILD = """
-import pickle, sys, time, warnings
+_STATUS = """
+import pickle, sys, tempfile, time, warnings
 
 
 def status(field):
     lines = open("/proc/self/status").read().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
 
+"""
+_CHILD = """
 
 start = time.perf_counter()
 import skstruct
@@ -137,8 +140,6 @@ print(imported, fit, status("VmHWM") - before)
 
 def first_fits(task):
     """Import time, first fit of one epoch cold and warm, and the memory that a warm fit adds."""
-    import pickle
-
     out = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data"
@@ -146,7 +147,7 @@ def first_fits(task):
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         for name in ("cold", "warm"):
             done = subprocess.run(
-                [sys.executable, "-c", _CHILD, path],
+                [sys.executable, "-c", _STATUS + _CHILD, path],
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -170,81 +171,59 @@ def first_fits(task):
     return out
 
 
-# Sentences by a Markov chain whose labels have few likely successors; most words tell the label.
-_DRAWN = """
-import json, os, resource, sys, tempfile, time, warnings
-import numpy as np
+_PEAK = """
+attributes, labels = pickle.load(open(sys.argv[2], "rb"))
+print(status("VmRSS"))
+open("/proc/self/clear_refs", "w").write("5")
+if sys.argv[1] == "SAGCRF()":
+    from skstruct import SAGCRF
+    from skstruct.pipeline import make_pipeline
+    from skstruct.preprocessing import SequenceVectorizer
 
-kind, n, n_labels, iterations = sys.argv[1], *map(int, sys.argv[2:])
-rng, n_words = np.random.default_rng(0), 30000
-lengths = np.maximum(rng.poisson(22, n), 2)
-offsets = np.concatenate([[0], np.cumsum(lengths)])
-n_tokens = int(offsets[-1])
-steps = rng.dirichlet(np.full(n_labels, 0.08), size=n_labels).cumsum(axis=1)
-y, label = np.empty(n_tokens, dtype=np.int64), 0
-for t, u in enumerate(rng.random(n_tokens)):
-    label = y[t] = min(int(np.searchsorted(steps[label], u)), n_labels - 1)
-rank = (n_words ** rng.random(n_tokens)).astype(np.int64)
-word = np.where(rng.random(n_tokens) < 0.7, rank * 83 + y * 357, rank) % n_words
-before, after = np.roll(word, 1), np.roll(word, -1)
-before[offsets[:-1]] = after[offsets[1:] - 1] = n_words
-begins = np.cumsum([0, n_words, n_words + 1, n_words + 1, 997, 113])
-columns = np.stack([word, before, after, word % 997, word % 113], axis=1) + begins[:5]
-C, passes, gap = 1.0, np.nan, np.nan
-if kind.startswith("CRFsuite"):
+    warnings.simplefilter("ignore")
+    make_pipeline(SequenceVectorizer(), SAGCRF(random_state=0)).fit(attributes, labels)
+else:
     import pycrfsuite
 
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    for i, j in zip(offsets[:-1], offsets[1:]):
-        rows = [[str(a) for a in row] for row in columns[i:j].tolist()]
-        trainer.append(rows, [str(a) for a in y[i:j].tolist()])
-    states = "all" in kind
-    trainer.set_params({"c1": 0.0, "c2": 0.5 / C, "max_iterations": iterations})
-    trainer.set_params({"feature.possible_states": states})
-    trainer.set_params({"feature.possible_transitions": states})
+    trainer, states = pycrfsuite.Trainer(verbose=False), sys.argv[1] == "all states"
+    for pair in zip(attributes, labels):
+        trainer.append(*pair)
+    trainer.set_params({"c1": 0.0, "c2": 0.5, "max_iterations": 10})
+    trainer.set_params({"feature.possible_states": states, "feature.possible_transitions": states})
     with tempfile.TemporaryDirectory() as folder:
-        start = time.process_time()
-        trainer.train(os.path.join(folder, "model"))
-        seconds = time.process_time() - start
-    epochs = len(trainer.logparser.iterations)
-else:
-    from scipy import sparse
-    from skstruct import SAGCRF, Chain, RaggedArray
-
-    matrix = sparse.csr_matrix(
-        (np.ones(columns.size), columns.ravel(), np.arange(0, columns.size + 1, 5)),
-        shape=(n_tokens, begins[-1]),
-    )
-    X, y = RaggedArray(matrix, offsets), RaggedArray(y, offsets)
-    warnings.simplefilter("ignore")
-    options = {"C": C, "random_state": 0, "max_iter": iterations, "n_jobs": 1}
-    if kind.endswith("sag"):
-        options["solver"] = "sag"
-    start = time.process_time()
-    crf = SAGCRF(Chain(), **options).fit(X, y)
-    seconds = time.process_time() - start
-    epochs, passes, gap = crf.n_iter_, float(crf.history_["passes"][-1]), crf.suboptimality_
-peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-names = "peak", "cpu_seconds", "epochs", "passes", "gap"
-print(json.dumps(dict(zip(names, (peak, seconds, epochs, passes, gap)))))
+        trainer.train(folder + "/model")
+print(status("VmHWM"))
 """
+_MEMORY = {
+    "CoNLL-2002 Dutch": tasks.dutch,
+    "CoNLL-2000 chunks": tasks.conll2000,
+    "treebank POS": tasks.treebank,
+    "POS and frequent endings": lambda folder: tasks.endings(folder, 3000, 300),
+    "POS and more endings": lambda folder: tasks.endings(folder, 3000, 200),
+    "POS and endings, 600 sentences": lambda folder: tasks.endings(folder, 600, 8),
+    "POS and endings, 1,000 sentences": lambda folder: tasks.endings(folder, 1000, 8),
+}
 
 
-def peaks(n, n_labels, iterations, kinds):
-    """Peak memory of a fit on drawn data, one process each; prints the table."""
-    print(f"{n} sentences, {n_labels} labels, at most {iterations} iterations")
-    print("| fit | peak GB | CPU s | iterations | passes | certified gap |")
-    print("|---|--:|--:|--:|--:|--:|")
-    out = {}
-    for kind in kinds:
-        command = [sys.executable, "-c", _DRAWN, kind, *map(str, (n, n_labels, iterations))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = out[kind] = json.loads(done.stdout)
-        print(
-            f"| {kind} | {found['peak'] / 1e9:.2f} | {found['cpu_seconds']:.1f} "
-            f"| {found['epochs']} | {found['passes']:.1f} | {found['gap']:.1e} |",
-            flush=True,
-        )
+def peaks(folder, rows):
+    """Peak memory of training from lists, one process each; prints the table."""
+    print("| data | labels | tokens | lists, MB | CRFsuite, MB | all weights, MB | SAGCRF(), MB |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    out = []
+    for name in [list(_MEMORY)[k - 1] for k in rows]:
+        train = _MEMORY[name](folder).train
+        line = [name, np.unique(train.y.flat).size, train.y.flat.size]
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(pickle.dumps((train.attributes, train.labels)))
+            file.flush()
+            for kind in ("observed", "all states", "SAGCRF()"):
+                command = [sys.executable, "-c", _STATUS + _PEAK, kind, file.name]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                begin, peak = map(int, done.stdout.split())
+                line += [peak] if line[3:] else [begin, peak]
+        cells = [f"{number:,}" for number in line[1:3]] + [f"{size / 1e6:.0f}" for size in line[3:]]
+        print("|", " | ".join([name, *cells]), "|", flush=True)
+        out.append(line)
     return out
 
 
@@ -337,24 +316,19 @@ def show_machine_costs(result):
 def main():
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--tasks", nargs="+", default=["conll2000", "treebank", "ocr"])
     parser.add_argument("--quick", action="store_true", help="300 training samples a task")
     parser.add_argument("--wapiti", action="store_true", help="also Wapiti on CoNLL-2000")
     parser.add_argument("--json", type=Path, help="where to write all numbers")
-    parser.add_argument("--memory", type=int, metavar="N", help="peaks on N drawn sentences")
-    parser.add_argument("--labels", type=int, default=83)
-    parser.add_argument("--iterations", type=int, default=3)
-    kinds = ["CRFsuite, all states", "CRFsuite", "SAGCRF()", "SAGCRF, sag"]
-    parser.add_argument("--fits", nargs="+", default=kinds, choices=kinds)
+    parser.add_argument("--memory", action="store_true", help="peaks of whole processes instead")
+    parser.add_argument("--rows", nargs="+", type=int, default=range(1, len(_MEMORY) + 1))
     args = parser.parse_args()
     if args.memory:
-        found = peaks(args.memory, args.labels, args.iterations, args.fits)
+        found = peaks(args.data, args.rows)
         if args.json:
             args.json.write_text(json.dumps(found, indent=1))
         return
-    if args.data is None:
-        parser.error("--data is required, but for --memory")
     numba.set_num_threads(1)
     print(
         f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, "

@@ -29,7 +29,6 @@ from peers import crfsuite
 from scipy.optimize import linear_sum_assignment
 
 from skstruct import BCFWSSVM, SAGCRF, Matching
-from skstruct.datasets import load_conll
 
 
 def train(task, c1=0.0, c2=0.5):
@@ -46,30 +45,6 @@ def train(task, c1=0.0, c2=0.5):
     seconds = time.process_time() - start
     quality = tasks.measure(task, [labels.tolist() for labels in crf.predict(task.test.X)])
     return theirs["curve"][0][-1], seconds, theirs["measure"], quality
-
-
-def many_labels(folder, n):
-    """Tags of the treebank, each divided by the last two letters of its words where often seen."""
-    data = load_conll(
-        folder / "treebank_pos/treebank.tsv.gz", ["word", "tag", "head"], separator="\t"
-    )
-    rows = [
-        list(zip(w.tolist(), t.tolist(), strict=True))
-        for w, t in zip(data.word, data.tag, strict=True)
-    ]
-    fine = [[f"{tag}|{word[-2:].lower()}" for word, tag in row] for row in rows]
-    seen = np.unique(np.concatenate([np.array(row) for row in fine[:n]]), return_counts=True)
-    often = {name for name, count in zip(*seen, strict=True) if count >= 8}
-    parts = []
-    for part in (slice(0, n), slice(n, 2 * n)):
-        words = [[word for word, _ in row] for row in rows[part]]
-        labels = [
-            [name if name in often else tag for name, (_, tag) in zip(names, row, strict=True)]
-            for names, row in zip(fine[part], rows[part], strict=True)
-        ]
-        attributes = [[tasks._tagging(row, t) for t in range(len(row))] for row in words]
-        parts.append((attributes, labels))
-    return tasks.Task("many labels", *tasks._parts(*parts), chunks=False)
 
 
 def label_sets(folder):
@@ -119,7 +94,7 @@ ROWS = {
     "Chunking, 8,936 sentences | CRFsuite": lambda f: train(tasks.conll2000(f)),
     "Dutch named entities, 15,806 sentences | CRFsuite": lambda f: train(tasks.dutch(f)),
     "Handwritten letters, 128 pixels | CRFsuite": lambda f: train(tasks.ocr(f)),
-    "POS tags with word endings, 309 labels | CRFsuite": lambda f: train(many_labels(f, 600)),
+    "POS tags with word endings, 309 labels | CRFsuite": lambda f: train(tasks.endings(f, 600, 8)),
     "Chunking, 2,000 sentences, elastic net | CRFsuite": lambda f: train(
         tasks.conll2000(f, 2000), 0.1, 0.1
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -127,6 +129,26 @@ def treebank(folder, limit=None):
         for part in (slice(0, cut), slice(cut, end))
     ]
     return Task("treebank_pos", *_parts(*parts), chunks=False)
+
+
+def endings(folder, n, least):
+    """Tags of n sentences, each divided by the last two letters of its words if that is frequent.
+
+    `least` is how often the first n sentences, which are trained on, have such a label.
+    """
+    path = folder / "treebank_pos/treebank.tsv.gz"
+    data = load_conll(path, ["word", "tag", "head"], separator="\t")
+    words, tags = ([row.tolist() for row in column[: 2 * n]] for column in (data.word, data.tag))
+    pairs = [zip(row, own, strict=True) for row, own in zip(words, tags, strict=True)]
+    fine = [[f"{tag}|{word[-2:].lower()}" for word, tag in row] for row in pairs]
+    counts = Counter(chain.from_iterable(fine[:n]))
+    labels = [
+        [name if counts[name] >= least else tag for name, tag in zip(row, own, strict=True)]
+        for row, own in zip(fine, tags, strict=True)
+    ]
+    attributes = [[_tagging(row, t) for t in range(len(row))] for row in words]
+    parts = (attributes[:n], labels[:n]), (attributes[n:], labels[n:])
+    return Task("treebank_endings", *_parts(*parts), chunks=False)
 
 
 def _entities(words, tags, t):

@@ -511,7 +511,7 @@ def oeg_steps(loss, problem, w, weights, options, state, most, order, buffers, l
             )
             state.totals[oeg.N_ORACLE] += 1.0
             if gain >= -noise:
-                oeg._take(problem, i, term, rate, weights[i], options, state, memory, buffers, w)
+                oeg._take(problem, i, term, rate, weights[i], options, state, buffers, w)
                 break
             rate /= _CUT
         state.rates[i] = _RISE * rate

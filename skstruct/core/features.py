@@ -426,11 +426,13 @@ def reduce_problem(problem, rows, n_rows: int):
     place = np.full(n_rows, -1, dtype=features.indices.dtype)
     place[rows] = np.arange(len(rows))
     indices = place[features.indices]
-    kept = indices >= 0
-    ends = np.zeros(kept.size + 1, dtype=features.indptr.dtype)
-    np.cumsum(kept, out=ends[1:])
+    kept, data, ends = indices >= 0, features.data, features.indptr
+    if not kept.all():
+        counts = np.zeros(kept.size + 1, dtype=ends.dtype)
+        np.cumsum(kept, out=counts[1:])
+        data, indices, ends = data[kept], indices[kept], counts[ends]
     intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
-    reduced = SparseFeatures(features.data[kept], indices[kept], ends[features.indptr], intercept)
+    reduced = SparseFeatures(data, indices, ends, intercept)
     return problem._replace(**{name: reduced})
 
 
@@ -438,6 +440,8 @@ def reduce_problem(problem, rows, n_rows: int):
 _MANY = 1 << 15
 # Occurrences of a feature that is not rare.
 _OFTEN = 30
+# Rows that are read at once: what is made of their entries stays small.
+_RUN = 1 << 12
 
 
 class Copies(NamedTuple):
@@ -472,25 +476,32 @@ def merge_copies(problem, shapes) -> Copies | None:
     # Equal columns have equal products with any vectors modulo 2**64; different columns, almost
     # surely, do not. High bits are folded into low ones, since a product with 2**k keeps only the
     # lowest 64 - k bits of the random number; an exponent fills the last.
-    bits = features.data.astype(np.float64, copy=False).view(np.uint64)
-    mixed = bits ^ (bits >> 29) ^ (bits >> 52)
     keys, again = np.zeros((2, n_rows), dtype=np.uint64)
-    for sums in (keys, again):
-        numbers = rng.integers(1 << 64, size=lengths.size, dtype=np.uint64)
-        np.add.at(sums, indices, mixed * np.repeat(numbers, lengths))
+    numbers = rng.integers(1 << 64, size=(2, lengths.size), dtype=np.uint64)
+    place = np.full(n_rows, indices.size)
+    for first in reversed(range(0, lengths.size, _RUN)):
+        run = slice(first, min(first + _RUN, lengths.size))
+        start, stop = features.indptr[run.start], features.indptr[run.stop]
+        own = indices[start:stop]
+        bits = features.data[start:stop].astype(np.float64, copy=False).view(np.uint64)
+        mixed = bits ^ (bits >> 29) ^ (bits >> 52)
+        for sums, drawn in zip((keys, again), numbers, strict=True):
+            np.add.at(sums, own, mixed * np.repeat(drawn[run], lengths[run]))
+        place[own[::-1]] = np.arange(start, stop)[::-1]
     if features.intercept >= 0:
         keys[features.intercept] += 1
     _, first, group, sizes = np.unique(keys, True, True, True)
     if not (again == again[first][group]).all():
         return None
-    counts, place = np.bincount(indices, minlength=n_rows), np.full(n_rows, indices.size)
-    place[indices[::-1]] = np.arange(indices.size)[::-1]
+    counts = np.bincount(indices, minlength=n_rows)
     # Frequent features together, then rare ones by first use: alphabetical order scatters both.
     order = np.argsort(np.where(counts > _OFTEN, -counts, place)[first], kind="stable")
     first, roots = first[order], np.sqrt(sizes[order])
     reduced = reduce_problem(problem, first, n_rows)
     merged = getattr(reduced, name)
-    merged = merged._replace(data=merged.data * roots[merged.indices])
+    data = roots[merged.indices]
+    data *= merged.data
+    merged = merged._replace(data=data)
     row = np.empty_like(order)
     row[order] = np.arange(order.size)
     entries = 1.0 / roots[row[group]], (row[group], np.arange(n_rows))

@@ -234,10 +234,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     are far from those of the weights are visited more often in an epoch, others every third epoch.
     It suits many sparse features, as in text; with few dense features and weak regularisation SAG
     and L-BFGS are faster.
-    Above 2**26 parts of all samples, mostly of pairs, as with 10,000 sentences and 83 labels, it
-    keeps potentials in single precision and the marginals of the first 2**26 parts, and recomputes
-    the others at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up
-    to twice the oracle calls, and exact bounds.
+    Above 2**24 parts of all samples, mostly of pairs, as with 2,000 sentences and 83 labels, it
+    keeps potentials in single precision, and marginals as well while the weights are; of more than
+    2**27 parts (2**26 in double precision) it keeps the first marginals, and recomputes the others
+    at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up to twice
+    the oracle calls. Bounds are exact: before each, rounded marginals are computed once more.
 
     With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
     that may have the label has the feature, with a value other than 0, or if the two labels may be

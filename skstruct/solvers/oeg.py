@@ -40,8 +40,9 @@ from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
 # The residual is a function of phi_i, and need not be stored: one more oracle call at a visit finds
 # it again. And the marginals of any potentials are a dual point, those of rounded ones too. So the
 # *compact* state, for large pair tables, has phi_i in single precision, and the residuals of as
-# many samples as there is room for. (A rounded residual would be that of no mixture, and its bound
-# none.)
+# many samples as there is room for. A rounded residual is that of no mixture, and its bound none:
+# residuals are in single precision while the weights are, when there is no bound, and all are found
+# again for the sum with which the weights return to double precision.
 
 # Positions in OEGState.totals.
 N_ORACLE, N_KNOWN, RATES, SCORE, N_TOTALS = range(5)
@@ -64,7 +65,7 @@ class OEGState(NamedTuple):
     # (n_parts,): Potentials of every sample; of a compact state in float32.
     phi: np.ndarray
     # (n_stored,): ``m_i - mu(y_i)`` of the best mixtures at them, 0 at first; of a compact state
-    # those of the first samples alone.
+    # those of the first samples alone, in float32 while the weights are.
     residuals: np.ndarray
     # (n_samples,): ``c_i(m_i)``, a lower bound where rounding matters.
     terms: np.ndarray
@@ -127,14 +128,25 @@ def _find_again(loss, problem, i, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def recall(loss, problem, i, state, buffers, labels):
-    """Return the residual of sample i: stored, or found again."""
+    """Return the residual of sample i, in the last buffer: as it is stored, or found again."""
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
     memory = buffers[MEMORY][: stop - first]
     if stop <= state.residuals.shape[0]:
-        memory = state.residuals[first:stop]
+        for q in range(memory.shape[0]):
+            memory[q] = state.residuals[first + q]
     else:
         _find_again(loss, problem, i, state, buffers, labels)
     return memory
+
+
+@inner_kernel(inline=True)
+def _store(problem, i, r, state):
+    """Store the residual of sample i, if there is room for it."""
+    first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
+    if stop <= state.residuals.shape[0]:
+        own = state.residuals[first:stop]
+        for q in range(own.shape[0]):
+            own[q] = r[q]
 
 
 @inner_kernel(inline=True)
@@ -172,14 +184,14 @@ def _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels
 
 
 @inner_kernel
-def _take(problem, i, term, rate, weight, options, state, memory, buffers, w):
+def _take(problem, i, term, rate, weight, options, state, buffers, w):
     """Make the step of the last try."""
     trial, r, change = buffers[1], buffers[2], buffers[3]
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
     phi = state.phi[first:stop]
     for q in range(stop - first):
         phi[q] = trial[q]
-        memory[q] = r[q]
+    _store(problem, i, r, state)
     state.terms[i] = term
     state.totals[RATES] += rate - state.rates[i]
     state.rates[i] = rate
@@ -225,7 +237,7 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
             )
             rate *= min(share, _GROWTH)
             rate = min(max(rate, _LEAST_RATE), 1.0)
-            _take(problem, i, term, rate, weight, options, state, memory, buffers, w)
+            _take(problem, i, term, rate, weight, options, state, buffers, w)
             break
         rate *= min(max(share, _MOST_CUT), _LEAST_CUT)
         if rate < _LEAST_RATE:
@@ -249,7 +261,7 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
         if gain >= -noise:
             totals[N_KNOWN] += 1.0
             state.divergences[i] = math.inf
-            _take(problem, i, term, rate, weight, options, state, memory, buffers, w)
+            _take(problem, i, term, rate, weight, options, state, buffers, w)
             break
         totals[SCORE] += _SURER
         rate *= _LEAST_CUT
@@ -318,13 +330,12 @@ def shift_potentials(loss, problem, shift, options, state, first, stop, buffers,
             continue
         start, end = problem.part_ptr[i], problem.part_ptr[i + 1]
         phi, memory = state.phi[start:end], buffers[MEMORY][: end - start]
-        if end <= state.residuals.shape[0]:
-            memory = state.residuals[start:end]
         potentials(problem, i, shift, theta)
         for q in range(phi.shape[0]):
             phi[q] += theta[q]
             trial[q] = phi[q]  # as it is stored
         value, magnitude = loss_oracle(loss, problem, i, trial, labels, memory, change)
+        _store(problem, i, memory, state)
         term = value - ROUNDING * magnitude
         for q in range(phi.shape[0]):
             term -= trial[q] * memory[q] if trial[q] > -math.inf else 0.0
@@ -333,15 +344,20 @@ def shift_potentials(loss, problem, shift, options, state, first, stop, buffers,
 
 
 @kernel
-def sum_residuals(loss, problem, sample_weight, options, state, first, stop, w, buffers, labels):
-    """Add the weights, or the direction, of all residuals to zeros."""
+def sum_residuals(
+    loss, problem, sample_weight, options, state, again, first, stop, w, buffers, labels
+):
+    """Add the weights, or the direction, of all residuals to zeros; of those found `again`."""
     for i in range(first, stop):
         own, weight = recall(loss, problem, i, state, buffers, labels), sample_weight[i]
+        if again:
+            _find_again(loss, problem, i, state, buffers, labels)
+            _store(problem, i, own, state)
         factors = weight * options.on_weights, weight * options.on_direction
         accumulate(problem, i, own, factors, w)
 
 
-_NO_ORDER = np.empty(0, dtype=np.int64)
+_NO_ORDER, _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _FIRST_SCORE = 7.0
 # An epoch visits samples once more for each of these shares of the mean divergence that theirs
 # exceeds; those below the first every third epoch.
@@ -350,8 +366,9 @@ _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
 _ROUGH = 0.2
 
 
-# Parts whose residuals have room; with more, a state is compact if most belong to pairs.
-_ROOM = 1 << 26
+# Parts from which on a state is compact if most belong to pairs, and those whose residuals have
+# room then; in single precision twice as many.
+_LARGE, _ROOM = 1 << 24, 1 << 26
 
 
 def is_compact(problem) -> bool:
@@ -360,17 +377,25 @@ def is_compact(problem) -> bool:
     of_pairs = 0 if tables is None else int(tables.sum()) * problem.width
     # An inexact oracle begins where it ended, and does not repeat its marginals.
     repeats = exp_slack.registry.keys().isdisjoint(type(problem).__mro__[:-1])
-    return repeats and 2 * of_pairs > n_parts > _ROOM
+    return repeats and 2 * of_pairs > n_parts > _LARGE
 
 
-def _new_state(problem):
+def _room(n_parts, single):
+    """Residuals of a compact state, zeros."""
+    n_stored = min(n_parts, 2 * _ROOM if single else _ROOM)
+    return np.zeros(n_stored, dtype=np.float32 if single else np.float64)
+
+
+def _new_state(problem, single):
     n, n_parts = problem.part_ptr.size - 1, int(problem.part_ptr[-1])
-    kind, n_stored = (np.float32, _ROOM) if is_compact(problem) else (np.float64, n_parts)
-    n_bytes = np.dtype(kind).itemsize * n_parts + 8 * n_stored
+    small = is_compact(problem)
+    kind = np.float32 if small else np.float64
+    residuals = _room(n_parts, single) if small else np.zeros(n_parts)
+    n_bytes = np.dtype(kind).itemsize * n_parts + residuals.nbytes
     check_memory(n_bytes, "the potentials and mixtures of OEG", 'use solver="lbfgs"')
     return OEGState(
         phi=np.zeros(n_parts, dtype=kind),
-        residuals=np.zeros(n_stored),
+        residuals=residuals,
         terms=np.zeros(n),
         rates=np.zeros(n),
         divergences=np.full(n, np.inf),
@@ -433,7 +458,7 @@ class OEG(StoredMixtures):
         require_smooth(self.loss, "OEG")
         self._single, self._resumes = single, memory is not None
         self.w = _padded_weights(self.shapes)
-        self.state = memory.state if self._resumes else _new_state(self.problem)
+        self.state = memory.state if self._resumes else _new_state(self.problem, single)
         self._set_rho(self.lam)
         #: ``lam w + g``; during an epoch v.
         self._gradient = _padded_weights(self.shapes)
@@ -555,19 +580,30 @@ class OEG(StoredMixtures):
         for cut in pieces.visits(stop):
             shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)
 
-    def _sum(self, w, stop=0):
-        task = self.loss, self.problem, self.sample_weight, self._options, self.state
+    @property
+    def _rounds(self):
+        """Whether residuals are stored in single precision."""
+        return self.state.residuals.dtype == np.float32
+
+    def _sum(self, w, stop=0, again=False):
+        task = self.loss, self.problem, self.sample_weight, self._options, self.state, again
         for cut in Pieces().visits(stop):
             sum_residuals(*task, *cut, w, *self._scratch)
 
     def _sum_memory(self):
+        again = self._rounds
+        if again and not self._single:  # for good
+            self.state = self.state._replace(residuals=_NOTHING)
+            self.state = self.state._replace(residuals=_room(self.state.phi.size, False))
         self._options = self._options._replace(on_weights=1.0 / self.n)
-        self._sum(self._gradient, self.n)
+        self._sum(self._gradient, self.n, again)
         for w, gradient in zip(self.w.tables, self._gradient.tables, strict=True):
             gradient += self.lam * w
 
     def _end_single(self):
         """The weights in double precision, with the exact gradient of the dual point."""
+        if self.estimate <= CLOSE:
+            self._single = False
         if self.w.single.size:
             node = self.w.single.astype(np.float64)
             self.w, self._gradient = Weights(node, self.w.pair), _padded_weights(self.shapes)
@@ -622,8 +658,6 @@ class OEG(StoredMixtures):
 
     def certify(self):
         """Certify the present weights, by a pass of its own."""
-        if self.estimate <= CLOSE:
-            self._single = False
         self._end_single()
         gradient, out = _padded_weights(self.shapes), np.zeros((2, self.n))
         for table, w in zip(gradient.tables, self.w.tables, strict=True):
@@ -640,6 +674,11 @@ class OEG(StoredMixtures):
     def work(self):
         """Oracle calls."""
         return float(self.state.totals[N_ORACLE]) + self.n * self._measured, 0.0
+
+    def solution(self):
+        """The weights; the gradient makes room for them."""
+        self._gradient = None
+        return self.weights()
 
     def own_weights(self):
         """The weights without their padding."""

@@ -28,13 +28,15 @@ def few():
 @pytest.fixture
 def compact(monkeypatch):
     """Fifteen sequences whose states are compact: all but the residuals of the first samples."""
+    monkeypatch.setattr(oeg, "_LARGE", 100)
     monkeypatch.setattr(oeg, "_ROOM", 100)
     states, present = [], oeg._new_state
 
-    def spied(problem):
-        states.append(present(problem))
+    def spied(problem, single):
+        states.append(present(problem, single))
         assert states[-1].phi.dtype == np.float32
-        assert states[-1].residuals.size == oeg._ROOM < states[-1].phi.size
+        assert states[-1].residuals.dtype == (np.float32 if single else np.float64)
+        assert states[-1].residuals.size == (1 + single) * oeg._ROOM < states[-1].phi.size
         return states[-1]
 
     monkeypatch.setattr(oeg, "_new_state", spied)
@@ -211,11 +213,27 @@ def test_how_many_residuals_are_stored_changes_rounding_alone(compact, monkeypat
     assert calls[0] > calls[1] > calls[2]  # what is not stored is found again
 
 
-def test_a_path_keeps_a_compact_dual_point(compact, monkeypatch):
+@pytest.mark.parametrize("room", [0, 100, 1000])
+def test_rounded_residuals_give_exact_bounds(monkeypatch, room):
+    X, y = random_sequences(np.random.default_rng(3), n_samples=15, n_labels=4, max_length=4)
+    best = SAGCRF(C=5.0, solver="lbfgs", tol=1e-11, max_iter=2000).fit(X, y)
+    monkeypatch.setattr(oeg, "_LARGE", 100)
+    monkeypatch.setattr(oeg, "_ROOM", room)
+    options = {"C": 5.0, "solver": "oeg", "precision": "single", "random_state": 0}
+    for tol in (0.1, 1e-2, 1e-3, 1e-9):  # the last one ends in double precision
+        crf = SAGCRF(tol=tol, **options).fit(X, y)
+        assert crf.suboptimality_ <= tol
+        assert crf.history_["dual_objective"].max() <= best.objective_
+        assert best.dual_objective_ <= crf.objective_
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_a_path_keeps_a_compact_dual_point(compact, monkeypatch, precision):
     monkeypatch.setattr(hybrid, "_MANY", 1)
     X, y = compact
     X = [sparse.csr_matrix(x) for x in X]
     options, Cs = {"tol": 1e-6, "random_state": 0, "max_iter": 2000}, [0.5, 2.0, 1.0]
+    options["precision"] = precision
     for crf in crf_path(SAGCRF(**options), X, y, Cs):
         alone = SAGCRF(C=crf.C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
         assert crf.suboptimality_ <= 1e-6
@@ -237,10 +255,11 @@ def test_only_large_pair_tables_are_compact(monkeypatch):
     X, y = random_sequences(np.random.default_rng(0), n_labels=4, max_length=4)
     pairs = training_problem(Chain(), X, y)[0]
     assert not oeg.is_compact(pairs)
-    assert oeg._new_state(pairs).residuals.size == pairs.part_ptr[-1]
-    monkeypatch.setattr(oeg, "_ROOM", pairs.part_ptr[-1] - 1)
+    assert oeg._new_state(pairs, True).residuals.dtype == np.float64
+    monkeypatch.setattr(oeg, "_LARGE", pairs.part_ptr[-1] - 1)
     assert oeg.is_compact(pairs)
-    monkeypatch.setattr(oeg, "_ROOM", 0)
+    assert oeg._new_state(pairs, True).residuals.size == pairs.part_ptr[-1]
+    monkeypatch.setattr(oeg, "_LARGE", 0)
     nodes = training_problem(Chain(), [np.eye(9)] * 2, [np.arange(9) % 2] * 2)[0]
     assert not oeg.is_compact(nodes)
     # An inexact oracle would not find its marginals again.

@@ -325,7 +325,7 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 @generic
 def gather(features, t, table, acc):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t."""
+    """``acc <- sum of x_j * table[j]`` over the features j of row t, in as many columns as it has."""
 
 
 @generic
@@ -364,7 +364,7 @@ def add_to_column(features, t, table, k, c):
 @gather.register(SparseFeatures)
 @kernel
 def _(features, t, table, acc):
-    width = table.shape[1]
+    width = table.shape[1] if table.shape[1] < acc.shape[0] else acc.shape[0]
     indices, data = features.indices, features.data
     if features.intercept >= 0:
         for q in range(width):
@@ -427,7 +427,7 @@ def _(features, t, table):
 @gather.register(DenseFeatures)
 @kernel
 def _(features, t, table, acc):
-    width = table.shape[1]
+    width = table.shape[1] if table.shape[1] < acc.shape[0] else acc.shape[0]
     values = features.values
     if features.intercept >= 0:
         for q in range(width):
@@ -697,19 +697,25 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     half = table.shape[1] // 2
     half = half if half > width else width
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
+    # The direction does not count where b is 0, and is not read.
+    is_half = lazy and b == 0.0 and 2 * half == table.shape[1] > 2
+    found = acc[:half] if is_half else acc
     is_large = table.size > _CACHED
     for t in range(first, stop):
         o = offset + (t - first) * width
         if single:
             if t + 1 < stop:
                 fetch(features, t + 1, w.single)
-            gather(features, t, w.single, acc)
+            gather(features, t, w.single, found)
         else:
             if is_large and t + 1 < stop:
                 fetch(features, t + 1, table)
-            gather(features, t, table, acc)
+            gather(features, t, table, found)
         out, direction = theta[o : o + width], acc[half:]
-        if lazy:
+        if is_half:
+            for k in range(width):
+                out[k] = s * acc[k]
+        elif lazy:
             for k in range(width):
                 out[k] = s * acc[k] + b * direction[k]
         else:
@@ -770,6 +776,8 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
+        if c_v == 0.0 and start == 0 and half < stop:
+            start = half
     # The row and its padding (below 16 columns, in both precisions), not all of the scratch, which
     # is as wide as the widest table.
     room = 2 * (width + 16) if lazy else width + 16

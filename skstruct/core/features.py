@@ -325,7 +325,7 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 @generic
 def gather(features, t, table, acc):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t, in as many columns as it has."""
+    """``acc <- sum of x_j * table[j]`` over the features j of row t, in all columns of `acc`."""
 
 
 @generic

@@ -24,6 +24,36 @@ _FAST = "reassoc", "contract", "arcp", "nsz"  # the flags of kernels
 _AHEAD = 32
 
 
+def _nothing(table, row, column):
+    """Plain Python: do nothing."""
+
+
+@intrinsic(_nothing)
+def prefetch(typingctx, table, row, column):
+    """Ask for the cache line that ``table[row, column]`` is in; nothing waits for it."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        byte = ir.IntType(8).as_pointer()
+        place = builder.ptrtoint(array.data, args[1].type)
+        for axis, at in enumerate(args[1:]):
+            stride = builder.extract_value(array.strides, axis)
+            place = builder.add(place, builder.mul(at, stride))
+        _ask(builder, builder.inttoptr(place, byte))
+        return context.get_dummy_value()
+
+    return types.none(table, types.intp, types.intp), codegen
+
+
+def _ask(builder, place):
+    """Emit the request for a cache line."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    takes = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
+    how = [ir.Constant(number, value) for value in (_READ, _ALL_CACHES, _DATA)]
+    builder.call(function, [place, *how])
+
+
 def _rows(size, maximum=False):
     """An intrinsic that sums rows in three blocks of `size` columns, which registers hold.
 
@@ -60,9 +90,6 @@ def _rows(size, maximum=False):
                 for k in (0, 1, 5, 6, 8)
             )
             begins = [builder.extract_value(args[9], b) for b in range(3)]
-            takes = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), flag, flag, flag])
-            ask = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
-            how = [ir.Constant(flag, value) for value in (_READ, _ALL_CACHES, _DATA)]
             everywhere = ir.Constant(ir.VectorType(flag, size), [0] * size)
 
             def place(array, begin, kind, row=None):
@@ -96,7 +123,7 @@ def _rows(size, maximum=False):
                 later = builder.add(p, number(_AHEAD))
                 later = column(builder.select(builder.icmp_signed("<", later, args[4]), later, p))
                 for q in (*begins, builder.add(begins[2], number(size - 1))):
-                    builder.call(ask, [place(rows, q, byte, later), *how])
+                    _ask(builder, place(rows, q, byte, later))
                 return [builder.fmul(x, part, flags=_FAST) for part in row(rows, 5, j)]
 
             def sums(some, others):
@@ -512,7 +539,7 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 @generic
 def gather(features, t, table, acc, ahead):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t.
+    """``acc <- sum of x_j * table[j]`` over the features j of row t, in all columns of `acc`.
 
     Memory is asked for later rows, too: before row `ahead`, any if that is 0.
     """
@@ -550,7 +577,8 @@ def add_to_column(features, t, table, k, c):
 @kernel
 def _(features, t, table, acc, ahead):
     data, indices, intercept = features.data, features.indices, features.intercept
-    first, stop, width = features.indptr[t], features.indptr[t + 1], table.shape[1]
+    first, stop = features.indptr[t], features.indptr[t + 1]
+    width = table.shape[1] if table.shape[1] < acc.shape[0] else acc.shape[0]
     last = features.indptr[ahead] if ahead > 0 else indices.shape[0]
     if width >= 8:
         for q in range(0, width, 24):
@@ -592,7 +620,7 @@ def _(features, t, table, start, stop, low, high, acc):
 @gather.register(DenseFeatures)
 @kernel
 def _(features, t, table, acc, ahead):
-    width = table.shape[1]
+    width = table.shape[1] if table.shape[1] < acc.shape[0] else acc.shape[0]
     values = features.values
     if features.intercept >= 0:
         for q in range(width):
@@ -848,17 +876,23 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
     ahead = stop if lazy else 0  # plain weights are mostly those of passes in order
     direct = not lazy and table.shape[1] == width
+    # The direction does not count where b is 0, and is not read.
+    is_half = lazy and b == 0.0 and 2 * half == table.shape[1] > 2
+    found = acc[:half] if is_half else acc
     for t in range(first, stop):
         o = offset + (t - first) * width
         if single:
-            gather(features, t, w.single, acc, ahead)
+            gather(features, t, w.single, found, ahead)
         elif direct:
             gather(features, t, table, theta[o : o + width], ahead)
             continue
         else:
-            gather(features, t, table, acc, ahead)
+            gather(features, t, table, found, ahead)
         out, direction = theta[o : o + width], acc[half:]
-        if lazy:
+        if is_half:
+            for k in range(width):
+                out[k] = s * acc[k]
+        elif lazy:
             for k in range(width):
                 out[k] = s * acc[k] + b * direction[k]
         else:
@@ -919,6 +953,8 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     c_v = c[0]
     if lazy:  # w = s v + b d: adding to d alone must leave w in place, so v takes -b/s of it.
         c_v = (c[0] - w.scale[1] * c[1]) / w.scale[0]
+        if c_v == 0.0 and start == 0 and half < stop:
+            start = half
     # The row and its padding (below 16 columns, in both precisions), not all of the scratch, which
     # is as wide as the widest table.
     room = 2 * (width + 16) if lazy else width + 16

@@ -20,8 +20,14 @@ class Gram(NamedTuple):
 
     # The matrices, row-major, one after another.
     values: np.ndarray
-    # (n_samples + 1,): Where they begin; of shape (0,) if they are not stored.
+    # (n_samples + 1,): Where they begin, or the complement of that: of a sample whose matrix is not
+    # stored. Of shape (0,) if none is.
     ptr: np.ndarray
+
+    @property
+    def is_whole(self):
+        """Whether all are stored."""
+        return self.ptr.size > 0 and self.ptr.min() >= 0
 
 
 _NOT_STORED = Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
@@ -41,7 +47,9 @@ def gram_of_constant(n_samples, n_rows):
 @kernel
 def gram_product(how, features, i, first, stop, width, r, out, offset, table):
     """``out <- X X' r`` for the feature rows `first` to `stop` of sample i."""
-    if how.ptr.shape[0] == 0:
+    start, n = how.ptr[i] if how.ptr.shape[0] > 0 else -1, stop - first
+    if start < 0:
+        clear_rows(features, first, stop, table)
         for t in range(first, stop):
             o = offset + (t - first) * width
             if is_used(r, o, width):
@@ -49,9 +57,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
         for t in range(first, stop):
             o = offset + (t - first) * width
             gather(features, t, table, out[o : o + width], stop)
-        clear_rows(features, first, stop, table)
         return
-    start, n = how.ptr[i], stop - first
     if n == 1:
         for q in range(offset, offset + width):
             out[q] = how.values[start] * r[q]
@@ -113,13 +119,14 @@ def _multiply_dense(values, n, width, r, out, offset, table):
             found[k] = table[n, k]
 
 
-def product_scratch(how, width):
-    """Scratch of :func:`gram_product` where matrices are stored."""
-    largest = math.isqrt(int(np.diff(how.ptr).max(initial=0)))
-    columns = padded_width(width)
-    if largest < 2 or columns % 8 != 0:  # rows too narrow to be padded are no whole vectors
-        return np.zeros((0, 0))
-    return aligned((largest + 1) * columns).reshape(largest + 1, columns)
+def product_scratch(how, shape):
+    """Scratch of :func:`gram_product`: a row for each feature, unless all matrices are stored."""
+    sizes, columns = np.diff(np.maximum(how.ptr, ~how.ptr)), padded_width(shape[1])
+    largest, n_rows = math.isqrt(int(sizes.max(initial=0))), 0 if how.is_whole else shape[0]
+    # Rows too narrow to be padded are no whole vectors.
+    if largest > 1 and columns % 8 == 0:
+        n_rows = max(n_rows, largest + 1)
+    return aligned(n_rows * columns).reshape(n_rows, columns)
 
 
 @kernel
@@ -130,9 +137,11 @@ def _fill_sparse(features, row_ptr, stored, head, link):
     value of the largest sample) are scratch.
     """
     for i in range(row_ptr.shape[0] - 1):
+        if stored.ptr[i] < 0:
+            continue
         first, stop = row_ptr[i], row_ptr[i + 1]
-        out = stored.values[stored.ptr[i] : stored.ptr[i + 1]]
         m = stop - first
+        out = stored.values[stored.ptr[i] : stored.ptr[i] + m * m]
         base = 1.0 if features.intercept >= 0 else 0.0
         for q in range(m * m):
             out[q] = base
@@ -168,9 +177,11 @@ def _fill_sparse(features, row_ptr, stored, head, link):
 def _fill_dense(features, row_ptr, stored):
     """Fill the Gram matrices of all samples."""
     for i in range(row_ptr.shape[0] - 1):
+        if stored.ptr[i] < 0:
+            continue
         first, stop = row_ptr[i], row_ptr[i + 1]
-        out = stored.values[stored.ptr[i] : stored.ptr[i + 1]]
         m = stop - first
+        out = stored.values[stored.ptr[i] : stored.ptr[i] + m * m]
         base = 1.0 if features.intercept >= 0 else 0.0
         values = features.values
         for t in range(first, stop):
@@ -183,19 +194,22 @@ def _fill_dense(features, row_ptr, stored):
 
 
 def gram_of(features, row_ptr, n_rows):
-    """Gram matrices of samples, stored where that is not much larger than the features."""
-    squares = np.diff(row_ptr).astype(np.int64) ** 2
-    is_dense = isinstance(features, DenseFeatures)
-    n_values = features.values.size if is_dense else features.data.size
-    if squares.sum() > 4 * n_values + 1024:
+    """Gram matrices of samples, stored where they are not much larger than the features."""
+    lengths, is_dense = np.diff(row_ptr).astype(np.int64), isinstance(features, DenseFeatures)
+    of_sparse = None if is_dense else np.diff(features.indptr[row_ptr])
+    most = 4 * (lengths * features.values.shape[1] if is_dense else of_sparse)
+    squares = lengths**2
+    kept = (squares <= most) | (squares.sum() <= most.sum() + 1024)
+    if not kept.any():
         return not_stored()
-    ptr = ends_of(squares)
+    ptr = ends_of(np.where(kept, squares, 0))
     stored = Gram(np.empty(ptr[-1], dtype=np.float32), ptr)
+    ptr[:-1][~kept] = ~ptr[:-1][~kept]
     if is_dense:
         _fill_dense(features, row_ptr, stored)
     else:
         head = np.full(n_rows, -1, dtype=np.int64)
-        link = np.empty(np.diff(features.indptr[row_ptr]).max(initial=0), dtype=np.int64)
+        link = np.empty(of_sparse.max(initial=0), dtype=np.int64)
         _fill_sparse(features, row_ptr, stored, head, link)
     # Beyond the range of float32 the products are made in float64 when they are needed.
     return stored if np.isfinite(stored.values).all() else not_stored()

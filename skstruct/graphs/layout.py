@@ -98,8 +98,7 @@ class TableScratch(NamedTuple):
 
     # A row of one, lazy ones too.
     row: np.ndarray
-    # (n_rows, n_columns): For products with Gram matrices: tables of zeros where these are not
-    # stored.
+    # (n_rows, n_columns): For products with Gram matrices.
     node: np.ndarray
     pair: np.ndarray
 
@@ -108,10 +107,7 @@ def table_scratch(shapes, *grams) -> TableScratch:
     """Scratch for weight tables: ``work.tables`` of a problem of nodes and edges."""
     tables = [np.zeros((0, 0))] * 2
     if grams:
-        tables = [
-            product_scratch(gram, shape[1]) if gram.ptr.size else np.zeros(shape)
-            for gram, shape in zip(grams, shapes, strict=True)
-        ]
+        tables = list(map(product_scratch, grams, shapes))
     return TableScratch(row_scratch(shapes), *tables)
 
 

@@ -361,6 +361,30 @@ def _gram(how, features, r, out, table):
     gram_product(how, features, 0, 0, 11, 5, r, out, 2, table)
 
 
+@kernel
+def _gram_second(how, features, r, out, table):
+    gram_product(how, features, 1, 11, features.values.shape[0], 5, r, out, 0, table)
+
+
+def test_a_sample_too_long_for_its_gram_matrix_leaves_the_others_theirs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(11 + 200, 4))
+    features, ends = DenseFeatures(X, -1), np.array([0, 11, 211])
+    how = gram_of(features, ends, 4)
+    assert how.ptr.tolist() == [0, ~121, 121]
+    assert not how.is_whole
+    table = product_scratch(how, (4, 5))
+    for _ in range(2):  # neither sample minds what the other has left in the scratch
+        first, second = rng.normal(size=(11, 5)), rng.normal(size=(200, 5))
+        out = np.zeros(2 + 55)
+        _gram(how, features, np.append(np.zeros(2), first), out, table)
+        expected = X[:11] @ (X[:11].T @ first)
+        np.testing.assert_allclose(out[2:].reshape(11, 5), expected, rtol=1e-5, atol=1e-5)
+        out = np.zeros(1000)
+        _gram_second(how, features, second.ravel(), out, table)
+        np.testing.assert_allclose(out.reshape(200, 5), X[11:] @ (X[11:].T @ second), rtol=1e-10)
+
+
 @pytest.mark.parametrize("n_used", [0, 1, 4, 6, 11])
 @pytest.mark.parametrize("stored", ["with scratch", "without", False])
 def test_products_with_gram_matrices(stored, n_used):
@@ -371,7 +395,7 @@ def test_products_with_gram_matrices(stored, n_used):
     assert isinstance(how, Gram)
     table = np.zeros((40, 5))
     if stored:
-        table = product_scratch(how, 5) if stored == "with scratch" else np.zeros((0, 0))
+        table = product_scratch(how, (40, 5)) if stored == "with scratch" else np.zeros((0, 0))
     r, out = np.zeros(2 + 55), np.full(2 + 55 + 1, 7.0)
     rows = rng.permutation(11)[:n_used]
     r[2:].reshape(11, 5)[rows] = rng.normal(size=(n_used, 5))

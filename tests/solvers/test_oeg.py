@@ -168,7 +168,7 @@ def test_compact_steps_are_those_by_hand(compact):
 
     rng = np.random.default_rng(0)
     for k in (1, 2, 3):
-        centre, rho = vector(), method.rho
+        centre, rho = vector(), method._early(k) * method.rho
         method.epoch(k, rng, SimpleNamespace(pieces=Pieces()))
     mixtures = [mixture(i) for i in range(n)]
     sums = [s * (r @ A) for s, (_, r, _), (*_, A) in zip(weight, mixtures, samples, strict=True)]

@@ -519,7 +519,7 @@ class Observed(NamedTuple):
         )
         grams = problem.node_gram, problem.pair_gram
         bounding = own
-        if all(one.ptr.size for one in grams):
+        if all(one.is_whole for one in grams):
             known = {"node_gram": grams[0], "pair_gram": grams[1], "work": problem.work}
             bounding = own._replace(**known)
         return cls(own, bounding, tuple(whole), places)

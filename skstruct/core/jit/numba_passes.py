@@ -101,28 +101,28 @@ class _Type(NopythonTypeInference):
 
     def _infer(self, state):
         """Infer types; SSA form, which takes long, is for variables of several types alone."""
+        context, converts = state.typingctx, []
+        outer = vars(context).get("unify_pairs")  # of a kernel that calls this one
+
+        def unify_pairs(first, second):
+            converts.append(types.unliteral(first) != types.unliteral(second))
+            return type(context).unify_pairs(context, first, second)
+
+        context.unify_pairs = unify_pairs
         try:
             super().run_pass(state)
+            if not any(converts):
+                return True
         except TypingError as error:
             if str(error).startswith("Failed in nopython mode"):  # a kernel that this one calls
                 raise
-        else:
-            if _has_one_type_each(state):
-                return True
+        finally:
+            del context.unify_pairs
+            if outer is not None:
+                context.unify_pairs = outer
         ReconstructSSA().run_pass(state)
         super().run_pass(state)
         return PreLowerStripPhis().run_pass(state)
-
-
-def _has_one_type_each(state):
-    """Return whether no variable is converted when it is assigned, so that SSA changes no type."""
-    kinds = {name: types.unliteral(kind) for name, kind in state.typemap.items()}
-    return all(
-        kinds[assign.value.name] == kinds[assign.target.name]
-        for block in state.func_ir.blocks.values()
-        for assign in block.find_insts(ir.Assign)
-        if isinstance(assign.value, ir.Var)
-    )
 
 
 _sizes = {}

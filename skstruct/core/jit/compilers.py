@@ -16,9 +16,9 @@ try:
 except ImportError:  # pragma: no cover
     JITCodeLibrary = Compiler = Flags = object
 try:
-    from .numba_passes import faster
+    from .numba_passes import faster, look_up_once
 except ImportError:  # pragma: no cover
-    faster = {}
+    faster, look_up_once = {}, None
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -90,11 +90,13 @@ _UNUSED = {
     "annotate_types",
     "dump_parfor_diagnostics",
 }
+# SSA form, which type inference builds where it is needed.
+_SSA = {"reconstruct_ssa", "strip_phis", "ir_legalization"} if faster else set()
 
 
 def _kept(passes):
     """The passes that kernels need, the faster ones in place of numba's."""
-    kept = (p for p in passes if p[0].name() not in _UNUSED)
+    kept = (p for p in passes if p[0].name() not in _UNUSED | _SSA)
     return [(faster.get(which, which), told) for which, told in kept]
 
 
@@ -132,6 +134,8 @@ class _KernelCompiler(Compiler):
     def define_pipelines(self):
         pipelines = super().define_pipelines()
         if TRICKS["passes"] and not is_foreign(self.state.func_id.func.__module__):
+            if look_up_once is not None:
+                look_up_once(self.state)
             for pipeline in pipelines:
                 pipeline.passes[:] = _kept(pipeline.passes)
         return pipelines

@@ -3,9 +3,11 @@
 from numba import types
 from numba.core import ir
 from numba.core.compiler_machinery import register_pass
+from numba.core.cpu import CPUContext
+from numba.core.errors import TypingError
 from numba.core.inline_closurecall import InlineWorker
-from numba.core.typed_passes import NopythonTypeInference
-from numba.core.untyped_passes import InlineInlinables
+from numba.core.typed_passes import NopythonTypeInference, PreLowerStripPhis
+from numba.core.untyped_passes import InlineInlinables, ReconstructSSA
 
 # A pass that pasted kernels go through before they are pasted; all else is done where they are.
 _BEFORE = {"translate_bytecode", "fixup_args", "ir_processing", "generic_rewrites"}
@@ -90,12 +92,62 @@ class _Type(NopythonTypeInference):
     def run_pass(self, state):
         context = state.typingctx
         if "resolve_function_type" in vars(context):  # of a kernel that this one calls
-            return super().run_pass(state)
+            return self._infer(state)
         context.resolve_function_type = _remembering(context.resolve_function_type)
         try:
-            return super().run_pass(state)
+            return self._infer(state)
         finally:
             del context.resolve_function_type
+
+    def _infer(self, state):
+        """Infer types; SSA form, which takes long, is for variables of several types alone."""
+        context, converts = state.typingctx, []
+        outer = vars(context).get("unify_pairs")  # of a kernel that calls this one
+
+        def unify_pairs(first, second):
+            converts.append(types.unliteral(first) != types.unliteral(second))
+            return type(context).unify_pairs(context, first, second)
+
+        context.unify_pairs = unify_pairs
+        try:
+            super().run_pass(state)
+            if not any(converts):
+                return True
+        except TypingError as error:
+            if str(error).startswith("Failed in nopython mode"):  # a kernel that this one calls
+                raise
+        finally:
+            del context.unify_pairs
+            if outer is not None:
+                context.unify_pairs = outer
+        ReconstructSSA().run_pass(state)
+        super().run_pass(state)
+        return PreLowerStripPhis().run_pass(state)
+
+
+_sizes = {}
+
+
+class _Context(CPUContext):
+    """Target of kernels; numba compiles a module each time that it needs the size of a type."""
+
+    def get_abi_sizeof(self, ty):
+        name = str(ty)
+        if name not in _sizes:
+            _sizes[name] = super().get_abi_sizeof(ty)
+        return _sizes[name]
+
+    def get_function(self, fn, sig, _firstcall=True):
+        # Asked for each access to an array; numba loads all registries before it says no.
+        if fn == "__array__" and type(sig.args[0]) is types.Array:
+            raise NotImplementedError
+        return super().get_function(fn, sig, _firstcall)
+
+
+def look_up_once(state):
+    """Let the target of one compile remember; it is a copy, which no other code is compiled for."""
+    if type(state.targetctx) is CPUContext:
+        state.targetctx.__class__ = _Context
 
 
 #: Replacements of numba's passes.

@@ -18,6 +18,7 @@ import numba
 import pytest
 
 import skstruct
+from skstruct.core.jit import compilers
 from tests.helpers.core_alone import CORE_ALONE
 
 PACKAGE = Path(skstruct.__file__).parent
@@ -124,6 +125,13 @@ INTERNALS = [
         "compile time: no copies of what is pasted",
     ),
     ("numba.core.typed_passes", "NopythonTypeInference", "compile time: operators typed once"),
+    ("numba.core.typed_passes", "PreLowerStripPhis", "compile time: SSA form where it is needed"),
+    ("numba.core.untyped_passes", "ReconstructSSA", "compile time: SSA form where it is needed"),
+    ("a typing context", "unify_pairs", "compile time: SSA form where it is needed"),
+    ("numba.core.errors", "TypingError", "compile time: SSA form where it is needed"),
+    ("numba.core.cpu", "CPUContext", "compile time: sizes of types looked up once"),
+    ("numba.core.cpu", "CPUContext.get_abi_sizeof", "compile time: sizes of types looked up once"),
+    ("numba.core.cpu", "CPUContext.get_function", "compile time: nothing looked up for arrays"),
     ("a typing context", "resolve_function_type", "compile time: operators typed once"),
     ("a dispatcher", "compile", "Ctrl-C is held while a kernel compiles"),
     ("a dispatcher", "targetoptions", "flags that a verb would drop are refused"),
@@ -238,6 +246,21 @@ def test_a_code_generator_without_a_key_compiles_all_the_same(monkeypatch):
 
     cache = DiskCache(_imports, open_store(None, Path()))
     assert cache.load_overload((), Changed()) is None
+
+
+def test_variables_may_change_their_type(monkeypatch):
+    def product(n):
+        digit = 0.0
+        for k in range(n, n + 2):
+            found = k * k  # no float holds it
+            digit += found % 10
+            found = 0.5
+            digit += found
+        return digit
+
+    monkeypatch.setattr(compilers, "is_foreign", lambda module: False)
+    compiled = numba.njit(pipeline_class=compilers._KernelCompiler)(product)
+    assert compiled(3_037_000_490) == product(3_037_000_490)
 
 
 def test_a_kernel_that_prints_inside_another_is_refused():

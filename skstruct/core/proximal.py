@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .features import DenseFeatures, SparseFeatures, prefetch
+from .features import DenseFeatures, SparseFeatures, prefetch, scores
 from .jit.dispatch import generic, inner_kernel, kernel
+from .oracles import potentials
 
 _FEW = 1e-2  # below, five terms of a series have 12 digits
 _LONG = 750.0  # beyond, nothing is left of the start
@@ -182,6 +183,55 @@ def _(problem, i, w, clock):
     for table, stamps in ((w.node, clock.node), (w.pair, clock.pair)):
         for j in range(table.shape[0]):
             advance_row(table, stamps, j, clock)
+
+
+@generic
+def rest_scores(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
+    """:func:`skstruct.core.scores` at the rest of a flow whose ``d`` is the mean gradient."""
+
+
+@rest_scores.register(object)
+@kernel
+def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
+    catch_up_rows(features, first, stop, table, stamps, clock)
+    scores(features, first, stop, width, table, w, acc, theta, offset)
+
+
+@rest_scores.register(SparseFeatures)
+@kernel
+def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
+    # The weights follow from d alone: v, half the memory, is neither read nor written.
+    half, inverse, found = table.shape[1] // 2, -1.0 / clock.l2, acc[: table.shape[1] // 2]
+    indices, ptr = features.indices, features.indptr
+    for t in range(first, stop):
+        for p in range(ptr[t + 1], ptr[t + 2] if t + 1 < stop else 0):
+            for k in range(half, 2 * half, _FLOATS):
+                prefetch(table, indices[p], k)
+        for k in range(half):
+            found[k] = 0.0
+        for p in range(ptr[t] - (1 if features.intercept >= 0 else 0), ptr[t + 1]):
+            j, x = features.intercept, 1.0
+            if p >= ptr[t]:
+                j, x = indices[p], features.data[p]
+            l1, directions = clock.l1 * stamps[j, 2], table[j, half:]
+            for k in range(half):
+                low = directions[k] if directions[k] > -l1 else -l1
+                found[k] += x * (directions[k] - (low if low < l1 else l1))
+        out = theta[offset + (t - first) * width : offset + (t - first + 1) * width]
+        for k in range(width):
+            out[k] = inverse * found[k]
+
+
+@generic
+def rest_potentials(problem, i, w, clock, theta):
+    """:func:`rest_scores` of all parts: potentials; `w` may stay out of date."""
+
+
+@rest_potentials.register(object)
+@kernel
+def _(problem, i, w, clock, theta):
+    catch_up(problem, i, w, clock)
+    potentials(problem, i, w, theta)
 
 
 # Positions in the sums of :func:`catch_up_and_sum`.

@@ -30,6 +30,7 @@ from ..core.oracles import (
     score,
     top_k_oracle,
 )
+from ..core.proximal import rest_potentials, rest_scores
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import aligned
 from ..data.constraints import check_ends, check_steps, transition_mask
@@ -57,6 +58,7 @@ from .pairwise.verbs import (
     draw_along_edges,
     edge_above,
     entropy_along_edges,
+    forbid_parts,
     shape_of,
 )
 from .problem import NodeProblem, forbid
@@ -137,6 +139,17 @@ def _(problem, i, theta, labels):
         step = theta[_step(n, n_labels, n_tables, labels, t)]
         total += step + theta[t * n_labels + labels[t]]
     return total
+
+
+@rest_potentials.register(SequenceProblem)
+@kernel
+def _(problem, i, w, clock, theta):
+    first, n, n_labels, e0, n_tables = shape_of(problem, i)
+    nodes, edges, width, row = problem.nodes, problem.edges, problem.width, problem.work.tables.row
+    stop, size = e0 + n_tables, n * n_labels
+    rest_scores(nodes, first, first + n, n_labels, w.node, w, clock.node, clock, row, theta, 0)
+    rest_scores(edges, e0, stop, width, w.pair, w, clock.pair, clock, row, theta, size)
+    forbid_parts(problem, i, theta)
 
 
 @max_oracle.register(ChainProblem)

@@ -12,7 +12,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
 from ..core.parallel import Pieces
-from ..core.proximal import catch_up, soft_sums
+from ..core.proximal import rest_potentials, soft_sums
 from ..core.weights import (
     Weights,
     aligned,
@@ -309,12 +309,11 @@ _MOST_INNER = 0.5
 def proximal_oeg_pass(
     loss, problem, w, clock, sample_weight, options, state, order, buffers, labels
 ):
-    """Steps at the samples of an order; rows are brought to rest when they are read."""
+    """Steps at the samples of an order; rows are read as they are at rest."""
     for step in range(order.shape[0]):
         i = order[step]
         weight = sample_weight[i]
-        catch_up(problem, i, w, clock)
-        potentials(problem, i, w, buffers[0])
+        rest_potentials(problem, i, w, clock, buffers[0])
         if state.rates[i] == 0.0:
             _visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
         else:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.proximal import catch_up, catch_up_and_sum, start_clock
+from ..core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
@@ -418,13 +418,19 @@ def _check_catch_up(problem, i, w, theta):
     there = w._replace(node=w.node.copy(), pair=w.pair.copy())
     clocks = [start_clock(some, 0.1, 0.5) for some in (w, there)]
     for clock in clocks:
-        clock.now[:] = 2.0, 3.0
-    catch_up_and_sum(there, clocks[1], 1.0, np.zeros(9))
-    oracles.potentials(problem, i, there, theta)
-    expected = theta.copy()
-    catch_up(problem, i, w, clocks[0])
-    oracles.potentials(problem, i, w, theta)
-    np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="catch_up")
+        clock.node[:, 2] = np.linspace(1.0, 2.0, w.node.shape[0])
+    for now in ((2.0, 3.0), (2.0**200, 2.0**200)):
+        for clock in clocks:
+            clock.now[:] = now
+        catch_up_and_sum(there, clocks[1], 1.0, np.zeros(9))
+        oracles.potentials(problem, i, there, theta)
+        expected = theta.copy()
+        if now[0] > 2.0:
+            rest_potentials(problem, i, w, clocks[0], theta)
+        else:
+            catch_up(problem, i, w, clocks[0])
+            oracles.potentials(problem, i, w, theta)
+        np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="catch_up")
 
 
 _NEEDED = [

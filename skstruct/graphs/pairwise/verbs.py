@@ -284,8 +284,14 @@ def blocks(problem, i, theta):
 @potentials.register(PairwiseProblem)
 @kernel
 def _(problem, i, w, theta):
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
     _scores_of_parts(problem, i, w, theta)
+    forbid_parts(problem, i, theta)
+
+
+@inner_kernel(inline=True)
+def forbid_parts(problem, i, theta):
+    """Write -inf to the potentials of labels and transitions that are forbidden."""
+    _, n, n_labels, _, n_tables = shape_of(problem, i)
     for e in range(n_tables):
         for j in range(n_labels):
             o = (n + e * n_labels + j) * n_labels

@@ -376,7 +376,7 @@ def read_sequences(X, name: str = "X", edge_features: bool = False):
 
 # Batches of scores, packed or padded.
 
-_LARGEST_SCORE = 1e300  # as in skstruct.solvers.passes
+_LARGEST_SCORE = 1e300  # as in skstruct.core.oracles
 
 
 class Layout(NamedTuple):

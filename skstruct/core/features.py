@@ -223,8 +223,7 @@ def as_single(typingctx, array):
     return single(array), codegen
 
 
-# Sets of small numbers as bits, for kernels that choose without guessing.
-
+# Eight numbers at once, and sets of small ones as bits, for kernels that choose without guessing.
 
 _EIGHT = ir.VectorType(ir.DoubleType(), 8)
 
@@ -539,7 +538,7 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 @generic
 def gather(features, t, table, acc, ahead):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t, in all columns of `acc`.
+    """``acc <- sum of x_j * table[j]`` over the features j of row t, in the columns of both.
 
     Memory is asked for later rows, too: before row `ahead`, any if that is 0.
     """

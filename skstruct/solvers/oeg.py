@@ -296,10 +296,11 @@ _REST = 2.0**200
 # text, with L1 (:mod:`benchmarks.bench_l1`) and without it for C from 1 to 500, half or twice as
 # much is hardly better. It is raised where the gap does not fall and most of it is that of the
 # epoch's own problem, and lowered where epochs solve theirs, up to a factor of a million each way.
-# It is larger in the first epochs, whose mixtures are rough. With L1 that saves a third of the
-# epochs to 1e-2 on Dutch entities with c1 = 0.6 and c2 = 0.5, on other tasks few or none; without,
-# a tenth of the passes to 1e-3 on these with C of 50 and 500 (POS tags with 50: 3 % more). With
-# C = 1, where rho is 1 / n, it would cost passes.
+# It is larger in the first epochs, whose mixtures are rough. By `_FIRST_FACTOR` with L1: that saves
+# a third of the epochs to 1e-2 on Dutch entities with c1 = 0.6 and c2 = 0.5, on other tasks few or
+# none. Without, by the cube root of 1 / (n rho) but no more: a tenth of the passes to 1e-3 on these
+# with C of 50 and 500 (POS tags with 50: 3 % more). With C = 1, where rho is 1 / n, it would cost
+# passes, and is not.
 _FIRST_FACTOR, _FALL = 4.0, 0.7
 _RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
 _MOST_INNER = 0.5

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import TypingError, types
 from scipy import sparse
 
 from .jit.dispatch import generic, inner_kernel, kernel
@@ -166,6 +166,9 @@ def _rows(size, maximum=False):
                 builder.store(part, place(out, q, vector), align=8)
             return context.get_dummy_value()
 
+        for array in (table, more, acc):
+            if array.layout != "C" or array.dtype not in (types.float32, types.float64):
+                raise TypingError(f"kernels take C-contiguous arrays of floats, got {array}")
         entry, begin = (types.intp,) * 3, types.UniTuple(types.intp, 3)
         takes = data, indices, *entry, table, more, types.intp, acc, begin
         return types.none(*takes), codegen

@@ -50,6 +50,7 @@ localize objects with structured output regression.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -1062,7 +1063,7 @@ def overflows(theta, size):
     return bad > 0
 
 
-@generic
+@partial(generic, follows=(potentials, max_oracle))
 def best_at(problem, i, w, scratch, is_first):
     """Write the best labelling of a sample at weights `w` to ``scratch.labels``; return its score.
 

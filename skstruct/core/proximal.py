@@ -12,6 +12,7 @@ Minimizing finite sums with the stochastic average gradient.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -222,7 +223,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
             out[k] = inverse * found[k]
 
 
-@generic
+@partial(generic, follows=(potentials, catch_up))
 def rest_potentials(problem, i, w, clock, theta):
     """:func:`rest_scores` of all parts: potentials; `w` may stay out of date."""
 

@@ -351,10 +351,13 @@ def sum_residuals(
 ):
     """Add the weights, or the direction, of all residuals to zeros; of those found `again`."""
     for i in range(first, stop):
-        own, weight = recall(loss, problem, i, state, buffers, labels), sample_weight[i]
+        own = buffers[MEMORY][: problem.part_ptr[i + 1] - problem.part_ptr[i]]
+        weight = sample_weight[i]
         if again:
             _find_again(loss, problem, i, state, buffers, labels)
             _store(problem, i, own, state)
+        else:
+            recall(loss, problem, i, state, buffers, labels)
         factors = weight * options.on_weights, weight * options.on_direction
         accumulate(problem, i, own, factors, w)
 
@@ -488,8 +491,11 @@ class OEG(StoredMixtures):
 
     def compile(self):
         """Compile outside the clock."""
-        self._steps(_NO_ORDER)
-        self._sum(self.w)
+        stored = self.state.residuals
+        for residuals in (_NOTHING, stored) if self._rounds else (stored,):  # of each precision
+            self.state = self.state._replace(residuals=residuals)
+            self._steps(_NO_ORDER)
+            self._sum(self.w)
         if self._resumes:
             self._move(Pieces(), 0)
         self._gradients.compile(self.shapes)

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba import TypingError
 from scipy import sparse
 
 from skstruct.core import weights
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, gather, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
 from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
-from skstruct.core.oracles import edge_marginals, max_oracle
+from skstruct.core.jit.numba_private import JIT_IS_DISABLED
+from skstruct.core.oracles import best_at, edge_marginals, max_oracle
+from skstruct.core.proximal import rest_potentials
 from skstruct.core.weights import (
     fold,
     in_double,
@@ -25,6 +28,9 @@ from skstruct.core.weights import (
     squared_norms,
     zero_weights,
 )
+from skstruct.graphs import SequenceProblem
+from skstruct.graphs.chain import ChainProblem
+from skstruct.inference.viterbi import viterbi, viterbi_scratch
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 SHAPES = ((4, 3), (2, 9))
@@ -443,3 +449,29 @@ def test_two_problem_classes_of_one_name_and_fields_are_told_apart():
         exec(f"def answer(problem):\n    return {value}\n", namespace)
         which.register(cls)(kernel(namespace["answer"]))
         assert ask(cls(1)) == which(cls(1)) == value
+
+
+class OwnOracle(ChainProblem):
+    """A chain whose first label always wins."""
+
+
+@max_oracle.register(OwnOracle)
+@kernel
+def _(problem, i, theta, labels):
+    labels[: problem.label_ptr[i + 1] - problem.label_ptr[i]] = 0
+    return 0.0
+
+
+def test_faster_ways_are_not_inherited_past_the_verbs_that_they_follow():
+    assert best_at.find(OwnOracle) is best_at.registry[object]
+    assert best_at.find(type("Sub", (ChainProblem,), {})) is best_at.registry[ChainProblem]
+    assert rest_potentials.find(OwnOracle) is rest_potentials.registry[SequenceProblem]
+
+
+@pytest.mark.skipif(JIT_IS_DISABLED, reason="NumPy reads any table")
+@pytest.mark.parametrize(
+    "table", [np.asfortranarray(np.ones((1, 3, 3))), np.eye(3, dtype=np.int64)[None]]
+)
+def test_kernels_refuse_tables_that_they_would_misread(table):
+    with pytest.raises(TypingError, match="C-contiguous arrays of floats"):
+        viterbi(np.zeros((2, 3)), table, np.zeros(2, np.int32), viterbi_scratch(2, 3))

@@ -388,7 +388,7 @@ def _refuse_other_flags(name, dispatcher):
         )
 
 
-def generic(contract):
+def generic(contract, follows=()):
     """Make a verb that dispatches on the class of its first argument, a NamedTuple.
 
     Parameters
@@ -396,6 +396,9 @@ def generic(contract):
     contract : callable
         A function whose signature and docstring state what every kernel of this verb does. Its
         body is never run.
+    follows : tuple of verbs, default=()
+        Verbs that a kernel of this one repeats in a faster way. A subclass with other kernels of
+        these does not inherit it.
 
     Returns
     -------
@@ -423,7 +426,9 @@ def generic(contract):
 
     def find(cls):
         for base in cls.__mro__:
-            if base in registry:
+            if base in registry and (
+                base is object or all(verb.find(cls) is verb.find(base) for verb in follows)
+            ):
                 return registry[base]
         known = ", ".join(sorted(c.__name__ for c in registry)) or "none"
         raise TypeError(f"{name} is not available for {cls.__name__}; it is for: {known}")
@@ -437,7 +442,7 @@ def generic(contract):
     verb = namespace[name]
     verb.__doc__ = contract.__doc__
     verb.__module__ = contract.__module__
-    verb.registry = registry
+    verb.registry, verb.find = registry, find
     verb.supports = lambda cls: not registry.keys().isdisjoint(cls.__mro__)
 
     def register(cls):

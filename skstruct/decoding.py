@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Iterable
 from itertools import pairwise
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .core.arguments import check_integer
+from .core.arguments import check_integer, check_real
 from .core.jit.dispatch import kernel
 from .core.memory import check_memory, shown
 from .core.offsets import ends_of
@@ -804,9 +803,7 @@ def fit_transitions(
         raise ValueError(f'kind must be "table" or "biases", got {kind!r}')
     if kind == "biases" and (labels is None or not isinstance(scheme, str)):
         raise ValueError('kind="biases" needs a tagging scheme, such as "bio", and labels')
-    for name, value, least in (("C", C, _SMALLEST_C), ("tol", tol, 0.0)):
-        if not isinstance(value, Real) or not least <= value < math.inf:
-            raise ValueError(f"{name} must be a finite number of at least {least:g}, got {value!r}")
+    C, tol = check_real("C", C, _SMALLEST_C), check_real("tol", tol)
     max_iter = check_integer("max_iter", max_iter)
     chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
     batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1

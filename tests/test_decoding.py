@@ -498,6 +498,8 @@ def test_six_biases(scheme):
         ({"C": 0.0}, "C must be a finite number of at least 1e-100, got 0.0"),
         ({"C": 5e-324}, "C must be a finite number"),
         ({"C": "1"}, "C must be a finite number"),
+        ({"C": 10**400}, "C must be a finite number"),
+        ({"tol": True}, "tol must be a finite number"),
         ({"tol": np.nan}, "tol must be a finite number of at least 0, got nan"),
         ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
         ({"y": np.ma.array(np.zeros((4, 4)), mask=True)}, "y has masked entries"),

@@ -53,12 +53,15 @@ def integers(values, name):
 
 def numbers(values, name):
     """An array of real numbers."""
-    if np.iscomplexobj(values):
-        raise TypeError(f"{name} must be real numbers, got complex ones")
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries: fill them or leave them out")
     try:
-        array = np.array(values, dtype=np.float64)
+        is_complex = np.iscomplexobj(values)
+        array = None if is_complex else np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be numbers in an array: {error}") from None
+    if is_complex:
+        raise TypeError(f"{name} must be real numbers, got complex ones")
     return np.ascontiguousarray(array)
 
 

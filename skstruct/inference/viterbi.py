@@ -236,8 +236,8 @@ def _keep(score, lows, tops, kept):
     else:
         last = n_labels - 8
         for q in range(0, n_labels, 8):
-            found = largest_of_8(score, lows, q if q < last else last)
-            least = found if found > least else least
+            largest = largest_of_8(score, lows, q if q < last else last)
+            least = largest if largest > least else least
         for first in range(0, n_labels, 64):
             bits = 0
             for q in range(first, first + 64 if first + 64 < n_labels else n_labels, 8):
@@ -278,7 +278,7 @@ def _way_back(transitions, scratch, t, last, labels):
         table = transitions[0 if shared else u - 1]
         chosen, chosen_score = 0, -math.inf
         for q in range(kept[u - 1, best.shape[1]]):
-            j = kept[u - 1, q]
+            j = np.int64(kept[u - 1, q])  # of one type, so that this is typed once
             candidate = best[u - 1, j] + table[j, last]
             if candidate > chosen_score:
                 chosen, chosen_score = j, candidate

@@ -256,7 +256,7 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     for _ in range(_MOST_TESTS):
         _begin_at_truth(problem, i, totals[SCORE], labels, phi)
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
-        term, gain, _, noise = found
+        term, gain, noise = found[0], found[1], found[3]
         totals[N_ORACLE] += 1.0
         if gain >= -noise:
             totals[N_KNOWN] += 1.0

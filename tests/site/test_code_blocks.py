@@ -78,7 +78,6 @@ for _name in ("second.txt.gz", "part1.txt.gz", "part2.txt.gz"):
 GIVEN = {
     r"iter_conll\(files": _COLUMNS,
     r"X_dev": "X_dev, y_dev = X, y",
-    r'"C = 10": other': "crf = other = model[-1]",
     r"to_wapiti": "from skstruct.preprocessing import TemplateVectorizer\n"
     "_words = [[x[0] for x in words] for words in X]\n"
     'model = make_pipeline(TemplateVectorizer("U0:%x[0,0]"), SAGCRF()).fit(_words, train.entity)',

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..core.text_files import read_text
 from ..core.typing import PathLike, SamplesLike
 from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
@@ -475,7 +476,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         >>> text.splitlines()
         ['U:%x[0,0]']
         """
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path)
 
     def write_templates(self, path: PathLike) -> None:
         """Write the templates as a file that CRF++ and Wapiti read.
@@ -508,7 +509,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
     def _parse(self):
         if isinstance(self.templates, Path):
-            return parse(self.read_templates(self.templates))
+            return parse(self.read_templates(self.templates), str(self.templates))
         if isinstance(self.templates, str):
             if _is_file_name(self.templates):
                 raise ValueError(

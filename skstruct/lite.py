@@ -357,7 +357,8 @@ class _Templates:
         rows = []
         for t, token in enumerate(tokens):
             row = (token,) if isinstance(token, str) else token
-            if isinstance(row, (bytes, Mapping, Set)) or not hasattr(row, "__len__"):
+            no_row = isinstance(row, (bytes, Mapping, Set)) or hasattr(row, "to_numpy")
+            if no_row or not hasattr(row, "__len__"):
                 raise ValueError(f"token {t} is {token!r}; a str or a tuple was expected")
             if len(row) != self.n_columns:
                 raise ValueError(

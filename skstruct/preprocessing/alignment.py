@@ -628,6 +628,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         """The words of a sentence."""
         if isinstance(sentence, str):
             words = sentence.split()
+        elif hasattr(sentence, "columns"):
+            raise TypeError(f"{where} is a data frame: pass the list of its words")
         elif hasattr(sentence, "__len__") and not isinstance(sentence, (bytes, Mapping, set)):
             words = list(sentence)
         else:

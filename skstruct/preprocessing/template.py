@@ -264,6 +264,9 @@ class TemplateCounts:
         n, given = len(self.tokens.values), len(other.tokens.values)
         if n != given:
             raise ValueError(f"X has {given} columns, but before {n}")
+        if self.tokens.names != other.tokens.names:
+            names, other_names = self.tokens.names, other.tokens.names
+            raise ValueError(f"X has the columns {other_names}, but before {names}")
         if self.tokens.are_words != other.tokens.are_words:
             raise ValueError("X has tokens that are words, and others that are tuples")
         codes = self.vocabulary
@@ -396,8 +399,8 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
     sequence_id : str, default=None
-        If X is a pandas or polars data frame: its column of sequence ids. The other columns are the
-        token's, in order.
+        If X is a pandas or polars data frame, or a list with one per sequence: its column of
+        sequence ids. The other columns are the token's, in order.
     columns : list of str, default=None
         If X is a data frame: its columns to use, in the order in which templates count them;
         default all but `sequence_id`.

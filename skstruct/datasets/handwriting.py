@@ -107,6 +107,8 @@ def _read_lines(path):
             lengths.append(n_letters)
             fold.append(int(fields[5]))
             n_letters = 0
+    if not labels:
+        raise ValueError(f"{path} has no letters")
     return np.array(pixels), np.array(labels), np.array(lengths), np.array(fold)
 
 

@@ -309,7 +309,7 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ({"d": "a b\n"}, f"train {{}}/d {os.devnull}", f"{os.devnull} is no regular file"),
         ({}, "tag {}/m", "{}/m: No such file or directory"),
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
-        ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model"),
+        ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model: it is empty"),
         ({"m.skops": "none"}, "tag {}/m.skops", "{}/m.skops cannot be read as a model"),
         ({}, "template --columns 0", "--columns must be between 1 and 1000, got 0"),
     ],

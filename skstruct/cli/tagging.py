@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.memory import check_memory
-from ..datasets.text import BLANKS, begins_document
+from ..core.text_files import BLANKS
+from ..datasets.text import begins_document
 from .checking import (
     Check,
     Sentence,

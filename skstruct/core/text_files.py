@@ -33,6 +33,7 @@ _DAMAGE = EOFError, OSError, zlib.error, lzma.LZMAError
 # Unlike str.splitlines, this leaves U+2028, U+0085, form feeds and the like in their lines. Windows
 # programs that write CRLF twice leave CR CR LF.
 _END = re.compile(r"\r*\n|\r")
+BLANKS = " \t"
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def lines_of(source, encoding: str = "utf-8", name: str | None = None) -> Iterat
                 if "\0" in line:
                     raise ValueError(_nul(name, number))
                 yield line
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise ValueError(
                 f"{name}, line {number + 1}: not text in {encoding}: {error}; give its encoding"
             ) from None
@@ -138,6 +139,17 @@ def split_lines(text: str) -> list[str]:
     """The lines of a text, as those of files."""
     lines = _END.split(text)
     return lines if lines[-1] else lines[:-1]
+
+
+_OTHERS = re.compile(r"[\x0b-\x0d\x1c-\x1f]")  # ASCII's other white space
+
+
+def split_line(line: str, separator: str | None = None) -> list[str]:
+    """Columns of a line."""
+    if separator is not None or (line.isascii() and _OTHERS.search(line) is None):
+        return line.split(separator)
+    # str.split would also break words at a no-break space or a form feed.
+    return re.split(r"[ \t]+", line.strip(BLANKS))
 
 
 def read_text(path, encoding: str = "utf-8") -> str:

@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..core.arguments import check_integer
-from ..core.text_files import lines_of
+from ..core.text_files import lines_of, split_line
 from ..core.typing import PathLike
-from .text import split_line
 
 _LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)
 _KEY = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+([SP]))?", re.ASCII)

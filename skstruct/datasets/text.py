@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import reprlib
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from ..core.text_files import lines_of, name_of
+from ..core.text_files import BLANKS, lines_of, name_of, split_line
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
 
@@ -168,17 +167,6 @@ def make_annotated_sentences(
 
 # Lines of column files, for the loaders and the command line.
 
-BLANKS = " \t"
-_OTHERS = re.compile(r"[\x0b-\x0d\x1c-\x1f]")  # ASCII's other white space
-
-
-def split_line(line: str, separator: str | None = None) -> list[str]:
-    """Columns of a line."""
-    if separator is not None or (line.isascii() and _OTHERS.search(line) is None):
-        return line.split(separator)
-    # str.split would also break words at a no-break space or a form feed.
-    return re.split(r"[ \t]+", line.strip(BLANKS))
-
 
 def begins_document(line: str) -> bool:
     """Return whether a line separates documents, like those of CoNLL-2003."""
@@ -228,15 +216,22 @@ class Lines:
                 f"{reprlib.repr(line)}"
             )
         self.widths = (len(columns),)
-        if not (self._warned or columns[-1].isascii()) and columns[-1] != columns[-1].rstrip():
+        if not (self._warned or line.isascii()):
+            self._warn(columns)
+        return columns
+
+    def _warn(self, columns):
+        """Warn once of what cannot be seen, but makes another word or label."""
+        what = ""
+        if columns[-1] != columns[-1].rstrip():
+            what = f"{columns[-1]!r} ends with a space that is not a blank"
+        if columns[0].startswith("\ufeff"):
+            what = f"{columns[0]!r} begins with a byte order mark, as of files that were joined"
+        if what:
             self._warned = True
             warnings.warn(
-                f"{self.place}: {columns[-1]!r} ends with a space that is not a blank, which "
-                "belongs to the column: another label than without it",
-                UserWarning,
-                stacklevel=2,
+                f"{self.place}: {what}; it stays a part of the column", UserWarning, stacklevel=2
             )
-        return columns
 
 
 def load_conll(
@@ -271,7 +266,8 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns (names the line), or there is no sentence.
+        If a line has a different number of columns or is not text in this encoding (names the
+        line), there is no sentence, or `columns` has a name twice.
 
     See Also
     --------
@@ -291,6 +287,7 @@ def load_conll(
     >>> [words.tolist() for words in data.word]
     [['the', 'dog'], ['it']]
     """
+    columns = None if columns is None else _names(columns)
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
     for fields, width in _sentences(path, expected, separator, encoding):
         fields_of_all += fields
@@ -304,6 +301,16 @@ def load_conll(
             for j, name in enumerate(names)
         }
     )
+
+
+def _names(columns):
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
+    columns = list(columns)
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"columns has the name {twice!r} twice: {columns}")
+    return columns
 
 
 def _sentences(path, width, separator, encoding):
@@ -376,7 +383,7 @@ def iter_conll(
     [['PRP', 'VBZ'], ['UH']]
     [[('He', 'PRP'), ('runs', 'VBZ')], [('Yes', 'UH')]]
     """
-    columns = list(columns)
+    columns = _names(columns)
     names = [take] if isinstance(take, str) else list(take)
     unknown = [name for name in names if name not in columns]
     if unknown or not names:

@@ -21,7 +21,7 @@ from skstruct.datasets import (
     load_word_alignment,
 )
 from skstruct.map_inference import read_cfn, read_libdai, read_uai, read_wcsp
-from skstruct.preprocessing import TemplateVectorizer
+from skstruct.preprocessing import AlignmentFeatures, TemplateVectorizer
 
 PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress]
 CODED = [
@@ -76,6 +76,7 @@ def test_lines_of_a_text():
         (gzip.compress(b"abc" * 99)[:-9], "utf-8", "file: the compressed file is damaged"),
         (bz2.compress(b"abc" * 99)[:-9], "utf-8", "file: the compressed file is damaged"),
         (lzma.compress(b"abc" * 99)[:-9], "utf-8", "file: the compressed file is damaged"),
+        ("a".encode("utf-16-le"), "utf-16", "file, line 1: not text in utf-16"),
         (bytes(30), "utf-8", "it has a NUL byte"),
     ],
 )
@@ -102,7 +103,7 @@ def test_column_files(pack, tmp_path):
         path = tmp_path / "file"
         path.write_bytes(pack(content))
         assert [x.tolist() for x in load_conll(path).column_0] == [["He", "1\u00a0000"], ["She"]]
-        assert [*iter_conll(path, "ab", "b")] == [["A", "B"], ["A"]]
+        assert [*iter_conll(path, ["a", "b"], "b")] == [["A", "B"], ["A"]]
 
 
 def test_separators(tmp_path):
@@ -125,6 +126,9 @@ def test_a_space_at_the_end_of_a_label_warns(tmp_path):
     with pytest.warns(UserWarning, match=r"line 2: 'B\\xa0' ends with a space") as caught:
         load_conll(path)
     assert len(caught) == 1
+    path.write_text("He A\n\n\ufeffShe A\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"line 3: '\\ufeffShe' begins with a byte order mark"):
+        load_conll(path)
     path.write_text("He\u00a0 A\n\u3000 É\n", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -212,3 +216,18 @@ def test_letters_of_words(pack, tmp_path):
         (tmp_path / "letter.data").write_text(text[::-1].replace(old[::-1], new[::-1], 1)[::-1])
         with pytest.raises(ValueError, match=r"letter.data, line 2: (expected 134|not text)"):
             load_ocr_letters(tmp_path / "letter.data")
+
+
+def test_names_of_columns(tmp_path):
+    (tmp_path / "file").write_text("a b\n")
+    for read in (load_conll, lambda path, columns: [*iter_conll(path, columns, "w")]):
+        with pytest.raises(TypeError, match="columns must be a list of names, got 'wt'"):
+            read(tmp_path / "file", "wt")
+        with pytest.raises(ValueError, match="columns has the name 'w' twice"):
+            read(tmp_path / "file", ["w", "w"])
+
+
+def test_spaces_within_words_of_parallel_text():
+    pairs = [("1\u00a0000 x\r\n", "1\u00a0000 y ")]
+    text = AlignmentFeatures()._pairs(pairs, True)
+    assert text[0] == (["1\u00a0000", "x"], ["1\u00a0000", "y"])

@@ -131,13 +131,20 @@ def _chosen(table, sequence_id, columns):
     """Names of the columns of a table that have tokens."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
-    if columns is not None:
-        return list(columns)
-    return [name for name in _names_in(table) if name != sequence_id]
+    names = _names_in(table) if columns is None else list(columns)
+    names = [name for name in names if columns is not None or name != sequence_id]
+    if not names:
+        raise ValueError(f"no column of the data frame has tokens: it has {_names_in(table)}")
+    return names
+
+
+def values_of(column) -> list:
+    """The values of a column as Python's own."""
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, list]:
-    """Values of several columns, and the offsets of sequences."""
+    """Several columns, and the offsets of sequences."""
     if sequence_id is None:
         raise ValueError(
             "X is a data frame: set sequence_id to its column of sequence ids (or pass a list with "
@@ -145,8 +152,7 @@ def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, l
         )
     names = _chosen(frame, sequence_id, columns)
     _require(frame, sequence_id, *names)
-    values = [np.asarray(frame[name].to_numpy()) for name in names]
-    return values, _offsets(frame, sequence_id), names
+    return [frame[name] for name in names], _offsets(frame, sequence_id), names
 
 
 def table_names(samples: list, sequence_id, columns) -> list | None:
@@ -177,7 +183,7 @@ def token_lists(samples: list, names: list, as_dicts: bool = False) -> list:
     """The rows of tables, one per sequence, as tuples or as dicts."""
     keys, sequences = [*map(str, names)], []
     for table in samples:
-        rows = [*zip(*(np.asarray(table[name]).tolist() for name in names), strict=True)]
+        rows = [*zip(*(values_of(table[name]) for name in names), strict=True)]
         sequences.append([dict(zip(keys, row, strict=True)) for row in rows] if as_dicts else rows)
     return sequences
 
@@ -211,7 +217,7 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
         names = fitted.names
     if is_frame(X):
         values, offsets, names = frame_columns(X, sequence_id, names)
-        values = [column.tolist() for column in values]
+        values = [*map(values_of, values)]
     elif isinstance(X, RaggedArray):
         table = np.asarray(X.flat)
         if table.ndim not in (1, 2):

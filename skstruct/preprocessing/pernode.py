@@ -91,7 +91,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
             values, offsets, names = frame_columns(X, self.sequence_id, columns)
             if fitting:
                 self._frame_names = names
-            return np.column_stack(values), offsets, None
+            return np.column_stack([column.to_numpy() for column in values]), offsets, None
         samples, forms = _take_apart(sequences_of(X, fitting))
         for i, sample in enumerate(samples):
             check_sequence(sample, i)
@@ -301,7 +301,10 @@ def _joined(tables, names):
     if kinds == ["polars"]:
         import polars
 
-        return polars.concat([table.select(names) for table in tables])
+        try:
+            return polars.concat([t.select(names) for t in tables], how="vertical_relaxed")
+        except polars.exceptions.PolarsError as error:
+            raise ValueError(f"X: data frames do not fit together: {error}") from None
     if kinds == ["numpy"]:
         return np.concatenate([table[names] for table in tables])
     raise TypeError(f"X: its data frames are of {' and '.join(kinds)}: pass those of one package")

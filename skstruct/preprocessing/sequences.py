@@ -33,7 +33,7 @@ from ..data.matrices import csr_from_parts
 from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
 from ..shards.packing import pieces_of, relocated
-from .columns import frame_columns, is_frame, table_names, token_lists
+from .columns import frame_columns, is_frame, table_names, token_lists, values_of
 from .ragged_transformer import RaggedTransformer, check_integers, check_sequence, sequences_of
 
 # Counts of named features in the parts of a corpus, which add up.
@@ -640,7 +640,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             columns = getattr(self, "_frame_names", None)
         if is_frame(X):
             values, offsets, names = frame_columns(X, self.sequence_id, columns)
-            rows = zip(*(column.tolist() for column in values), strict=True)
+            rows = zip(*map(values_of, values), strict=True)
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
             sequences = (tokens[start:stop] for start, stop in pairwise(offsets))
         else:

@@ -234,6 +234,24 @@ def test_tables_that_do_not_go_together(make):
             vectorizer.fit([a, SENTENCES[1]])
 
 
+def test_types_of_columns():
+    X = [pl.DataFrame({"x": [1, 3]}), pl.DataFrame({"x": []}), pl.DataFrame({"x": [5.0]})]
+    found = PerNode(StandardScaler(with_std=False)).fit_transform(X)
+    assert found.flat.ravel().tolist() == [-2, 0, 2]
+    tokens = [{"shape": {"upper": True, "size": 2}, "parts": ["a", "b"]}]
+    names = SequenceVectorizer().fit([tokens]).get_feature_names_out().tolist()
+    for table in (pl.DataFrame(tokens), pd.DataFrame(tokens)):
+        assert SequenceVectorizer().fit([table]).get_feature_names_out().tolist() == names
+        one = table.assign(s=1) if hasattr(table, "assign") else table.with_columns(s=pl.lit(1))
+        found = SequenceVectorizer(sequence_id="s").fit(one).get_feature_names_out().tolist()
+        assert found == names
+    for vectorizer in (TemplateVectorizer("U"), SequenceVectorizer(), PerNode(StandardScaler())):
+        vectorizer.set_params(sequence_id="s")
+        for X in (pd.DataFrame({"s": [1]}), [pd.DataFrame({"s": [1]})]):
+            with pytest.raises(ValueError, match=r"no column of the data frame has tokens: .*'s'"):
+                vectorizer.fit(X)
+
+
 def test_columns_and_rows_of_tables_are_no_tokens():
     frame = _pandas(SENTENCES[0])
     template, dicts = TemplateVectorizer("U:%x[0,0]"), SequenceVectorizer()

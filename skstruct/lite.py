@@ -131,15 +131,20 @@ def _read_export(data):
     return labels, weights, steps, reader, bool(header["probabilities"])
 
 
+_HEADER = struct.Struct("<4sI4s9I")
 RECORD = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
 def _read_crfsuite(data):
     """The fields of a tagger, from a model file of CRFsuite: records and two dictionaries."""
-    header = struct.unpack_from("<4sI4s9I", data)
+    if len(data) < _HEADER.size:
+        raise ValueError("it ends within its header")
+    header = _HEADER.unpack_from(data)
     size, (n, n_names, start, labels, names) = header[1], header[5:10]
-    if data[start : start + 4] != b"FEAT" or not n:
+    if data[start : start + 4] != b"FEAT":
         raise ValueError("a model of an unknown version")
+    if not n:
+        raise ValueError("it was trained on nothing, and has no labels")
     if len(data) < size:
         raise ValueError(f"it has {len(data)} of {size} bytes")
     check_size((n_names + 3 + n) * n, len(data))
@@ -357,7 +362,8 @@ class _Templates:
         rows = []
         for t, token in enumerate(tokens):
             row = (token,) if isinstance(token, str) else token
-            if isinstance(row, (bytes, Mapping, Set)) or not hasattr(row, "__len__"):
+            no_row = isinstance(row, (bytes, Mapping, Set)) or hasattr(row, "to_numpy")
+            if no_row or not hasattr(row, "__len__"):
                 raise ValueError(f"token {t} is {token!r}; a str or a tuple was expected")
             if len(row) != self.n_columns:
                 raise ValueError(
@@ -507,7 +513,10 @@ def read_fields(path: Any, readers: dict, what: str) -> tuple:
             "such a file"
         )
     if data[:4] not in readers:
-        raise ValueError(f"{path} is not {what}")
+        why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+        if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
+            why = ": it is compressed, decompress it first"
+        raise ValueError(f"{path} is not {what}{why}")
     try:
         return readers[data[:4]](data)
     except _DAMAGE as error:

@@ -13,6 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .core.typing import SamplesLike
 from .data.ragged import RaggedArray, object_array
+from .data.values import read_keys
 from .metrics.calibration import split_model
 
 
@@ -60,7 +61,8 @@ def cross_val_marginals(
     Raises
     ------
     ValueError
-        If the test folds are not a partition of the samples.
+        If the test folds are not a partition of the samples, or groups are missing or of several
+        types.
 
     See Also
     --------
@@ -78,6 +80,8 @@ def cross_val_marginals(
     >>> marginals[0].shape == (len(X[0]), len(classes))
     True
     """
+    if groups is not None:
+        groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
     splits = list(check_cv(cv).split(np.zeros(len(y)), None, groups))
     order = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(order), np.arange(len(y))):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import math
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..datasets.text import split_line
+from ..datasets.text import Lines
 from ..metrics import chunks
 from .files import naming, standard
 
@@ -72,57 +70,33 @@ def encoding_name(text: str) -> str:
 encoding_name.__name__ = "encoding"  # as argparse shows it
 
 
-def _opened(name):
-    if name == "-":
-        return standard(sys.stdin, "input")
-    return gzip.open(name) if name.endswith(".gz") else open(name, "rb")
-
-
-def _lines(name, encoding):
-    """Decoded lines with their numbers."""
-    shown = "standard input" if name == "-" else name
-    lines, number = _opened(name), 0
-    try:
-        with naming(shown):
-            for number, line in enumerate(lines, start=1):
-                text = line.decode(encoding).rstrip("\r\n")
-                text = text.removeprefix("\ufeff") if number == 1 else text
-                yield f"{shown}, line {number}", text
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{shown}, line {number}: {error} (--encoding says another)") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{shown}, line {number + 1}: {error}") from None
-    finally:
-        if name != "-":
-            lines.close()
+def separator(text: str) -> str:
+    """The argument of ``--separator``, where backslash and t are a tab, too."""
+    found = text.replace("\\t", "\t")
+    if not found or "\n" in found:
+        raise ValueError(text)
+    return found
 
 
 def read_sentences(
-    name: str, widths: tuple[int, ...] | None, encoding: str
+    name: str, widths: tuple[int, ...] | None, encoding: str, separator: str | None = None
 ) -> Iterator[Sentence | str]:
     """Sentences of a file, and what stands between them."""
+    source, name = (standard(sys.stdin, "input"), "standard input") if name == "-" else (name, name)
+    found = Lines(source, widths, separator, encoding, name)
     lines, tokens, begin = [], [], ""
-    for place, line in _lines(name, encoding):
-        if not line.strip(" \t") or begins_document(line):
-            yield Sentence(lines, tokens, begin, line) if lines else line
-            lines, tokens = [], []
-            continue
-        token = tuple(split_line(line))
-        if widths is not None and len(token) not in widths:
-            expected = " or ".join(map(str, widths))
-            raise ValueError(f"{place}: {len(token)} columns, but {expected} were expected")
-        widths = (len(token),)
-        if not lines:
-            begin = place
-        lines.append(line)
-        tokens.append(token)
+    with naming(name):
+        for line, columns in found:
+            if columns is None:
+                yield Sentence(lines, tokens, begin, line) if lines else line
+                lines, tokens = [], []
+                continue
+            if not lines:
+                begin = found.place
+            lines.append(line)
+            tokens.append(tuple(columns))
     if lines:
         yield Sentence(lines, tokens, begin, None)
-
-
-def begins_document(line: str) -> bool:
-    """Return whether a line separates documents, like those of CoNLL-2003."""
-    return line.startswith("-DOCSTART-")
 
 
 def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:

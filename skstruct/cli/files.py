@@ -232,8 +232,9 @@ def save_model(model: Pipeline, name: str) -> None:
 
 def read_any(name: str, trusted: list[str] = TRUSTED):
     """Read whatever is in a file of joblib, or of skops if its types are trusted."""
-    with open(name, "rb"):  # says what the system has against it
-        pass
+    with open(name, "rb") as file:  # says what the system has against it
+        if not file.read(1):
+            raise ValueError(f"{name} cannot be read as a model: it is empty")
     read = partial(_read_skops, trusted=trusted) if is_skops(name) else joblib.load
     try:
         return read(name)

@@ -9,16 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.memory import check_memory
+from ..core.text_files import BLANKS
+from ..datasets.text import begins_document
 from .checking import (
     Check,
     Sentence,
     are_chunks,
     batches,
-    begins_document,
     count,
     encoding_name,
     n_threads,
     read_sentences,
+    separator,
 )
 from .files import load_model, writing
 
@@ -75,6 +77,12 @@ def add_tag(commands):
     add(
         "--encoding", type=encoding_name, default="utf-8", help="of input and output, default utf-8"
     )
+    add(
+        "--separator",
+        type=separator,
+        metavar="S",
+        help=r"of columns, also before the label, for instance \t; by default blanks and tabs",
+    )
     parser.set_defaults(run=_tag)
 
 
@@ -104,8 +112,8 @@ def _tag(given):
     check = Check(are_chunks(map(str, estimator.classes_.tolist())))
     waits = source == "-" and sys.stdin is not None and sys.stdin.isatty()
     size = given.batch or (1 if waits else max(_BATCH // (given.n_best or 1), 1))
-    answers = _answers_of(given, vectorizer, estimator)
-    found = read_sentences(source, widths, given.encoding)
+    answers, written = _answers_of(given, vectorizer, estimator), _Writer(given)
+    found = read_sentences(source, widths, given.encoding, given.separator)
     with writing(given.output, (source, given.model), given.encoding) as write:
         for part in batches(found, size):
             sentences = [one for one in part if isinstance(one, Sentence)]
@@ -114,10 +122,10 @@ def _tag(given):
             lines = []
             for one in part:
                 if isinstance(one, str):
-                    lines.append(_between(one, given.label))
+                    lines.append(written.between(one))
                     continue
                 ranked = next(answered)
-                lines += _written(one, ranked, given.label)
+                lines += written.sentence(one, ranked)
                 if given.check:
                     check.add([token[-1] for token in one.tokens], ranked[0].labels)
             write(lines)
@@ -126,28 +134,37 @@ def _tag(given):
     return 0
 
 
-def _written(sentence, ranked, alone):
-    """Lines of all labellings of a sentence, each with the line that ended it."""
-    lines = []
-    for k, answer in enumerate(ranked):
-        lines += answer.header
-        if alone:
-            lines += answer.shown
-        else:
-            pairs = zip(sentence.lines, answer.shown, strict=True)
-            lines += [f"{line.rstrip(' ')}\t{shown}" for line, shown in pairs]
-        if k + 1 < len(ranked):
-            lines.append("")
-        elif sentence.end is not None:
-            lines.append(_between(sentence.end, alone))
-    return lines
+class _Writer:
+    """Lines of input with labels behind them, or labels alone."""
 
+    def __init__(self, given):
+        self.alone, self.separator = given.label, given.separator
 
-def _between(line, alone):
-    """A line without a token; one of a document gets a label: conlleval counts the columns."""
-    if not begins_document(line):
-        return line
-    return "O" if alone else f"{line.rstrip(' ')}\tO"
+    def _joined(self, line, label):
+        if self.separator is None:
+            return f"{line.rstrip(BLANKS)}\t{label}"
+        return f"{line}{self.separator}{label}"
+
+    def sentence(self, sentence, ranked):
+        """Lines of all labellings of a sentence, each with the line that ended it."""
+        lines = []
+        for k, answer in enumerate(ranked):
+            lines += answer.header
+            if self.alone:
+                lines += answer.shown
+            else:
+                lines += map(self._joined, sentence.lines, answer.shown)
+            if k + 1 < len(ranked):
+                lines.append("")
+            elif sentence.end is not None:
+                lines.append(self.between(sentence.end))
+        return lines
+
+    def between(self, line):
+        """A line without a token; one of a document gets a label: conlleval counts the columns."""
+        if not begins_document(line):
+            return line
+        return "O" if self.alone else self._joined(line, "O")
 
 
 def _answers_of(given, vectorizer, estimator):
@@ -157,6 +174,7 @@ def _answers_of(given, vectorizer, estimator):
         return lambda tokens: [
             [_plain(labels)] for labels in estimator.predict(vectorizer.transform(tokens))
         ]
+    between = (given.separator or "\t") if given.marginals else None
     as_scores = given.scores or not hasattr(estimator, "predict_marginals")
 
     def answers(tokens):
@@ -169,7 +187,7 @@ def _answers_of(given, vectorizer, estimator):
         marginals = estimator.predict_marginals(X) if with_marginals else [None] * len(scores)
         for found, values, tables in zip(labellings, scores, marginals, strict=True):
             yield [
-                _ranked(k, labels, value, tables, estimator.classes_, given.marginals)
+                _ranked(k, labels, value, tables, estimator.classes_, between)
                 for k, (labels, value) in enumerate(zip(found, values, strict=True))
             ]
 
@@ -191,7 +209,7 @@ def _plain(labels):
     return _Answer([], labels, labels)
 
 
-def _ranked(rank, labels, value, marginals, classes, all_classes):
+def _ranked(rank, labels, value, marginals, classes, between):
     """A labelling with its rank, and with the probabilities of labels."""
     names = list(map(str, labels.tolist()))
     header = [f"# {rank} {value:.6g}"]
@@ -199,9 +217,9 @@ def _ranked(rank, labels, value, marginals, classes, all_classes):
         return _Answer(header, names, names)
     own = marginals[np.arange(len(names)), np.searchsorted(classes, labels)]
     shown = [f"{name}/{p:.6g}" for name, p in zip(names, own, strict=True)]
-    if all_classes:
+    if between is not None:
         kinds = list(map(str, classes.tolist()))
         for t, row in enumerate(marginals):
             cells = (f"{kind}/{p:.6g}" for kind, p in zip(kinds, row, strict=True))
-            shown[t] = "\t".join([shown[t], *cells])
+            shown[t] = between.join([shown[t], *cells])
     return _Answer(header, names, shown)

@@ -25,6 +25,7 @@ from .checking import (
     positive_number,
     read_sentences,
     seed,
+    separator,
 )
 from .files import beside, is_skops, may_be_model, naming, refuse_same, save_model, say
 
@@ -69,12 +70,9 @@ def default_template(n_columns: int) -> str:
 
 def read_template(name: str) -> str:
     """Read the text of a template file, and check all lines."""
-    try:
-        with naming(name):
-            text = TemplateVectorizer.read_templates(Path(name))
-        parse(text)
-    except ValueError as error:  # UnicodeDecodeError is one
-        raise ValueError(f"{name}, {error}") from None
+    with naming(name):
+        text = TemplateVectorizer.read_templates(Path(name))
+    parse(text, name)
     return text
 
 
@@ -115,7 +113,12 @@ def add_train(commands):
         "train", help="train a tagger on column files", description=_DOC, epilog=_EPILOG
     )
     add = parser.add_argument
-    add("data", nargs="+", metavar="FILE", help="column files, .gz is unpacked; - standard input")
+    add(
+        "data",
+        nargs="+",
+        metavar="FILE",
+        help="column files, may be compressed; - standard input",
+    )
     add("model", metavar="MODEL", help="where to write: MODEL.joblib, or MODEL.skops")
     add("-t", "--template", metavar="FILE", help="by default what the command template prints")
     add("-a", "--algorithm", choices=["crf", "ssvm"], default="crf", help="SAGCRF or BCFWSSVM")
@@ -152,6 +155,12 @@ def add_train(commands):
     add(
         "--encoding", type=encoding_name, default="utf-8", help="of all column files, default utf-8"
     )
+    add(
+        "--separator",
+        type=separator,
+        metavar="S",
+        help=r"of columns, for instance \t; by default blanks and tabs",
+    )
     add("-v", "--verbose", action="store_true", help="a line a pass")
     parser.set_defaults(run=lambda given: _train(given, parser))
 
@@ -174,10 +183,11 @@ def _penalty(given, parser):
     return 1 / total, l1 / total
 
 
-def _read(name, n_columns, encoding):
+def _read(name, n_columns, given):
     """Sentences of a file, of which there must be some."""
     widths = None if n_columns is None else (n_columns,)
-    found = [one for one in read_sentences(name, widths, encoding) if isinstance(one, Sentence)]
+    source = read_sentences(name, widths, given.encoding, given.separator)
+    found = [one for one in source if isinstance(one, Sentence)]
     if not found:
         raise ValueError(f"{'standard input' if name == '-' else name}: there is no sentence")
     if len(found[0].tokens[0]) < 2:
@@ -221,11 +231,11 @@ def _train(given, parser):
     _check_place(given)
     _penalty(given, parser)
     template = None if given.template is None else read_template(given.template)
-    sentences = _read(given.data[0], None, given.encoding)
+    sentences = _read(given.data[0], None, given)
     width = len(sentences[0].tokens[0])
     for name in given.data[1:]:
-        sentences += _read(name, width, given.encoding)
-    dev = None if given.dev is None else _read(given.dev, width, given.encoding)
+        sentences += _read(name, width, given)
+    dev = None if given.dev is None else _read(given.dev, width, given)
     template = template or default_template(width - 1)
     X, y = _tokens_and_labels(sentences)
     vectorizer = TemplateVectorizer(template, min_count=given.min_count, outside=given.outside)

@@ -67,7 +67,7 @@ def is_structured(X) -> bool:
         raise ValueError(
             "X: sample 0 has 3 dimensions: for images (height, width, n_features) use graph=Grid()"
         )
-    return getattr(sample, "ndim", 0) == 2
+    return getattr(sample, "ndim", 0) == 2 or hasattr(sample, "columns")  # polars has no ndim
 
 
 def sample_of(row: int, offsets: np.ndarray) -> int:

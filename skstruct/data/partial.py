@@ -11,7 +11,7 @@ from scipy import sparse
 from .matrices import unwrapped
 from .packing import as_list
 from .ragged import RaggedArray, rows_of
-from .values import as_labels, join_values
+from .values import as_labels, is_missing, join_values
 
 # Read masks of allowed labels, for constrained decoding.
 
@@ -87,21 +87,12 @@ class PartialLabels(NamedTuple):
         return [_labels_in(self.choices[c], "y: a set of labels") for c in used]
 
 
-def _is_missing(value):
-    """Return whether a value is a missing label: None, NaN, pandas' NA or NaT, a masked entry."""
-    if value is None or value is np.ma.masked:
-        return True
-    if isinstance(value, _FLOATS):
-        return bool(value != value)
-    return type(value).__name__ in ("NAType", "NaTType")
-
-
 def _values_of(item):
     """Series and frames as arrays or lists; the rest as it is."""
     if isinstance(item, (list, tuple, np.ndarray)) or sparse.issparse(item):
         return item
     item = unwrapped(item)
-    if not hasattr(item, "to_numpy") or _is_missing(item):  # NaT has it, too
+    if not hasattr(item, "to_numpy") or is_missing(item):  # NaT has it, too
         return item
     # Nullable integers and booleans with a missing one would become floats, and labels with them.
     nullable = hasattr(item, "dtype") and getattr(item.dtype, "kind", "O") in "iub"
@@ -128,7 +119,7 @@ def is_partial(item):
     if rows:
         return any(is_partial(row) for row in item if type(row) in rows)
     odd = {kind for kind in kinds if kind.__name__ in _NAMED or issubclass(kind, (Set, *_FLOATS))}
-    return any(isinstance(value, Set) or _is_missing(value) for value in item if type(value) in odd)
+    return any(isinstance(value, Set) or is_missing(value) for value in item if type(value) in odd)
 
 
 def _leaves(item):
@@ -154,7 +145,7 @@ class _Reader:
     def __init__(self, name, samples):
         self.name = name
         self.choices, self.position, self.which = [None], {}, []
-        found = next((v for item in samples for v in _leaves(item) if not _is_missing(v)), None)
+        found = next((v for item in samples for v in _leaves(item) if not is_missing(v)), None)
         if found is None:
             raise ValueError(f"{self.name} has no labels: all nodes are missing")
         #: Any label that occurs, a placeholder for missing ones.
@@ -168,7 +159,7 @@ class _Reader:
         if isinstance(item, (list, tuple)):
             return [self.read(value, where, first) for value in item]
         code, label = KNOWN, item
-        if _is_missing(item):
+        if is_missing(item):
             code, label = MISSING, self.fill
         elif isinstance(item, Set):
             code, label = self._choice(item, f"{where}, node {len(self.which) - first}")
@@ -179,7 +170,7 @@ class _Reader:
         """The code of a set, and a label of it."""
         if not value:
             raise ValueError(f"{where}: the set of labels is empty; None is a missing label")
-        if any(_is_missing(label) for label in value):
+        if any(is_missing(label) for label in value):
             raise ValueError(f"{where}: the set of labels {value!r} has a missing label in it")
         labels = _labels_in(value, where).tolist()
         if len(labels) == 1:
@@ -243,7 +234,7 @@ def has_only_labels(y, classes: np.ndarray | list) -> np.ndarray:
     def is_known(label):
         if isinstance(label, Set):
             return known.issuperset(label)
-        return _is_missing(label) or label in known
+        return is_missing(label) or label in known
 
     return np.array([all(map(is_known, _leaves(own))) for own in y], dtype=bool)
 

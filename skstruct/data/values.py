@@ -22,6 +22,55 @@ def family(kind: type) -> str | None:
     return "numbers" if issubclass(kind, _NUMBERS) else None
 
 
+def is_missing(value) -> bool:
+    """Return whether a value is a missing one: None, NaN, pandas' NA or NaT, a masked entry."""
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+# What missing keys become when a column is turned into strings.
+_MISSING_TEXTS = {"", "nan", "None", "<NA>", "NaT"}
+
+
+def _is_missing_key(key):
+    if isinstance(key, tuple):
+        return any(map(_is_missing_key, key))
+    return key.strip() in _MISSING_TEXTS if isinstance(key, str) else is_missing(key)
+
+
+def read_keys(values, name: str, row: str, fill: str) -> np.ndarray:
+    """Keys that name the sequence or the group of each row, all there and of one type."""
+    refuse_masked(values, name)
+    values = unwrapped(values)
+    keys = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if keys.ndim != 1:
+        raise ValueError(f"{name} must have one key per {row}, got an array of shape {keys.shape}")
+    if keys.dtype.kind in "iub":
+        return keys
+    items = list(keys) if keys.dtype.kind in "mM" else keys.tolist()
+    missing = next((i for i, key in enumerate(items) if _is_missing_key(key)), None)
+    if missing is not None:
+        raise ValueError(f"{name} is missing in {row} {missing} ({items[missing]!r}): {fill}")
+    kinds = {kind: family(kind) or kind.__name__ for kind in set(map(type, items))}
+    if len(set(kinds.values())) > 1:
+        first = kinds[type(items[0])]
+        i = next(i for i, key in enumerate(items) if kinds[type(key)] != first)
+        raise ValueError(
+            f"{name} mixes types: {items[0]!r} in {row} 0, {items[i]!r} in {row} {i}; make all of "
+            "one type, for instance str"
+        )
+    try:
+        set(items)
+    except TypeError:
+        raise TypeError(f"{name}: keys must be hashable, got {items[0]!r} in {row} 0") from None
+    return keys
+
+
 def _refuse_mixtures(values, kinds, name, place):
     """Refuse elements that NumPy would turn into other labels than those given."""
     families = {family(kind) for kind in kinds}

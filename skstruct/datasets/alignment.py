@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..core.arguments import check_integer
+from ..core.text_files import lines_of, split_line
 from ..core.typing import PathLike
-from .text import lines_of, split_line
 
 _LINK = re.compile(r"(\d{1,18})([-p])(\d{1,18})", re.ASCII)
 _KEY = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+([SP]))?", re.ASCII)
@@ -30,7 +30,7 @@ def load_word_alignment(
     ----------
     text : path or (path, path)
         A file of lines ``source ||| target``, or two files with one sentence per line. Words are
-        separated by spaces or tabs. ``.gz`` files are unpacked.
+        separated by spaces or tabs. Files may be compressed by gzip, bzip2 or xz.
     gold : path
         The links, in one of two forms. One line per sentence pair, with ``i-j`` for each sure and
         ``ipj`` for each merely possible link, i in the source (the Pharaoh format); or one line per
@@ -39,7 +39,7 @@ def load_word_alignment(
     first : int, default=1
         The number of the first word of a sentence in `gold`.
     encoding : str, default="utf-8"
-        Encoding of the files.
+        Encoding of the files; a byte order mark in a file takes precedence.
 
     Returns
     -------
@@ -116,11 +116,11 @@ def load_parallel_text(
     ----------
     source : path
         One sentence per line; or, without `target`, lines ``source ||| target``. Words are
-        separated by spaces or tabs. ``.gz`` files are unpacked.
+        separated by spaces or tabs. Files may be compressed by gzip, bzip2 or xz.
     target : path, default=None
         The translations, line by line.
     encoding : str, default="utf-8"
-        Encoding of the files.
+        Encoding of the files; a byte order mark in a file takes precedence.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def load_parallel_text(
         sentences = _read_pairs(source, encoding)
     else:
         sentences = [
-            [split_line(line) for line in _lines(path, encoding)] for path in (source, target)
+            [split_line(line) for line in lines_of(path, encoding)] for path in (source, target)
         ]
         n, m = map(len, sentences)
         if n != m:
@@ -162,17 +162,10 @@ def load_parallel_text(
     return Bunch(source=sentences[0], target=sentences[1])
 
 
-def _lines(path, encoding):
-    """Lines of a file."""
-    lines = [*lines_of(path, encoding)]
-    # Many editors of Windows begin files with a mark, which is no part of the first word.
-    return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []
-
-
 def _read_pairs(path, encoding):
     """Both sides of a file of lines ``source ||| target``."""
     sides = [], []
-    for number, line in enumerate(_lines(path, encoding), start=1):
+    for number, line in enumerate(lines_of(path, encoding), start=1):
         parts = line.split("|||")
         if len(parts) != 2:
             raise ValueError(
@@ -187,7 +180,7 @@ def _read_pairs(path, encoding):
 
 def _read_gold(path, sizes, first, encoding):
     """For each sentence pair, its links and whether they are sure."""
-    lines = _lines(path, encoding)
+    lines = [*lines_of(path, encoding)]
     head = next((line.strip() for line in lines if line.strip()), "")
     links = [[] for _ in sizes]
     is_key = bool(_KEY.fullmatch(head))

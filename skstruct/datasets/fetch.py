@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import shutil
@@ -16,6 +15,7 @@ import numpy as np
 from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
+from ..core.text_files import unpacked
 from ..core.typing import PathLike
 from ..data.store import written_beside
 from .handwriting import load_ocr_letters
@@ -26,8 +26,7 @@ MIRROR_VARIABLE = "SKSTRUCT_DATA_MIRROR"
 
 def _digest_of_text(path) -> str:
     """SHA-256 of the unpacked bytes, so that it does not matter who packed them."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
+    with unpacked(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

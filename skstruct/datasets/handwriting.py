@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,15 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 from ..core.offsets import ends_of
+from ..core.text_files import lines_of
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
 from ..data.store import read_arrays
-from .text import lines_of
 
 # The OCR letters of Taskar et al. (2003): handwritten words without their first letter.
 
 _N_PIXELS = 128
+_LETTER = re.compile(rf"\s*\d+\s+[a-z](\s+-?\d{{1,9}}){{4}}(\s+[01]){{{_N_PIXELS}}}\s*", re.ASCII)
 
 
 def load_ocr_letters(path: PathLike) -> Bunch:
@@ -90,11 +92,14 @@ def _read_lines(path):
     pixels, labels, lengths, fold = [], [], [], []
     n_letters = 0
     for number, line in enumerate(lines_of(path, "ascii"), start=1):
-        fields = line.split()
-        if len(fields) != 6 + _N_PIXELS or not "a" <= fields[1] <= "z":
+        if not line.strip():
+            continue
+        if not _LETTER.fullmatch(line):
             raise ValueError(
-                f"{path}, line {number}: expected {6 + _N_PIXELS} columns, the second a letter"
+                f"{path}, line {number}: expected {6 + _N_PIXELS} columns: numbers, the second a "
+                "letter from a to z, the last ones 0 or 1"
             )
+        fields = line.split()
         labels.append(ord(fields[1]) - ord("a"))
         pixels.append(np.array(fields[6:], dtype=np.uint8))
         n_letters += 1
@@ -102,6 +107,8 @@ def _read_lines(path):
             lengths.append(n_letters)
             fold.append(int(fields[5]))
             n_letters = 0
+    if not labels:
+        raise ValueError(f"{path} has no letters")
     return np.array(pixels), np.array(labels), np.array(lengths), np.array(fold)
 
 

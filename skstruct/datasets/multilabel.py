@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
-from sklearn.preprocessing import MultiLabelBinarizer, normalize
+from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.memory import check_memory
+from ..core.offsets import ends_of
+from ..core.text_files import lines_of
 from ..core.typing import PathLike, RandomStateLike
+from ..data.matrices import check_sparse
 from ..data.store import read_arrays
 
+_LABELS = r"-?\d{1,18}(?:\.0*)?(?:,-?\d{1,18}(?:\.0*)?)*"
+_VALUE = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|nan)"
+_ROW = re.compile(rf"({_LABELS})?((?:[ \t]+\d{{1,10}}:{_VALUE})*)", re.ASCII | re.I)
+_HEADER = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})", re.ASCII)
+_MOST_FEATURES = 2**31 - 1  # indices are int32
 
-def load_multilabel(path: PathLike) -> Bunch:
+
+def load_multilabel(path: PathLike, test: PathLike | None = None) -> Bunch:
     r"""Read a multilabel data set: svmlight text, or arrays in a ``.npz`` file.
 
     Read more in the :ref:`User Guide <data_formats>`.
@@ -22,10 +34,14 @@ def load_multilabel(path: PathLike) -> Bunch:
     Parameters
     ----------
     path : str or Path
-        A svmlight file (also ``.gz``, ``.bz2``) with lines ``label,label index:value ...``; or a
-        ``.npz`` file with dense arrays ``X`` and ``y`` or CSR parts ``X_indices, X_indptr, X_shape
-        [, X_data]`` and ``Y_...``. Names may end in ``_train`` and ``_test`` (CSR parts:
-        ``X_train_indices``).
+        A svmlight file, plain or compressed by gzip, bzip2 or xz, with lines ``label,label
+        index:value ...``, labels being integers; indices count from 0 if one is 0, else from 1. A
+        first line ``n_samples n_features n_labels``, as in the Extreme Classification Repository,
+        gives the sizes; indices and labels then count from 0. Or a ``.npz`` file with dense arrays
+        ``X`` and ``y`` or CSR parts ``X_indices, X_indptr, X_shape [, X_data]`` and ``Y_...``;
+        names may end in ``_train`` and ``_test`` (CSR parts: ``X_train_indices``).
+    test : str or Path, default=None
+        A second svmlight file, the test part: both parts get the same features and labels.
 
     Returns
     -------
@@ -37,7 +53,11 @@ def load_multilabel(path: PathLike) -> Bunch:
     Raises
     ------
     ValueError
-        If arrays of a ``.npz`` file are missing or do not fit together.
+        If a line is malformed, its indices do not ascend, or one is beyond the header's sizes or
+        2³¹ (names file and line); if a file has no samples, or the header another number; if arrays
+        of a ``.npz`` file are missing or do not fit together.
+    MemoryError
+        If the array of labels does not fit into memory.
 
     See Also
     --------
@@ -58,45 +78,159 @@ def load_multilabel(path: PathLike) -> Bunch:
            [0, 1, 0]])
     """
     if Path(path).suffix != ".npz":
-        X, labels = load_svmlight_file(str(path), multilabel=True)
-        binarizer = MultiLabelBinarizer()
-        Y = binarizer.fit_transform([[int(label) for label in row] for row in labels])
-        mask = np.ones(X.shape[0], dtype=bool)
-        return Bunch(X=X, Y=Y, train=mask, label_names=binarizer.classes_.astype(np.int64))
+        return _of_texts([_read_rows(name) for name in (path, test) if name is not None])
+    if test is not None:
+        raise ValueError(f"test is for svmlight files; {path} has both parts, or only one")
     arrays = read_arrays(path)
     parts = [part for part in ("_train", "_test", "") if _names(arrays, f"X{part}")]
     if not parts:
         raise ValueError(f"{path} has no array X, X_train or X_indices")
-    X = [_matrix(arrays, f"X{part}") for part in parts]
-    Y = [_matrix(arrays, _target(arrays, part)) for part in parts]
+    X = [_matrix(path, arrays, f"X{part}") for part in parts]
+    Y = [_matrix(path, arrays, _target(path, arrays, part)) for part in parts]
+    Y = [y.toarray() if sparse.issparse(y) else y for y in Y]
     for x, y, part in zip(X, Y, parts, strict=True):
         if x.shape[0] != y.shape[0]:
             raise ValueError(f"{path}: X{part} has {x.shape[0]} rows, its labels {y.shape[0]}")
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError(f"{path}: the labels of X{part} must be 0 or 1")
+        if x.shape[1] != X[0].shape[1] or y.shape[1] != Y[0].shape[1]:
+            raise ValueError(
+                f"{path}: X{parts[0]} has {X[0].shape[1]} features and {Y[0].shape[1]} labels, "
+                f"X{part} {x.shape[1]} and {y.shape[1]}"
+            )
     train = np.repeat([part != "_test" for part in parts], [x.shape[0] for x in X])
-    stack = sparse.vstack if sparse.issparse(X[0]) else np.vstack
-    whole = sparse.csr_matrix(stack(X)) if sparse.issparse(X[0]) else stack(X)
-    Y = np.vstack([y.toarray() if sparse.issparse(y) else y for y in Y]).astype(np.int64)
+    is_sparse = any(map(sparse.issparse, X))
+    whole = sparse.csr_matrix(sparse.vstack(X)) if is_sparse else np.vstack(X)
+    Y = np.vstack(Y).astype(np.int64)
     return Bunch(X=whole, Y=Y, train=train, label_names=np.arange(Y.shape[1]))
+
+
+class _Rows(NamedTuple):
+    """Samples of a svmlight file."""
+
+    name: str
+    # (n_samples, n_features, n_labels), or None.
+    header: tuple | None
+    # The line of each sample, its labels, and where its features end.
+    lines: list
+    labels: list
+    ends: np.ndarray
+    # Of all samples.
+    indices: np.ndarray
+    values: np.ndarray
+
+    def fail(self, row: int, what: str) -> NoReturn:
+        """Raise the error that names file and line."""
+        raise ValueError(f"{self.name}, line {self.lines[row]}: {what}")
+
+
+def _read_rows(path):
+    header, lines, labels, items = None, [], [], []
+    for number, line in enumerate(lines_of(path), start=1):
+        text = line.partition("#")[0].rstrip(" \t")
+        if number == 1 and (found := _HEADER.fullmatch(text)):
+            header = tuple(map(int, found.groups()))
+            continue
+        is_row = text or (header is not None and "#" not in line and len(lines) < header[0])
+        if not is_row:  # with a header, an empty line is a sample without labels and features
+            continue
+        first = text.split(None, 1)[:1]
+        found = _ROW.fullmatch(f" {text.lstrip()}" if first and ":" in first[0] else text)
+        if found is None:
+            raise ValueError(
+                f"{path}, line {number}: expected 'label,label index:value ...', where labels and "
+                f"indices are integers, got {reprlib.repr(line)}"
+            )
+        lines.append(number)
+        labels.append([int(float(label)) for label in (found[1] or "").split(",") if label])
+        items.append(found[2])
+    if not lines:
+        raise ValueError(f"{path} has no samples")
+    if header is not None and len(lines) != header[0]:
+        raise ValueError(f"{path} has {len(lines)} samples, but its header says {header[0]}")
+    ends = ends_of([item.count(":") for item in items])
+    numbers = np.fromstring("".join(items).replace(":", " "), sep=" ")
+    indices, values = numbers[::2].astype(np.int64), numbers[1::2]
+    rows = _Rows(str(path), header, lines, labels, ends, indices, values)
+    sample = np.repeat(np.arange(len(lines)), np.diff(ends))
+    wrong = np.flatnonzero((np.diff(indices) <= 0) & (np.diff(sample) == 0))
+    if wrong.size:
+        rows.fail(sample[wrong[0]], f"index {indices[wrong[0] + 1]} is not above the one before it")
+    most = _MOST_FEATURES if header is None else header[1]
+    wrong = np.flatnonzero(indices >= most)
+    if wrong.size:
+        rows.fail(sample[wrong[0]], f"index {indices[wrong[0]]} must be below {most}")
+    for i, own in enumerate(labels):
+        if header is not None and not all(0 <= label < header[2] for label in own):
+            rows.fail(i, f"the header says labels from 0 to {header[2] - 1}, got {own}")
+    return rows
+
+
+def _of_texts(parts):
+    """The samples of one or two files, with the same features and labels."""
+    headers = [part.header and part.header[1:] for part in parts]
+    if headers[0] != headers[-1]:
+        raise ValueError(
+            f"{parts[0].name} and {parts[-1].name} must both have a header with the same numbers "
+            "of features and labels, or none"
+        )
+    indices = np.concatenate([part.indices for part in parts])
+    labels = [own for part in parts for own in part.labels]
+    names = np.array(sorted(set().union(*labels)), dtype=np.int64)
+    if headers[0] is None:
+        is_from_one = indices.size > 0 and indices.min() > 0
+        indices = indices - is_from_one
+        n_features, n_labels = int(indices.max(initial=-1)) + 1, names.size
+    else:
+        n_features, n_labels = headers[0]
+    check_memory(
+        8 * len(labels) * n_labels,
+        f"an array of {len(labels)} x {n_labels} labels",
+        "is n_labels right?",
+    )
+    names = names if headers[0] is None else np.arange(n_labels)
+    Y = np.zeros((len(labels), n_labels), dtype=np.int64)
+    where = np.repeat(np.arange(len(labels)), [len(own) for own in labels])
+    Y[where, np.searchsorted(names, np.concatenate(labels).astype(np.int64))] = 1
+    ends = ends_of(np.concatenate([np.diff(part.ends) for part in parts]))
+    values = np.concatenate([part.values for part in parts])
+    X = sparse.csr_matrix((values, indices, ends), shape=(len(labels), n_features))
+    is_train = np.arange(len(labels)) < len(parts[0].lines)
+    return Bunch(X=X, Y=Y, train=is_train, label_names=names)
 
 
 def _names(arrays, name):
     return name in arrays or f"{name}_indices" in arrays
 
 
-def _target(arrays, part):
+def _target(path, arrays, part):
     for name in (f"Y{part}", f"y{part}"):
         if _names(arrays, name):
             return name
-    raise ValueError(f"the file has X{part}, but neither Y{part} nor y{part}")
+    raise ValueError(f"{path} has X{part}, but neither Y{part} nor y{part}")
 
 
-def _matrix(arrays, name):
+def _matrix(path, arrays, name):
     if name in arrays:
-        return np.asarray(arrays[name], dtype=np.float64)
-    indices = arrays[f"{name}_indices"].astype(np.int32)
+        array = arrays[name]
+        if array.ndim != 2 or array.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{path}: {name} must be a 2-D array of numbers, got dtype {array.dtype} and shape "
+                f"{array.shape}"
+            )
+        return np.asarray(array, dtype=np.float64)
+    for part in ("indptr", "shape"):
+        if f"{name}_{part}" not in arrays:
+            raise ValueError(f"{path} has no array {name}_{part}")
+    indices, indptr, shape = (arrays[f"{name}_{part}"] for part in ("indices", "indptr", "shape"))
     values = arrays[f"{name}_data"] if f"{name}_data" in arrays else np.ones(indices.size)
-    parts = values.astype(np.float64), indices, arrays[f"{name}_indptr"]
-    return sparse.csr_matrix(parts, shape=tuple(arrays[f"{name}_shape"]))
+    try:
+        parts = values.astype(np.float64), indices.astype(np.int64), indptr.astype(np.int64)
+        matrix = sparse.csr_matrix(parts, shape=tuple(shape.tolist()))
+        check_sparse(matrix, name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {name} is not a CSR matrix: {error}") from None
+    return matrix
 
 
 def make_label_sets(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import re
-import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import reprlib
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.text_files import BLANKS, lines_of, name_of, split_line
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
 
@@ -165,31 +165,73 @@ def make_annotated_sentences(
     )
 
 
-_BLANKS = re.compile(r"[ \t]+")
-_OTHERS = re.compile(r"[\x0b-\x0d\x1c-\x1f]")  # ASCII's other white space
+# Lines of column files, for the loaders and the command line.
 
 
-def split_line(line, separator=None):
-    """Columns of a line."""
-    if separator is not None or (line.isascii() and _OTHERS.search(line) is None):
-        return line.split(separator)
-    # str.split would also break words at a no-break space or a form feed.
-    return _BLANKS.split(line.strip(" \t"))
+def begins_document(line: str) -> bool:
+    """Return whether a line separates documents, like those of CoNLL-2003."""
+    return line.startswith("-DOCSTART-")
 
 
-def lines_of(path: PathLike, encoding: str) -> Iterator[str]:
-    """Lines of a text, packed or not, without their ends."""
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"a file must be given by a str or a Path, got {path!r}")
-    opener = gzip.open if Path(path).suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding=encoding) as lines:
-            for line in lines:
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in {encoding}: {error}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is no gzip file that can be read: {error}") from None
+class Lines:
+    """Lines of a column file with their columns; None for those without a token.
+
+    The lines that follow must have one of the numbers of columns of the first.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        widths: Collection[int] | None,
+        separator: str | None,
+        encoding: str,
+        name: str | None = None,
+    ) -> None:
+        if separator is not None and (not isinstance(separator, str) or not separator):
+            raise ValueError(f"separator must be None or a str of columns, got {separator!r}")
+        self.name = name_of(source) if name is None else name
+        self.source, self.widths = source, widths
+        self.separator, self.encoding = separator, encoding
+        self.number, self._warned = 0, False
+
+    @property
+    def place(self) -> str:
+        """File and line, for messages."""
+        return f"{self.name}, line {self.number}"
+
+    def __iter__(self) -> Iterator[tuple[str, list[str] | None]]:
+        for line in lines_of(self.source, self.encoding, self.name):
+            self.number += 1
+            yield line, self._columns(line)
+
+    def _columns(self, line):
+        text = line if self.separator is None else line.replace(self.separator, " ")
+        if not text.strip(BLANKS) or begins_document(line):
+            return None
+        columns = split_line(line, self.separator)
+        if self.widths is not None and len(columns) not in self.widths:
+            expected = " or ".join(map(str, self.widths))
+            raise ValueError(
+                f"{self.place}: {len(columns)} columns, but {expected} were expected: "
+                f"{reprlib.repr(line)}"
+            )
+        self.widths = (len(columns),)
+        if not (self._warned or line.isascii()):
+            self._warn(columns)
+        return columns
+
+    def _warn(self, columns):
+        """Warn once of what cannot be seen, but makes another word or label."""
+        what = ""
+        if columns[-1] != columns[-1].rstrip():
+            what = f"{columns[-1]!r} ends with a space that is not a blank"
+        if columns[0].startswith("\ufeff"):
+            what = f"{columns[0]!r} begins with a byte order mark, as of files that were joined"
+        if what:
+            self._warned = True
+            warnings.warn(
+                f"{self.place}: {what}; it stays a part of the column", UserWarning, stacklevel=2
+            )
 
 
 def load_conll(
@@ -206,14 +248,15 @@ def load_conll(
     Parameters
     ----------
     path : str or Path
-        The file; ``.gz`` is unpacked. A line that begins with ``-DOCSTART-`` ends a sentence.
+        The file, plain or compressed by gzip, bzip2 or xz. Empty lines, and those that begin with
+        ``-DOCSTART-``, end a sentence.
     columns : sequence of str, default=None
         Names of the columns, for instance ``("word", "pos", "chunk")``. Default: ``"column_0"``
         and so on.
     separator : str, default=None
         Separator of columns, by default spaces and tabs.
     encoding : str, default="utf-8"
-        Encoding of the file.
+        Encoding of the file; a byte order mark in the file takes precedence.
 
     Returns
     -------
@@ -223,7 +266,8 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns (names the line), or there is no sentence.
+        If a line has a different number of columns or is not text in this encoding (names the
+        line), there is no sentence, or `columns` has a name twice.
 
     See Also
     --------
@@ -243,6 +287,7 @@ def load_conll(
     >>> [words.tolist() for words in data.word]
     [['the', 'dog'], ['it']]
     """
+    columns = None if columns is None else _names(columns)
     expected, fields_of_all, ends = None if columns is None else len(columns), [], [0]
     for fields, width in _sentences(path, expected, separator, encoding):
         fields_of_all += fields
@@ -258,22 +303,26 @@ def load_conll(
     )
 
 
+def _names(columns):
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
+    columns = list(columns)
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"columns has the name {twice!r} twice: {columns}")
+    return columns
+
+
 def _sentences(path, width, separator, encoding):
     """The fields of each sentence, line by line in one list, and how many a line has."""
     fields_of_all = []
-    for number, line in enumerate(lines_of(path, encoding), start=1):
-        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
-            if fields_of_all:
-                yield fields_of_all, width
-                fields_of_all = []
-            continue
-        fields = split_line(line, separator)
-        width = len(fields) if width is None else width
-        if len(fields) != width:
-            raise ValueError(
-                f"{path}, line {number}: {len(fields)} columns, but {width} were expected"
-            )
-        fields_of_all += fields
+    for _, fields in Lines(path, None if width is None else (width,), separator, encoding):
+        if fields is not None:
+            width = len(fields)
+            fields_of_all += fields
+        elif fields_of_all:
+            yield fields_of_all, width
+            fields_of_all = []
     if fields_of_all:
         yield fields_of_all, width
 
@@ -293,7 +342,7 @@ def iter_conll(
     Parameters
     ----------
     paths : str, Path or list of these
-        The files, in this order; ``.gz`` is unpacked.
+        The files, in this order, plain or compressed by gzip, bzip2 or xz.
     columns : sequence of str
         Names of all columns, for instance ``("word", "pos", "chunk")``.
     take : str or sequence of str
@@ -302,7 +351,7 @@ def iter_conll(
     separator : str, default=None
         Separator of columns, by default spaces and tabs.
     encoding : str, default="utf-8"
-        Encoding of the files.
+        Encoding of the files; a byte order mark in a file takes precedence.
 
     Returns
     -------
@@ -334,7 +383,7 @@ def iter_conll(
     [['PRP', 'VBZ'], ['UH']]
     [[('He', 'PRP'), ('runs', 'VBZ')], [('Yes', 'UH')]]
     """
-    columns = list(columns)
+    columns = _names(columns)
     names = [take] if isinstance(take, str) else list(take)
     unknown = [name for name in names if name not in columns]
     if unknown or not names:

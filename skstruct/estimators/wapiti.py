@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.text_files import unpacked
 from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
@@ -172,6 +173,16 @@ def _netstring(text):
     return b"%d:%s,\n" % (len(text), text)
 
 
+# Digits in groups of three, or with a decimal comma, as some locales write them.
+_GROUPED = re.compile(rb"\d(?:[,.' ]|\xc2\xa0|\xe2\x80\xaf)\d{3}(?!\d)|0x[01],")
+
+
+def _hint(line):
+    if not _GROUPED.search(line):
+        return ""
+    return f": {line[:40]!r} has numbers in the form of a locale; save the model with LC_ALL=C"
+
+
 class _Reader:
     """A model file, read from its beginning on."""
 
@@ -182,7 +193,8 @@ class _Reader:
         """The numbers of a line."""
         found = re.compile(form).match(self.data, self.at)
         if not found:
-            raise ValueError(f"{what} was expected at byte {self.at}")
+            line = self.data[self.at : self.at + 60].split(b"\n")[0]
+            raise ValueError(f"{what} was expected at byte {self.at}{_hint(line)}")
         self.at = found.end()
         return [int(digits) for digits in found.groups()]
 
@@ -214,7 +226,7 @@ class _Reader:
             found = _WEIGHT.fullmatch(line)
             number = int(found[1]) if found else size
             if number >= size:
-                raise ValueError(f"{line[:40]!r} is not a weight")
+                raise ValueError(f"{line[:40]!r} is not a weight{_hint(line)}")
             out[number] = float.fromhex(found[2].decode())
         if not np.isfinite(out).all():
             raise ValueError("a weight is not finite")
@@ -223,9 +235,13 @@ class _Reader:
 
 def read_wapiti(path, new) -> Pipeline:
     """Return a fitted pipeline with the weights of a Wapiti model."""
-    data = Path(path).read_bytes()
+    with unpacked(path) as file:
+        data = file.read()
     if not data.startswith(b"#mdl#"):
-        raise ValueError(f"{path} is not a model file of Wapiti")
+        why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+        raise ValueError(f"{path} is not a model file of Wapiti{why}")
+    if data[: data.find(b"\n")].endswith(b"\r"):  # no string of a model has a line end in it
+        data = data.replace(b"\r\n", b"\n")
     try:
         return _pipeline(_Reader(data), new)
     except (ValueError, OverflowError) as error:

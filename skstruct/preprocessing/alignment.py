@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arguments import check_integer, check_real
 from ..core.jit.dispatch import kernel
 from ..core.offsets import ends_of
+from ..core.text_files import split_line, split_lines
 from ..core.typing import SamplesLike
 from ..data.packing import as_list, is_empty_list
 from ..data.ragged import object_array
@@ -627,7 +628,9 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     def _words(self, sentence, where):
         """The words of a sentence."""
         if isinstance(sentence, str):
-            words = sentence.split()
+            words = [word for word in split_line(" ".join(split_lines(sentence))) if word]
+        elif hasattr(sentence, "columns"):
+            raise TypeError(f"{where} is a data frame: pass the list of its words")
         elif hasattr(sentence, "__len__") and not isinstance(sentence, (bytes, Mapping, set)):
             words = list(sentence)
         else:

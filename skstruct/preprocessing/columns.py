@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -13,6 +14,7 @@ import numpy as np
 from ..data.matrices import refuse_masked
 from ..data.packing import sample_of
 from ..data.ragged import RaggedArray
+from ..data.values import read_keys
 from ..shards.reading import Shards
 from .ragged_transformer import check_sequence, sequences_of
 
@@ -26,20 +28,49 @@ def is_frame(X) -> bool:
             "X is Shards, whose samples are vectorized: fit the last step of the pipeline on them, "
             "crf.fit(shards); pack_shards(X, y, folder, vectorizer=...) vectorizes while it writes"
         )
-    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+    if not hasattr(X, "columns") or not hasattr(X, "__getitem__"):
+        return False
+    if not hasattr(X, "to_numpy") or not hasattr(X, "__len__"):  # such as LazyFrame, pyarrow.Table
+        raise TypeError(
+            f"X is a {type(X).__name__}; a data frame of pandas or polars was expected: try "
+            "X.collect() or X.to_pandas()"
+        )
+    return True
 
 
-def sequence_offsets(ids) -> np.ndarray:
-    """Return the offsets of the sequences in a column of ids, the end included."""
-    ids = np.asarray(ids)
+def _is_table(sample):
+    """Return whether a sample is a data frame, or an array whose columns have names."""
+    if type(sample) is list:
+        return False
+    return getattr(getattr(sample, "dtype", None), "names", None) is not None or is_frame(sample)
+
+
+def _names_in(table):
+    return list(table.columns) if hasattr(table, "columns") else list(table.dtype.names)
+
+
+def _offsets(frame, sequence_id):
+    """Return the offsets of the sequences that a column of keys names, the end included."""
+    column = f"the column {sequence_id!r} of the data frame"
+    how = f"df[{sequence_id!r}] = df[{sequence_id!r}].ffill()"
+    if not hasattr(frame, "iloc"):
+        how = f"df = df.with_columns(pl.col({sequence_id!r}).forward_fill())"
+    fill = (
+        "each row needs the key of its sequence; where it is in the first row of a sequence only, "
+        f"fill the others: {how} (make empty strings missing values first)"
+    )
+    ids = read_keys(frame[sequence_id].to_numpy(), column, "row", fill)
     if ids.size == 0:
         return np.zeros(1, dtype=np.int64)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-    first, counts = np.unique(ids[starts], return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(
-            f"the rows of sequence {first[counts > 1][0]!r} are not consecutive: sort by the id"
-        )
+    seen = set()
+    for row in starts.tolist():
+        if ids[row] in seen:
+            raise ValueError(
+                f"the rows of sequence {ids[row]!r} are not consecutive: it comes again in row "
+                f"{row}; sort by the id"
+            )
+        seen.add(ids[row])
     return np.concatenate([starts, [ids.size]]).astype(np.int64)
 
 
@@ -65,7 +96,8 @@ def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     Raises
     ------
     ValueError
-        If a column is missing.
+        If a column is missing, a key of a sequence is missing (names the row) or of another type
+        than the first, or the rows of a sequence are not consecutive.
 
     See Also
     --------
@@ -84,25 +116,76 @@ def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     values = np.asarray(frame[column].to_numpy())
     if values.dtype == object and all(isinstance(value, str) for value in values):
         values = values.astype(str)
-    return RaggedArray(values, sequence_offsets(frame[sequence_id].to_numpy()))
+    return RaggedArray(values, _offsets(frame, sequence_id))
 
 
-def _require(frame, *names):
-    missing = [name for name in names if name not in list(frame.columns)]
-    if missing:
-        raise ValueError(f"the data frame has no column {missing[0]!r}: {list(frame.columns)}")
+def _require(frame, *names, where="the data frame"):
+    own = _names_in(frame)
+    for name in names:
+        if own.count(name) != 1:
+            many = "no column" if name not in own else f"{own.count(name)} columns"
+            raise ValueError(f"{where} has {many} {name!r}: {own}")
+
+
+def _chosen(table, sequence_id, columns):
+    """Names of the columns of a table that have tokens."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
+    names = _names_in(table) if columns is None else list(columns)
+    names = [name for name in names if columns is not None or name != sequence_id]
+    if not names:
+        raise ValueError(f"no column of the data frame has tokens: it has {_names_in(table)}")
+    return names
+
+
+def values_of(column) -> list:
+    """The values of a column as Python's own."""
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 def frame_columns(frame, sequence_id, columns=None) -> tuple[list, np.ndarray, list]:
-    """Values of several columns, and the offsets of sequences."""
+    """Several columns, and the offsets of sequences."""
     if sequence_id is None:
-        raise ValueError("X is a data frame: set sequence_id to its column of sequence ids")
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, got {columns!r}: write [{columns!r}]")
-    names = [c for c in frame.columns if c != sequence_id] if columns is None else list(columns)
+        raise ValueError(
+            "X is a data frame: set sequence_id to its column of sequence ids (or pass a list with "
+            "one frame per sequence)"
+        )
+    names = _chosen(frame, sequence_id, columns)
     _require(frame, sequence_id, *names)
-    values = [np.asarray(frame[name].to_numpy()) for name in names]
-    return values, sequence_offsets(frame[sequence_id].to_numpy()), names
+    return [frame[name] for name in names], _offsets(frame, sequence_id), names
+
+
+def table_names(samples: list, sequence_id, columns) -> list | None:
+    """Names of the columns of tokens if samples are tables, one per sequence; None if not."""
+    tables = [*map(_is_table, samples)]
+    if not any(tables):
+        return None
+    i = tables.index(True)
+    if not all(tables):
+        j = tables.index(False)
+        raise TypeError(
+            f"X: sequence {i} is a {type(samples[i]).__name__}, sequence {j} a "
+            f"{type(samples[j]).__name__}: data frames and other sequences do not go together"
+        )
+    names = _chosen(samples[0], sequence_id, columns)
+    for i, table in enumerate(samples):
+        _require(table, *names, where=f"X: sequence {i}")
+        others = set(_names_in(table)) - {*names, sequence_id}
+        if columns is None and others:
+            raise ValueError(
+                f"X: sequence {i} has the columns {_names_in(table)!r}, but sequence 0 "
+                f"{_names_in(samples[0])!r}"
+            )
+    return names
+
+
+def token_lists(samples: list, names: list, as_dicts: bool = False) -> list:
+    """The rows of tables, one per sequence, as tuples or as dicts."""
+    keys, sequences = [*map(str, names)], []
+    for table in samples:
+        rows = [*zip(*(values_of(table[name]) for name in names), strict=True)]
+        sequences.append([dict(zip(keys, row, strict=True)) for row in rows] if as_dicts else rows)
+    return sequences
 
 
 _MISSING = {"nan", "None", "<NA>", "NaT"}
@@ -118,6 +201,8 @@ class TokenColumns(NamedTuple):
     offsets: np.ndarray
     # Whether tokens were strings, which are one column, rather than tuples.
     are_words: bool
+    # Names of the columns if tokens were rows of data frames: other frames have them in any order.
+    names: list | None = None
 
     def none(self, n_sequences: int = 0) -> TokenColumns:
         """The same columns without a token, in so many sequences."""
@@ -128,17 +213,21 @@ class TokenColumns(NamedTuple):
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
     """Columns of tokens of every form."""
     are_words = False
+    if names is None and fitted is not None:
+        names = fitted.names
     if is_frame(X):
-        values, offsets, _ = frame_columns(X, sequence_id, names)
-        values = [column.tolist() for column in values]
+        values, offsets, names = frame_columns(X, sequence_id, names)
+        values = [*map(values_of, values)]
     elif isinstance(X, RaggedArray):
         table = np.asarray(X.flat)
         if table.ndim not in (1, 2):
             raise ValueError("X.flat must hold strings: tokens, or tokens x columns")
         values = table.reshape(len(table), -1).T.tolist() if len(table) else []
-        offsets = X.offsets
+        offsets, names = X.offsets, None
     else:
-        rows, offsets = _rows(sequences_of(X, fitted is None))
+        samples = sequences_of(X, fitted is None)
+        names = table_names(samples, sequence_id, names)
+        rows, offsets = _rows(samples if names is None else token_lists(samples, names))
         are_words = bool(rows) and all(issubclass(kind, str) for kind in set(map(type, rows)))
         # Tuples of strings are tokens if fit saw such tokens: X is then one sequence.
         unlike = are_words and fitted is not None and not fitted.are_words
@@ -156,7 +245,7 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
         hint = f"; {_ONE}" if are_words else ""
         raise ValueError(f"X has {len(values)} columns, but fit saw {len(fitted.values)}{hint}")
     values = [_texts(column, j, offsets) for j, column in enumerate(values)]
-    return TokenColumns(values, offsets, are_words)
+    return TokenColumns(values, offsets, are_words, names)
 
 
 def _rows(samples):
@@ -177,7 +266,10 @@ def _transposed(rows, ends, fitted):
 
 
 def _holds_columns(kind):
-    return hasattr(kind, "__len__") and not issubclass(kind, (str, bytes, Mapping, Set))
+    if issubclass(kind, (str, bytes, Mapping, Set)):
+        return False
+    # Rows of data frames, and frames in the place of tokens, are indexed by names.
+    return hasattr(kind, "__len__") and not hasattr(kind, "to_numpy")
 
 
 def _is_tuple(token):
@@ -196,7 +288,9 @@ def _refuse_tokens(rows, ends, fitted):
         wrong = (q for q, row in enumerate(rows) if not _is_tuple(row) or len(row) != width)
     q = next(wrong)
     i = sample_of(q, ends)
-    got = f"has {len(rows[q])} columns" if _is_tuple(rows[q]) else f"is {rows[q]!r}"
+    got = f"has {len(rows[q])} columns" if _is_tuple(rows[q]) else f"is {reprlib.repr(rows[q])}"
+    if hasattr(rows[q], "to_numpy"):
+        got = f"is a {type(rows[q]).__name__}"
     raise ValueError(f"X: sequence {i}, token {q - ends[i]} {got}; {wanted}")
 
 

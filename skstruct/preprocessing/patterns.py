@@ -6,11 +6,14 @@ import re
 import warnings
 from typing import NamedTuple
 
+from ..core.text_files import split_lines
+
 _MACRO = re.compile(
     r'%([xtmXTM])\[\s*(@?)([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*"((?:[^"\\]|\\.)*)"\s*)?\]'
 )
 # Digits of offsets and columns, with a sign.
 _LONGEST = 10
+_SPACE = " \t\v\f"  # as in C: U+00A0 is none
 # Syntax that other regular expressions read as sets, groups, repetitions and alternatives.
 _LITERAL = re.compile(r"\[[^\]]+\]|\([^)]+\)|\{\d|[^|]\||[^+^]\+")
 # Wapiti's character classes, ASCII as in its C locale; upper case is the complement.
@@ -130,23 +133,24 @@ def _check_regex(regex, where):
 def _without_comment(line):
     """The line up to a ``#`` that follows a space, outside of macros."""
     spans = [found.span() for found in _MACRO.finditer(line)]
-    for found in re.finditer(r"(?:^|\s)#", line):
+    for found in re.finditer(rf"(?:^|[{_SPACE}])#", line):
         if not any(start < found.start() < stop for start, stop in spans):
-            return line[: found.start()].strip()
-    return line.strip()
+            return line[: found.start()].strip(_SPACE)
+    return line.strip(_SPACE)
 
 
-def parse(text: str) -> list[Template]:
-    r"""All templates of a CRF++ or Wapiti template file."""
+def parse(text: str, name: str | None = None) -> list[Template]:
+    r"""All templates of a CRF++ or Wapiti template file, whose name is for messages."""
+    where = "" if name is None else f"{name}, "
     templates = [
-        parse_line(line, f"line {number}")
+        parse_line(line, f"{where}line {number}")
         for number, line in enumerate(
-            map(_without_comment, text.removeprefix("\ufeff").splitlines()), start=1
+            map(_without_comment, split_lines(text.removeprefix("\ufeff"))), start=1
         )
         if line
     ]
     if not templates:
-        raise ValueError("there is no template")
+        raise ValueError(f"{where}there is no template")
     return templates
 
 

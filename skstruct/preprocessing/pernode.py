@@ -19,7 +19,7 @@ from ..core.typing import SamplesLike
 from ..data.matrices import check_sparse
 from ..data.names import ListedNames, names_of, names_of_output, with_names
 from ..data.ragged import RaggedArray, object_array
-from .columns import frame_columns, is_frame
+from .columns import frame_columns, is_frame, table_names
 from .ragged_transformer import RaggedTransformer, check_sequence, sequences_of
 
 
@@ -45,9 +45,9 @@ class PerNode(RaggedTransformer, BaseEstimator):
         Is cloned and fitted. Its parameters can be set as ``transformer__...``.
     sequence_id : str, default=None
         If X is a pandas or polars data frame: its column of sequence ids. The transformer gets the
-        other columns as an array.
+        other columns as an array; from a list of data frames, one per sequence, it gets a frame.
     columns : list of str, default=None
-        If X is a data frame: its columns to use, default all but `sequence_id`.
+        If X is a data frame, or a list of these: its columns to use, default all but `sequence_id`.
 
     Attributes
     ----------
@@ -78,13 +78,20 @@ class PerNode(RaggedTransformer, BaseEstimator):
 
     def _nodes(self, X, fitting):
         """All nodes in one piece, the offsets of samples, and the form of each, if it has one."""
+        columns = self.columns
+        if fitting:
+            self._frame_names = None
+        elif columns is None:
+            columns = getattr(self, "_frame_names", None)
         if isinstance(X, RaggedArray):
             if sparse.issparse(X.flat):
                 check_sparse(X.flat, "X.flat")
             return X.flat, X.offsets, None
         if is_frame(X):
-            values, offsets, _ = frame_columns(X, self.sequence_id, self.columns)
-            return np.column_stack(values), offsets, None
+            values, offsets, names = frame_columns(X, self.sequence_id, columns)
+            if fitting:
+                self._frame_names = names
+            return np.column_stack([column.to_numpy() for column in values]), offsets, None
         samples, forms = _take_apart(sequences_of(X, fitting))
         for i, sample in enumerate(samples):
             check_sequence(sample, i)
@@ -95,11 +102,13 @@ class PerNode(RaggedTransformer, BaseEstimator):
         first = next((s for s in samples if not sparse.issparse(s) and len(s)), None)
         if any(sparse.issparse(s) for s in samples):
             return sparse.vstack(samples, format="csr"), offsets, forms
-        if hasattr(first, "iloc"):  # frames: columns go by their names
-            import pandas
-
-            return pandas.concat(samples, ignore_index=True), offsets, forms
-        if first is not None and not isinstance(first, np.ndarray) and _is_record(first[0]):
+        names = table_names(samples, self.sequence_id, columns)
+        if names is not None:
+            if fitting:
+                self._frame_names = names
+            return _joined(samples, names), offsets, forms
+        is_array = first is None or isinstance(first, np.ndarray)
+        if not is_array and _is_record(next(iter(first))):
             return list(itertools.chain.from_iterable(samples)), offsets, forms
         try:
             return np.concatenate([np.asarray(s) for s in samples if len(s)]), offsets, forms
@@ -130,8 +139,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         self.transformer_, self._first = transformer, copy(nodes[:1])
         names_in, _ = names_of(X)
         if is_frame(X):
-            _, _, columns = frame_columns(X, self.sequence_id, self.columns)
-            names_in = ListedNames([*map(str, columns)])
+            names_in = ListedNames([*map(str, self._frame_names)])
         self._names = names_of_output(transformer, names_in)
 
     def fit(self, X: SamplesLike, y: Any = None) -> Self:
@@ -283,6 +291,25 @@ class PerNode(RaggedTransformer, BaseEstimator):
         return self.transformer_.get_feature_names_out(input_features)
 
 
+def _joined(tables, names):
+    """One table of all nodes, its columns in one order."""
+    kinds = sorted({type(table).__module__.partition(".")[0] for table in tables})
+    if kinds == ["pandas"]:
+        import pandas
+
+        return pandas.concat([table[names] for table in tables], ignore_index=True)
+    if kinds == ["polars"]:
+        import polars
+
+        try:
+            return polars.concat([t.select(names) for t in tables], how="vertical_relaxed")
+        except polars.exceptions.PolarsError as error:
+            raise ValueError(f"X: data frames do not fit together: {error}") from None
+    if kinds == ["numpy"]:
+        return np.concatenate([table[names] for table in tables])
+    raise TypeError(f"X: its data frames are of {' and '.join(kinds)}: pass those of one package")
+
+
 def _is_record(token):
     return isinstance(token, (dict, str))
 
@@ -293,7 +320,7 @@ def _has_parts(sample):
         return isinstance(sample, np.ndarray) and sample.ndim == 3
     first = sample[0] if sample else None
     records = isinstance(first, list) and bool(first) and _is_record(first[0])
-    return records or getattr(first, "ndim", 0) >= 2
+    return records or getattr(first, "ndim", 0) >= 2 or hasattr(first, "columns")
 
 
 def _take_apart(samples):

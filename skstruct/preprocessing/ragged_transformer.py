@@ -95,6 +95,11 @@ def sequences_of(X, fitting: bool) -> list:
             f"X must be a list of sequences of tokens, not {type(X).__name__}: for one sequence "
             "pass [x]"
         )
+    if getattr(getattr(X, "dtype", None), "names", None) is not None:
+        raise TypeError(
+            "X is a structured array: pass a list of sequences, or pandas.DataFrame(X) and its "
+            "column of sequence ids as sequence_id"
+        )
     if fitting and isinstance(X, Iterator):
         raise TypeError(
             "X must be a list of sequences; for a generator pass list(X), or where that does not "
@@ -108,6 +113,11 @@ def check_sequence(sample, i: int) -> None:
     if type(sample) is list:  # before an abstract class is asked
         return
     sized = hasattr(sample, "__len__") or sparse.issparse(sample)
+    if isinstance(sample, Mapping) and any(isinstance(v, (list, tuple)) for v in sample.values()):
+        raise TypeError(
+            f"X: sequence {i} is a dict of columns; a list of tokens was expected: pass "
+            "pandas.DataFrame(x), or tuples [*zip(*x.values())]"
+        )
     if isinstance(sample, (str, bytes, Mapping)) or not sized:
         raise TypeError(
             f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "

@@ -33,7 +33,7 @@ from ..data.matrices import csr_from_parts
 from ..data.names import VocabularyNames
 from ..data.ragged import RaggedArray
 from ..shards.packing import pieces_of, relocated
-from .columns import frame_columns, is_frame
+from .columns import frame_columns, is_frame, table_names, token_lists, values_of
 from .ragged_transformer import RaggedTransformer, check_integers, check_sequence, sequences_of
 
 # Counts of named features in the parts of a corpus, which add up.
@@ -416,8 +416,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     separator : str, default="="
         Between name and value; ":" gives the attribute names of sklearn-crfsuite.
     sequence_id : str, default=None
-        If X is a pandas or polars data frame: its column of sequence ids. Each other column is
-        then a feature of the token.
+        If X is a pandas or polars data frame, or a list with one per sequence: its column of
+        sequence ids. Each other column is then a feature of the token.
     columns : list of str, default=None
         If X is a data frame: its columns to use, default all but `sequence_id`.
 
@@ -635,13 +635,21 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
 
     def _sequences(self, X, reader):
         """An iterable of sequences of tokens."""
+        columns = self.columns
+        if columns is None and reader.fitted:
+            columns = getattr(self, "_frame_names", None)
         if is_frame(X):
-            values, offsets, names = frame_columns(X, self.sequence_id, self.columns)
-            rows = zip(*(column.tolist() for column in values), strict=True)
+            values, offsets, names = frame_columns(X, self.sequence_id, columns)
+            rows = zip(*map(values_of, values), strict=True)
             tokens = [dict(zip(map(str, names), row, strict=True)) for row in rows]
             sequences = (tokens[start:stop] for start, stop in pairwise(offsets))
         else:
             sequences = sequences_of(X, not reader.fitted)
+            names = table_names(sequences, self.sequence_id, columns)
+            if names is not None:
+                sequences = token_lists(sequences, names, as_dicts=True)
+        if not reader.fitted:
+            self._frame_names = names
         return sequences if self.features is None else self._tokens_of(sequences, reader)
 
     def _tokens_of(self, sequences, reader):

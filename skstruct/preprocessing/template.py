@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
+from ..core.text_files import read_text
 from ..core.typing import PathLike, SamplesLike
 from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
@@ -263,6 +264,9 @@ class TemplateCounts:
         n, given = len(self.tokens.values), len(other.tokens.values)
         if n != given:
             raise ValueError(f"X has {given} columns, but before {n}")
+        if self.tokens.names != other.tokens.names:
+            names, other_names = self.tokens.names, other.tokens.names
+            raise ValueError(f"X has the columns {other_names}, but before {names}")
         if self.tokens.are_words != other.tokens.are_words:
             raise ValueError("X has tokens that are words, and others that are tuples")
         codes = self.vocabulary
@@ -395,8 +399,8 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
     sequence_id : str, default=None
-        If X is a pandas or polars data frame: its column of sequence ids. The other columns are the
-        token's, in order.
+        If X is a pandas or polars data frame, or a list with one per sequence: its column of
+        sequence ids. The other columns are the token's, in order.
     columns : list of str, default=None
         If X is a data frame: its columns to use, in the order in which templates count them;
         default all but `sequence_id`.
@@ -475,7 +479,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         >>> text.splitlines()
         ['U:%x[0,0]']
         """
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path)
 
     def write_templates(self, path: PathLike) -> None:
         """Write the templates as a file that CRF++ and Wapiti read.
@@ -508,7 +512,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
     def _parse(self):
         if isinstance(self.templates, Path):
-            return parse(self.read_templates(self.templates))
+            return parse(self.read_templates(self.templates), str(self.templates))
         if isinstance(self.templates, str):
             if _is_file_name(self.templates):
                 raise ValueError(

@@ -1,5 +1,6 @@
 """The command line: python -m skstruct train, tag, template, show-versions."""
 
+import gzip
 import io
 import os
 import re
@@ -170,12 +171,19 @@ def test_tagging_is_a_stream(folder, monkeypatch, capsysbinary):
     """What a sentence gets is written before the line behind its end is read."""
     seen = []
 
-    class Source(io.BytesIO):
-        def __next__(self):
-            seen.append(sys.stdout.buffer.getvalue().count(b"\t"))
-            return super().__next__()
+    lines = [b"", b"Paris NNP\n", b"\n", b"cat NN\n", b"the DT\n"]
 
-    source = Source(b"the DT\ncat NN\n\nParis NNP\n")
+    class Pipe(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            seen.append(sys.stdout.buffer.getvalue().count(b"\t"))
+            line = lines.pop()
+            buffer[: len(line)] = line
+            return len(line)
+
+    source = io.BufferedReader(Pipe())
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))
     assert main(["tag", f"{folder}/crf.joblib", "--batch", "1"]) == 0
@@ -275,12 +283,16 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ({}, "train {}/d {}/m.joblib", "{}/d: No such file or directory"),
         ({"d": "a b\n"}, "train {}/d {}/no/m.joblib", "there is no folder {}/no"),
         ({"d": "a b\n"}, "train {}/d {}", "{} is a folder"),
-        ({"d": b"a b\nc \xff\n"}, "train {}/d {}/m.joblib", "{}/d, line 2: 'utf-8' codec"),
+        ({"d": b"a b\nc \xff\n"}, "train {}/d {}/m.joblib", "{}/d, line 2: not text in utf-8"),
         ({"d": "a b\n", "e": "a b c\n"}, "train {}/d {}/e {}/m", "{}/e, line 1: 3 columns, but 2"),
         ({"d": "a b\n", "t": "U0:%x[0\n"}, "train -t {}/t {}/d {}/m", "{}/t, line 1: malformed"),
         ({"d": "a b\n", "t": "\n"}, "train -t {}/t {}/d {}/m", "{}/t, there is no template"),
         ({"d": "a b\n", "t": "U:%x[0,1]"}, "train -t {}/t {}/d {}/m", "column 1 is out of range"),
-        ({"d.gz": "a b\n"}, "train {}/d.gz {}/m", "{}/d.gz, line 1: Not a gzipped file"),
+        (
+            {"d": gzip.compress(b"a b\n")[:-9]},
+            "train {}/d {}/m",
+            "{}/d: the compressed file is dam",
+        ),
         (
             {"d": "a B-X\n\nb O\nc I-X\n"},
             "train --scheme iob2 {}/d {}/m",
@@ -297,7 +309,7 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
         ({"d": "a b\n"}, f"train {{}}/d {os.devnull}", f"{os.devnull} is no regular file"),
         ({}, "tag {}/m", "{}/m: No such file or directory"),
         ({"m": "none"}, "tag {}/m", "{}/m cannot be read as a model"),
-        ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model"),
+        ({"m": b""}, "tag {}/m", "{}/m cannot be read as a model: it is empty"),
         ({"m.skops": "none"}, "tag {}/m.skops", "{}/m.skops cannot be read as a model"),
         ({}, "template --columns 0", "--columns must be between 1 and 1000, got 0"),
     ],
@@ -377,3 +389,25 @@ def test_only_the_command_imports_the_command_line():
         and re.search(r"(from|import) [\w.]*\bcli\b", file.read_text(encoding="utf-8"))
     ]
     assert importing == ["__main__.py"]
+
+
+@pytest.mark.parametrize("separator", ["\\t", "\t", ","])
+def test_separators_of_columns(separator, tmp_path, capsys):
+    model, data = f"{tmp_path}/m.joblib", tmp_path / "data"
+    s = separator.replace("\\t", "\t")
+    rows = [["New York", "B C", "X Y"], ["", "B", "Z"]]
+    text = "\n".join([*map(s.join, rows), 2 * s, *map(s.join, rows)]) + "\n"
+    data.write_bytes(gzip.compress(text.encode("utf-16")))
+    (tmp_path / "t").write_text("U:%x[0,0]/%x[0,1]\n")
+    option = "--separator", separator
+    assert main(["train", *option, "-t", f"{tmp_path}/t", str(data), model]) == 0
+    capsys.readouterr()
+    assert main(["tag", *option, model, str(data)]) == 0
+    out = capsys.readouterr().out
+    assert out == text.replace("X Y", f"X Y{s}X Y").replace("Z", f"Z{s}Z")
+    assert main(["tag", *option, "--marginals", model, str(data)]) == 0
+    row = capsys.readouterr().out.split("\n")[1].split(s)
+    assert [cell.split("/")[0] for cell in row] == ["New York", "B C", "X Y", "X Y", "X Y", "Z"]
+    with pytest.raises(SystemExit):
+        main(["tag", "--separator", "", model, str(data)])
+    assert "argument --separator: invalid separator value: ''" in capsys.readouterr().err

@@ -98,16 +98,15 @@ def test_a_mark_at_the_start_of_files_is_no_word(tmp_path):
         # The time in a gzip file would be in the names of tests, which workers must agree on.
         (
             gzip.compress(b"a ||| b\n" * 99, mtime=0)[:30],
-            "is no gzip file that can be read: Compressed",
+            ": the compressed file is damaged: Compressed",
         ),
-        (b"a ||| b\n", "is no gzip file that can be read: Not a gzipped file"),
-        (gzip.compress("é ||| b".encode("latin-1"), mtime=0), "is not text in utf-8"),
+        (gzip.compress("é ||| b".encode("latin-1"), mtime=0), ", line 1: not text in utf-8"),
     ],
 )
 def test_text_that_cannot_be_read(tmp_path, content, match):
     path = tmp_path / "text.gz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"text\.gz {match}"):
+    with pytest.raises(ValueError, match=rf"text\.gz{match}"):
         load_parallel_text(path)
 
 

@@ -1,5 +1,9 @@
 """Loaders and generators of label sets and glyph chains; real data where it is at hand."""
 
+import bz2
+import gzip
+import lzma
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -127,3 +131,107 @@ def test_real_glyphs_in_one_pass(shared_data):
     svm.fit(file.X[train], file.y[train])
     predicted = np.concatenate(list(svm.predict(file.X[test])))
     assert (predicted == file.y[test].flat).mean() > 0.9
+
+
+def _write(path, text, pack=bytes):
+    path.write_bytes(pack(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_train_and_test_files_have_one_shape(pack, tmp_path):
+    train = _write(tmp_path / "train", "# a comment\r\n3,1 1:0.5 4:2 # x\r\n\r\n 2:1e-1\r\n", pack)
+    test = _write(tmp_path / "test", "7 2:-1 6:.5\n7,3.0 1:2.\n5\n2:1", pack)
+    read = load_multilabel(train, test)
+    assert read.label_names.tolist() == [1, 3, 5, 7]
+    expected = np.zeros((6, 6))
+    expected[[0, 0, 1, 2, 2, 3, 5], [0, 3, 1, 1, 5, 0, 1]] = [0.5, 2, 0.1, -1, 0.5, 2, 1]
+    np.testing.assert_array_equal(read.X.toarray(), expected)
+    rows = [[1, 1, 0, 0], [0] * 4, [0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0], [0] * 4]
+    assert read.Y.tolist() == rows
+    assert read.train.tolist() == [True] * 2 + [False] * 4
+    assert load_multilabel(train).X.shape == (2, 4)
+    # One index 0 anywhere: both files count from 0.
+    zero = _write(tmp_path / "zero", "1 0:1\n", pack)
+    assert load_multilabel(train, zero).X.toarray().tolist() == [
+        [0, 0.5, 0, 0, 2],
+        [0, 0, 0.1, 0, 0],
+        [1, 0, 0, 0, 0],
+    ]
+
+
+def test_headers_give_the_sizes(tmp_path):
+    train = _write(tmp_path / "train", "3 5 4\n0,2 1:1 4:2\n\n 0:3\n\n")
+    test = _write(tmp_path / "test", "1 5 4\n3 2:1\n")
+    read = load_multilabel(train, test)
+    np.testing.assert_array_equal(
+        read.X.toarray(), [[0, 1, 0, 0, 2], [0] * 5, [3, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
+    )
+    assert read.Y.tolist() == [[1, 0, 1, 0], [0] * 4, [0] * 4, [0, 0, 0, 1]]
+    assert read.label_names.tolist() == [0, 1, 2, 3]
+    for other in ("1 6 4\n3 2:1\n", "3 2:1\n"):
+        with pytest.raises(
+            ValueError, match=r"train and .*other must both have a header with the s"
+        ):
+            load_multilabel(train, _write(tmp_path / "other", other))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "file has no samples"),
+        ("# none\n\n", "file has no samples"),
+        ("2 5 4\n0 1:1\n", "file has 1 samples, but its header says 2"),
+        ("1 5 4\n0 1:1\n1 1:1\n", "file has 2 samples, but its header says 1"),
+        ("1 5 4\n0 5:1\n", "file, line 2: index 5 must be below 5"),
+        ("1 5 4\n4 1:1\n", r"file, line 2: the header says labels from 0 to 3, got \[4\]"),
+        ("1 5 4\n-1 1:1\n", r"file, line 2: the header says labels from 0 to 3, got \[-1\]"),
+        ("1 5\n1 1:1\n", "file, line 1: expected 'label,label index:value ...', .* got '1 5'"),
+        ("1 1:1\n1 2147483647:1\n", "file, line 2: index 2147483647 must be below 2147483647"),
+        ("1 1:1\n1 99999999999999:1\n", "file, line 2: expected"),
+        ("1 1:1\n1 2:1 2:1\n", "file, line 2: index 2 is not above the one before it"),
+        ("1 1:1\n1 3:1 2:1\n", "file, line 2: index 2 is not above the one before it"),
+        ("1 1:x\n", "file, line 1: expected"),
+        ("1 1:1_0\n", "file, line 1: expected"),
+        ("1 1:3-4\n", "file, line 1: expected"),
+        ("1 1:2:3\n", "file, line 1: expected"),
+        ("1 -1:2\n", "file, line 1: expected"),
+        ("sports 1:1\n", "file, line 1: expected"),
+        ("1.5 1:1\n", "file, line 1: expected"),
+        ("1,,2 1:1\n", "file, line 1: expected"),
+        ("1, 2 1:1\n", "file, line 1: expected"),
+        ("1 qid:1 1:1\n", "file, line 1: expected"),
+        ("label features\n1 1:1\n", "file, line 1: expected"),
+    ],
+)
+def test_malformed_files(text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        load_multilabel(_write(tmp_path / "file", text))
+
+
+def test_a_header_cannot_ask_for_all_memory(tmp_path):
+    with pytest.raises(MemoryError, match="labels"):
+        load_multilabel(_write(tmp_path / "file", f"1 5 {10**15}\n1 1:1\n"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X_indptr": None}, "has no array X_indptr"),
+        ({"X_shape": None}, "has no array X_shape"),
+        ({"X_indices": [0, 2**33]}, "X is not a CSR matrix"),
+        ({"X_indptr": [0, 1, 9]}, "X is not a CSR matrix"),
+        ({"y": [[0.5], [1.0]]}, "the labels of X must be 0 or 1"),
+        ({"y": [1, 0]}, r"y must be a 2-D array of numbers, got dtype int64 and shape \(2,\)"),
+        ({"y": [["a"], ["b"]]}, "y must be a 2-D array of numbers"),
+        ({"X_test": np.eye(3), "y_test": np.eye(3)}, "X_test has 3 features and 3 labels, X 2 and"),
+    ],
+)
+def test_arrays_that_do_not_fit(changes, message, tmp_path):
+    arrays = {"X_indices": [0, 1], "X_indptr": [0, 1, 2], "X_shape": [2, 2], "y": [[0], [1]]}
+    arrays = {k: np.asarray(v) for k, v in (arrays | changes).items() if v is not None}
+    np.savez(tmp_path / "file.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        load_multilabel(tmp_path / "file.npz")
+    with pytest.raises(ValueError, match="test is for svmlight files"):
+        load_multilabel(tmp_path / "file.npz", tmp_path / "file.npz")

@@ -1,5 +1,6 @@
 """Models of CRFsuite give CRFsuite's taggings and marginals."""
 
+import gzip
 import pickle
 import struct
 import tracemalloc
@@ -15,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, Tree
 from skstruct.datasets import load_conll
+from skstruct.lite import Tagger
 from skstruct.preprocessing import SequenceUnion, SequenceVectorizer, TemplateVectorizer
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
@@ -134,6 +136,21 @@ def test_one_label_and_no_attributes(tmp_path):
     X = [[[], []], [[]]]
     _train(tmp_path / "none", X, [["A", "B"], ["A"]])
     _check(tmp_path / "none", X)
+
+
+def test_models_of_nothing(tmp_path):
+    path = tmp_path / "model"
+    _train(path, [], [])
+    for read in (SAGCRF.from_crfsuite, Tagger.load):
+        with pytest.raises(ValueError, match=r"model is damaged, .*: it was trained on nothing"):
+            read(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:40])
+    with pytest.raises(ValueError, match="it ends within its header"):
+        SAGCRF.from_crfsuite(path)
+    path.write_bytes(gzip.compress(data))
+    with pytest.raises(ValueError, match="model is not a CRFsuite model file: it is compressed"):
+        SAGCRF.from_crfsuite(path)
 
 
 def test_damaged_files_are_refused(trained, tmp_path):

@@ -1,5 +1,7 @@
 """Models of Wapiti give Wapiti's taggings, and Wapiti those of the models that are written."""
 
+import gzip
+import re
 import warnings
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain, Tree
 from skstruct.datasets import load_conll
+from skstruct.lite import Tagger
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 wapiti = pytest.importorskip("wapiti")
@@ -236,6 +239,45 @@ def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("wapiti") / "model"
     model[-1].to_wapiti(path, model[0])
     return path.read_bytes()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_files_that_were_copied_as_text_are_read(written, pack, tmp_path):
+    (tmp_path / "a").write_bytes(written)
+    (tmp_path / "b").write_bytes(pack(written.replace(b"\n", b"\r\n")))
+    a, b = (SAGCRF.from_wapiti(tmp_path / name) for name in "ab")
+    assert_array_equal(a[-1].node_weights_, b[-1].node_weights_)
+    assert_array_equal(a[-1].pair_weights_, b[-1].pair_weights_)
+    assert list(a[0].get_feature_names_out()) == list(b[0].get_feature_names_out())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (rb"(#mdl#\d+#).*", rb"\g<1>1,234"),
+        (rb"(#mdl#\d+#).*", rb"\g<1>1.234.567"),
+        (rb"(#mdl#\d+#).*", "\\g<1>1\u202f234".encode()),
+        (rb"(#qrk#).*", rb"\g<1>1'234"),
+        (rb"(\d+)=(-?0x1)\.", rb"\1=\2,"),
+        (rb"\n(\d+)=", rb"\n1,234="),
+    ],
+)
+def test_numbers_of_a_locale_are_named(written, pattern, new, tmp_path):
+    found = re.sub(pattern, new, written, count=1)
+    assert found != written
+    (tmp_path / "model").write_bytes(found)
+    with pytest.raises(ValueError, match=r"model: .* in the form of a locale; save .* LC_ALL=C"):
+        SAGCRF.from_wapiti(tmp_path / "model")
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"", "empty"), (bytes(99), "holds zeros alone")])
+def test_files_of_nothing_are_named(content, why, tmp_path):
+    (tmp_path / "model").write_bytes(content)
+    for read in (SAGCRF.from_wapiti, SAGCRF.from_crfsuite, Tagger.load):
+        with pytest.raises(ValueError, match=f"model is not a .*: it (is )?{why}"):
+            read(tmp_path / "model")
+        with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+            read(tmp_path)
 
 
 def test_damaged_files_are_refused_or_are_models(written, tmp_path):

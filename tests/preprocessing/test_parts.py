@@ -115,7 +115,7 @@ def test_column_files_to_shards(tmp_path):
 
 def test_column_files_that_cannot_be_read_are_named(tmp_path):
     packed = gzip.compress(b"a b\n" * 100)
-    for name, content in (("x", b"\xff b\n"), ("torn.gz", packed[:-9]), ("other.gz", b"a b\n")):
+    for name, content in (("x", b"\xff b\n"), ("torn.gz", packed[:-9])):
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises((ValueError, OSError), match=re.escape(name)):

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ...core.text_files import read_bytes
 from ..factors import Factors
 from ..graph import FactorGraph
 from .intension import ARITHMETIC, PARAMETERS, fits, parameters, pieces
-from .text import MOST_AXES, counts_or_tables, most_cells, most_states, read_bytes
+from .text import MOST_AXES, counts_or_tables, most_cells, most_states
 
 # The syntax of cost function networks: nested groups of words and numbers, and their lines.
 
@@ -61,7 +62,7 @@ class Parsed:
 
     def __init__(self, name: str, content: bytes) -> None:
         try:
-            self.name, self.text = name, content.decode("utf-8-sig")
+            self.name, self.text = name, content.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: not a UTF-8 text: {error}") from None
         self.root = self._nested()
@@ -155,7 +156,8 @@ def read_cfn(
     Parameters
     ----------
     path : path-like or open file
-        The file, plain or compressed by gzip or xz. Quotes, commas and colons may be missing.
+        The file, plain or compressed by gzip, bzip2 or xz. Quotes, commas and colons may be
+        missing.
     return_names : bool, default=False
         Whether to return the names of variables and values, too.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.offsets import places_of
+from ...core.text_files import read_bytes
 from ..graph import FactorGraph
 from .text import (
     Numbers,
@@ -19,7 +20,6 @@ from .text import (
     fill_cells,
     is_no_potential,
     most_states,
-    read_bytes,
     table_sizes,
     tables,
 )
@@ -37,7 +37,7 @@ def read_libdai(path: Any) -> FactorGraph:
     Parameters
     ----------
     path : path-like or open file
-        The file, plain or compressed by gzip or xz.
+        The file, plain or compressed by gzip, bzip2 or xz.
 
     Returns
     -------

@@ -1,14 +1,9 @@
-"""Text files of numbers: opening them, compressed or not, and saying where one is wrong."""
+"""Texts of numbers, and saying where one is wrong."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
-import os
 import re
 import warnings
-import zlib
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -20,42 +15,6 @@ from ..factors import Cardinality, Table
 _WORD = re.compile(rb"\S+")
 _KEYWORD = re.compile(rb"(?<!\S)(?!(?:inf(?:inity)?|nan)(?!\S))[a-z<>=!]\S*", re.I)
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)", re.I)
-_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
-
-
-def read_bytes(source) -> tuple[str, bytes]:
-    """A name for messages and the content of a path, compressed or not, or of an open file."""
-    if hasattr(source, "read"):
-        content, name = source.read(), str(getattr(source, "name", "<file>"))
-        return name, content.encode() if isinstance(content, str) else _unpacked(name, content)
-    if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"path must be a path or an open file, got {type(source).__name__}")
-    name = os.fspath(source)
-    with open(source, "rb") as file:
-        return name, _unpacked(name, file.read())
-
-
-def _unpacked(name, content):
-    """The content of a .gz or .xz file, known by its first bytes, not by its name."""
-    try:
-        if content.startswith(_GZIP):
-            return gzip.decompress(content)
-        if content.startswith(_XZ):
-            return lzma.decompress(content)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{name}: the compressed file is damaged: {error}") from error
-    return content
-
-
-def write_text(path, text: str) -> None:
-    """Write to a path, compressed if it ends with .gz or .xz, or to an open text file."""
-    if hasattr(path, "write"):
-        path.write(text)
-        return
-    name = os.fspath(path)
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(name)[1], io.open)
-    with opened(name, "wt", encoding="ascii", newline="\n") as file:
-        file.write(text)
 
 
 class Numbers:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ...core.offsets import ends_of, places_of
+from ...core.text_files import read_bytes, write_text
 from ..factors import Potts, Table, numbered, table_of
 from ..graph import FactorGraph
 from .text import (
@@ -19,10 +21,8 @@ from .text import (
     check_scopes,
     check_states,
     is_no_potential,
-    read_bytes,
     table_sizes,
     tables,
-    write_text,
 )
 
 
@@ -41,7 +41,7 @@ def read_uai(
     Parameters
     ----------
     path : path-like or open file
-        The file, plain or compressed by gzip or xz.
+        The file, plain or compressed by gzip, bzip2 or xz.
     evidence : path-like, open file or dict of int to int, default=None
         Observed variables and their states: an evidence file of one sample
         (``n var state ...``, in the newer form, or the same behind the number of samples, 1, in
@@ -49,7 +49,7 @@ def read_uai(
         other states get the score -inf.
     logarithms : bool, default=None
         Whether the tables hold natural logarithms already. Default: if the name of the file ends
-        with ``.LG`` (before ``.gz`` or ``.xz``).
+        with ``.LG`` (before ``.gz``, ``.bz2`` or ``.xz``).
 
     Returns
     -------
@@ -107,7 +107,7 @@ def read_uai(
 
 def holds_logarithms(name: str) -> bool:
     """Return whether a file of this name has logarithms of potentials in its tables."""
-    return name.removesuffix(".gz").removesuffix(".xz").endswith(".LG")
+    return re.sub(r"\.(gz|bz2|xz)$", "", name).endswith(".LG")
 
 
 def _preamble(numbers):
@@ -225,10 +225,10 @@ def write_uai(graph: FactorGraph, path: Any, *, logarithms: bool | None = None) 
     graph : FactorGraph
         The model.
     path : path-like or open text file
-        Where to write; a path that ends with ``.gz`` or ``.xz`` is compressed.
+        Where to write; a path that ends with ``.gz``, ``.bz2`` or ``.xz`` is compressed.
     logarithms : bool, default=None
         Whether to write the scores themselves, not the potentials, their exponentials. Default:
-        if the name of the file ends with ``.LG`` (before ``.gz`` or ``.xz``).
+        if the name of the file ends with ``.LG`` (before ``.gz``, ``.bz2`` or ``.xz``).
 
     Raises
     ------

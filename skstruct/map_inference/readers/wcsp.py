@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.offsets import places_of
+from ...core.text_files import read_bytes
 from ..graph import FactorGraph
 from .intension import PARAMETERS, fits, parameters, pieces
 from .text import (
@@ -18,7 +19,6 @@ from .text import (
     counts_or_tables,
     fill_cells,
     most_cells,
-    read_bytes,
     table_sizes,
     tables,
 )
@@ -37,7 +37,7 @@ def read_wcsp(path: Any) -> FactorGraph:
     Parameters
     ----------
     path : path-like or open file
-        The file, plain or compressed by gzip or xz.
+        The file, plain or compressed by gzip, bzip2 or xz.
 
     Returns
     -------

@@ -507,7 +507,7 @@ class Predictor(NamedFeatures):
         return read_partial(lambda y: read(y, samples), y, self.graph_.is_table)
 
     def _read_truth(self, X, y):
-        """Codes of true labels, -1 for unknown; what y leaves open; samples without unknown ones."""
+        """Codes of true labels, -1 if unknown; what y leaves open; samples without unknown ones."""
         samples = self._read_samples(X)
         labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
         codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)

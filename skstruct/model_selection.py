@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
 
 from .core.typing import SamplesLike
-from .data.ragged import RaggedArray, object_array
-from .data.values import read_keys
-from .metrics.calibration import split_model
+from .data.ragged import object_array
+from .data.values import join_values, read_keys
+from .metrics.calibration import require, split_model
 
 
 def _one_fold(estimator, X, y, train, test):
     fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
     model, X = split_model(fitted, _safe_indexing(X, test))
+    require(model, "predict_marginals", "classes_")
     return model.classes_, model.predict_marginals(X)
 
 
@@ -41,8 +43,8 @@ def cross_val_marginals(
     ----------
     estimator : estimator
         With ``predict_marginals`` and ``classes_``; a Pipeline that ends in one works.
-    X, y : list, object array, Series or RaggedArray
-        Samples and their labels.
+    X, y : list, object array, Series, RaggedArray or table
+        Samples and their labels, as the estimator takes them: missing ones, too.
     cv : int, splitter or iterable, default=None
         As in scikit-learn; each sample must be in one test fold.
     groups : array-like of shape (n_samples,), default=None
@@ -52,17 +54,21 @@ def cross_val_marginals(
 
     Returns
     -------
-    marginals : ndarray of shape (n_samples,) of object
-        One (n_nodes, n_classes) array per sample, (height, width, n_classes) for images. A class
-        missing from a training fold has probability 0.
+    marginals : ndarray
+        As ``predict_marginals`` gives them: an object array of one (n_nodes, n_classes) array per
+        sample, (height, width, n_classes) for images, of one number a candidate; for a table an
+        array of shape (n_samples, n_classes), for label sets (n_samples, n_labels). A class missing
+        from a training fold has probability 0.
     classes : ndarray of shape (n_classes,)
-        Classes of the columns.
+        ``classes_`` of the fitted estimators, all together.
 
     Raises
     ------
     ValueError
-        If the test folds are not a partition of the samples, or groups are missing or of several
-        types.
+        If the test folds are not a partition of the samples, X and y differ in length, or groups
+        are missing or of several types.
+    TypeError
+        If the estimator has no marginals.
 
     See Also
     --------
@@ -80,21 +86,28 @@ def cross_val_marginals(
     >>> marginals[0].shape == (len(X[0]), len(classes))
     True
     """
+    if y is None:
+        raise ValueError("y must hold the labels of the samples in X, got None")
+    check_consistent_length(X, y)
     if groups is not None:
         groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
-    splits = list(check_cv(cv).split(np.zeros(len(y)), None, groups))
+    n = _num_samples(y)
+    splits = list(check_cv(cv).split(np.zeros(n), None, groups))
     order = np.concatenate([test for _, test in splits])
-    if not np.array_equal(np.sort(order), np.arange(len(y))):
+    if not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError("cross_val_marginals needs test folds that are a partition of the samples")
     results = Parallel(n_jobs=n_jobs)(
         delayed(_one_fold)(estimator, X, y, train, test) for train, test in splits
     )
-    flat = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
-    classes = np.unique(flat)
-    out = [None] * len(y)
+    fitted = [known for known, _ in results]
+    classes = np.unique(join_values(fitted, "y", "the classes of fold {}".format))
+    out = [None] * n
     for (_, test), (known, marginals) in zip(splits, results, strict=True):
-        columns = np.searchsorted(classes, known)
-        for i, part in zip(test, marginals, strict=True):
-            out[i] = np.zeros((*part.shape[:-1], classes.size))
-            out[i][..., columns] = part
-    return object_array(out), classes
+        same = np.array_equal(known, classes)  # always for label sets and items
+        for i, part in zip(np.arange(n)[test], marginals, strict=True):
+            out[i] = part
+            if not same:
+                out[i] = np.zeros((*part.shape[:-1], classes.size))
+                out[i][..., np.searchsorted(classes, known)] = part
+    is_one = all(marginals.dtype != object for _, marginals in results)
+    return (np.stack(out) if is_one else object_array(out)), classes

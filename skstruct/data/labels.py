@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
 from .matrices import as_array, check_sparse, refuse_masked
-from .packing import is_no_sequence, sample_of
+from .packing import as_list, is_no_sequence, sample_of
 from .ragged import RaggedArray, rows_of
 from .values import as_labels, join_values, refuse_sparse
 
@@ -34,6 +34,13 @@ def read_label_lists(y, name: str) -> list:
         raise ValueError(f"{name} is None: a list of label sequences is needed")
     labels, lengths = _labels_of_samples(y, name)
     return labels if isinstance(labels, list) else np.split(labels, np.cumsum(lengths)[:-1])
+
+
+def read_node_labels(y, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+    """The same of sequences and images, where no structure says which of these samples are."""
+    if not isinstance(y, RaggedArray):
+        y = [rows_of_image(own, f"{name}: sample {i}")[0] for i, own in enumerate(as_list(y, name))]
+    return read_sequence_labels(y, offsets, name)
 
 
 def _required(y, name):

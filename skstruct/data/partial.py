@@ -223,22 +223,6 @@ def read_partial(read, y, is_table: bool) -> tuple:
     return read(filled), partial
 
 
-def has_only_labels(y, classes: np.ndarray | list) -> np.ndarray:
-    """Whether the labels of each sample, those in sets too, are classes (a list: by column)."""
-    if isinstance(classes, list):
-        table = y.toarray() if sparse.issparse(y) else np.asarray(y, dtype=object)
-        columns = [has_only_labels(*pair) for pair in zip(table.T, classes, strict=True)]
-        return np.all(columns, axis=0)
-    known = {*classes.tolist()}
-
-    def is_known(label):
-        if isinstance(label, Set):
-            return known.issuperset(label)
-        return is_missing(label) or label in known
-
-    return np.array([all(map(is_known, _leaves(own))) for own in y], dtype=bool)
-
-
 def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:
     """The labels that occur, alone or in sets."""
     found = [labels[~partial.hidden], *partial.listed()]

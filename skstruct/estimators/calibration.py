@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..core.typing import SamplesLike
-from ..data.partial import has_only_labels
+from ..data.partial import split_partial
 from ..metrics.calibration import chunk_confidences, split_model
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
@@ -165,6 +165,8 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     def _held_out(self, X, y, groups):
         """For each fold the model without it, and those of its samples whose labels this knows."""
         n, is_table = _num_samples(y), is_classifier(self.estimator)
+        # scikit-learn stratifies by a label for each sample
+        is_table = is_table and split_partial(y, is_table=True)[1] is None
         cv = check_cv(self.cv, y, classifier=is_table)
         folds = [*cv.split(np.zeros(n), y if is_table else None, groups)]
         if not folds:
@@ -172,10 +174,11 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         for train, test in folds:
             part = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
             test = np.arange(n)[test]
-            classes = _structured(part, None, transform=False)[0].classes_
-            known = test[has_only_labels(_safe_indexing(y, test), classes)]  # a rare one may lack
+            model, seen = _structured(part, _safe_indexing(X, test))
+            truth = _safe_indexing(y, test)
+            known = np.flatnonzero(model._read_truth(seen, truth)[2])  # a rare one may lack
             if known.size:
-                yield *split_model(part, _safe_indexing(X, known)), _safe_indexing(y, known)
+                yield model, _safe_indexing(seen, known), _safe_indexing(truth, known)
 
     def _fit_isotonic(self, held, temperature):
         """Probabilities of right chunks among those predicted for held-out samples."""
@@ -194,6 +197,10 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         return get_tags(self.estimator)
+
+    def _read_truth(self, X, y):
+        model, X = split_model(self.estimator_, X)
+        return model._read_truth(X, y)
 
     def _scaled(self, X):
         """The model at its temperature, and what it sees of X."""

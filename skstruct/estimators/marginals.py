@@ -60,7 +60,9 @@ class ProbabilisticPredictor:
         nodes : ndarray
             An object array of one (n_nodes, n_classes) array per sample, (height, width, n_classes)
             for images; for a table an array of shape (n_samples, n_classes). One array, too, if X
-            is one array of sequences or images. Columns as in ``classes_``.
+            is one array of sequences or images. Columns as in ``classes_``. For label sets an array
+            of shape (n_samples, n_labels), for candidates (n_candidates,) per sample: probabilities
+            of being on, or right.
         edges : ndarray of shape (n_samples,) of object
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
             ...) for a chain. Edges are in the order of X, those of images in that of
@@ -143,8 +145,8 @@ class ProbabilisticPredictor:
         Returns
         -------
         ndarray
-            For a table of shape (n_samples, n_classes); otherwise an object array of one (n_nodes,
-            n_classes) array per sample.
+            For a table of shape (n_samples, n_classes), for label sets (n_samples, n_labels);
+            otherwise an object array of one (n_nodes, n_classes) array per sample.
 
         See Also
         --------

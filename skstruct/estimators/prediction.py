@@ -506,6 +506,19 @@ class Predictor(NamedFeatures):
             return read(y, samples), None
         return read_partial(lambda y: read(y, samples), y, self.graph_.is_table)
 
+    def _read_truth(self, X, y):
+        """Codes of true labels, -1 if unknown; what y leaves open; samples without unknown ones."""
+        samples = self._read_samples(X)
+        labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
+        codes = self.graph_.encode(labels, self.classes_, samples.offsets, unseen=-1)
+        is_known = codes >= 0
+        if partial is not None:
+            known = {0, 1} if self.graph_.has_label_sets else {*self.classes_.tolist()}
+            sets = [known.issuperset(choice or ()) for choice in partial.choices]
+            is_known[partial.hidden] = np.take(sets, partial.which[partial.hidden])
+        wrong = np.append(0, np.cumsum(~is_known))[samples.offsets]
+        return codes, partial, np.diff(wrong) == 0
+
     def _problem_of(self, samples, allowed=None, n_best=1):
         """Return samples, a mask of those with nodes, and the problem of these."""
         if allowed is not None:
@@ -586,8 +599,10 @@ class Predictor(NamedFeatures):
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
-            Constrained decoding: the labels allowed at each node, columns as in ``classes_`` (on a
-            table one array of shape (n_samples, n_classes)).
+            Constrained decoding: the labels allowed at each node, columns as in ``classes_``. For
+            images (height, width, n_classes), for candidates (n_candidates,), for matchings
+            (n_sources, n_targets). For a table one array of shape (n_samples, n_classes); for label
+            sets (n_samples, n_labels, 2): may a label be off, may it be on.
         rules : list of rules, default=None
             Constraints on whole label sequences of a :class:`~skstruct.Chain`, such as
             ``[AtMostOnce("ZIP")]``: predictions are best among the labellings that satisfy them.
@@ -597,9 +612,9 @@ class Predictor(NamedFeatures):
         -------
         ndarray
             Labels: an object array of one 1-D array per sample, or for a table an array of shape
-            (n_samples,). If X is one array of sequences or images, so are they: (n_samples,
-            n_nodes) or (n_samples, height, width). For a sample without nodes an empty array.
-            Ties go to the first class.
+            (n_samples,), for label sets (n_samples, n_labels) of zeros and ones. If X is one array
+            of sequences or images, so are they: (n_samples, n_nodes) or (n_samples, height, width).
+            For a sample without nodes an empty array. Ties go to the first class.
 
         Raises
         ------
@@ -1027,7 +1042,8 @@ class Predictor(NamedFeatures):
         -------
         ndarray
             For a table, the scores of classes, of shape (n_samples, n_classes), or (n_samples,) for
-            two classes: that of the second minus that of the first. For candidates and matchings,
+            two classes: that of the second minus that of the first. For label sets of shape
+            (n_samples, n_labels): what each label gains by being on. For candidates and matchings,
             an object array of the scores of candidates or pairs. Otherwise of shape (n_samples, 2):
             the score of the best labelling, and its margin over the second best (inf if there is no
             other).

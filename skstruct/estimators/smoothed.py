@@ -15,9 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.typing import SamplesLike
+from ..data.labels import read_node_labels
 from ..data.partial import split_partial
-from ..data.ragged import RaggedArray
-from ..data.values import join_values
 from ..graphs.base import Graph
 from ..preprocessing.pernode import PerNode
 from .crf import SAGCRF
@@ -142,6 +141,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         self.smoother = smoother
         self.cv = cv
 
+    def _read_truth(self, X, y):
+        return self.smoother_._read_truth(self._scores.transform(X), y)
+
     def _new_smoother(self):
         if self.smoother is not None:
             if not hasattr(self.smoother, "graph"):
@@ -201,9 +203,7 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         wrapper = PerNode(_Scores(None))
         nodes, offsets, forms = wrapper._training_nodes(X)
         filled, partial = split_partial(y, is_table=False)
-        labels = _flat(filled)
-        if len(labels) != offsets[-1]:
-            raise ValueError(f"y has {len(labels)} labels, but X has {offsets[-1]} nodes")
+        labels = read_node_labels(filled, offsets)
         known = np.ones(len(labels), dtype=bool) if partial is None else ~partial.hidden
         labels, rows = labels[known], np.flatnonzero(known)
         scores = None
@@ -380,11 +380,3 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         True
         """
         return self._smoothed("predict_marginals", X)
-
-
-def _flat(y):
-    """The labels of all nodes."""
-    if isinstance(y, RaggedArray):
-        return np.asarray(y.flat)
-    parts = [np.ravel(np.asarray(own)) for own in y]
-    return join_values(parts, "y", "sample {}".format)

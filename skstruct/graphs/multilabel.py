@@ -683,8 +683,15 @@ class MultiLabel(Graph):
 
     Notes
     -----
+    Of scikit-learn's two conventions for y with several columns, this is that of label sets, as in
+    ``OneVsRestClassifier`` and ``MLPClassifier``: ``classes_`` has the numbers of the labels, 0 to
+    n_labels - 1; ``predict``, ``predict_proba`` and ``decision_function`` return one array of shape
+    (n_samples, n_labels), for a label the probability that it is on. (The other one, that of
+    ``MultiOutputClassifier``, is a list with an entry a column, for columns of many classes.)
+
     If y is a data frame, ``label_names_in_`` of the fitted estimator and the tables of
-    :mod:`skstruct.inspection` have the names of its columns.
+    :mod:`skstruct.inspection` have the names of its columns. Predictions are arrays, as those of
+    scikit-learn: ``pd.DataFrame(model.predict(X), columns=model.label_names_in_)`` names them.
 
     References
     ----------
@@ -743,7 +750,7 @@ class MultiLabel(Graph):
         return table.ravel()
 
     def find_classes(self, labels: np.ndarray, samples: Rows) -> Any:
-        """0 and 1 for each label, as in multi-output classifiers; learns the edges."""
+        """Labels have numbers, see :class:`MultiLabel`; learns the edges."""
         n = self.n_labels_
         table = labels.reshape(-1, n)
         if isinstance(self.edges, str) and self.edges not in ("tree", "full"):
@@ -759,7 +766,7 @@ class MultiLabel(Graph):
         else:
             edges = read_edges(self.edges, n)
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
-        return [np.array([0, 1])] * n
+        return np.arange(n)
 
     encode, decode = ItemGraph.encode, ItemGraph.decode
 

@@ -160,9 +160,7 @@ def _label_names(model):
     """Return the names of the columns of the weights: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
-    if isinstance(model.classes_, list):
-        return getattr(model, "label_names_in_", np.arange(len(model.classes_)))
-    return model.classes_
+    return getattr(model, "label_names_in_", model.classes_)
 
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import groupby
 from numbers import Real
 
@@ -13,8 +14,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import check_integer
-from ..data.partial import is_partial, split_partial
-from ..data.ragged import RaggedArray
+from ..data.partial import is_partial
 from .chunks import chunks
 
 # Whether what a model predicts is right, and how sure it is.
@@ -32,7 +32,8 @@ def split_model(model, X, transform=True):
     return model, X
 
 
-def _require(model, *names):
+def require(model, *names):
+    """Refuse a model that lacks a method."""
     for name in names:
         if not hasattr(model, name):
             raise TypeError(f"{type(model).__name__} has no {name}, and so no confidences")
@@ -40,22 +41,30 @@ def _require(model, *names):
 
 def node_confidences(model, X, y):
     """Whether the most probable label of each node is right, and its probability."""
-    _require(model, "predict_marginals")
+    require(model, "predict_marginals")
     check_is_fitted(model)
-    classes = model.classes_
-    if isinstance(classes, list):
-        raise TypeError("label sets have a probability a label: use scikit-learn's display of each")
     shares = model.predict_marginals(X)
-    y, partial = split_partial(y, is_table=shares.ndim == 2)
-    if not len(shares) or len(shares) != len(y):
-        raise ValueError(f"X has {len(shares)} samples, and y has {len(y)}: some are needed")
-    marginals = np.concatenate([np.reshape(own, (-1, classes.size)) for own in shares])
+    if not len(shares):
+        raise ValueError("X has no samples: some are needed")
+    codes, partial, is_known = model._read_truth(X, y)
+    flat = np.concatenate([np.ravel(own) for own in shares])
+    if flat.size != codes.size * len(model.classes_):
+        raise TypeError(
+            "label sets and items have one probability each, that of being on: take scikit-learn's "
+            "CalibrationDisplay of each label, or of the items of all samples"
+        )
+    if not is_known.all():
+        warnings.warn(
+            f"y: labels that fit has not seen count as wrong, in {(~is_known).sum()} of "
+            f"{is_known.size} samples, first in sample {is_known.argmin()}",
+            UserWarning,
+            stacklevel=4,
+        )
+    marginals = flat.reshape(codes.size, -1)
     best = marginals.argmax(axis=1)
-    labels = y.flat if isinstance(y, RaggedArray) else np.concatenate([np.ravel(v) for v in y])
-    check_consistent_length(best, labels)
     known = slice(None) if partial is None else ~partial.hidden
     sure = np.minimum(marginals[np.arange(best.size), best], 1.0)
-    return (classes[best] == labels)[known], sure[known]
+    return (best == codes)[known], sure[known]
 
 
 def _runs(labels):
@@ -69,7 +78,7 @@ def _runs(labels):
 
 def chunk_confidences(model, X, y, scheme=None):
     """Whether each predicted chunk is right, and its probability; of samples with all labels."""
-    _require(model, "predict_chunks", "predict_marginals")
+    require(model, "predict_chunks", "predict_marginals")
     right, given = [], []
     found = model.predict_chunks(X, scheme=scheme)
     check_consistent_length(found, y)

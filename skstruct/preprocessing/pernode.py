@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
-from ..data.matrices import check_sparse
+from ..data.matrices import check_sparse, refuse_masked
 from ..data.names import ListedNames, names_of, names_of_output, with_names
 from ..data.ragged import RaggedArray, object_array
 from .columns import frame_columns, is_frame, table_names
@@ -352,4 +352,6 @@ def _flat_labels(y):
         return ()
     if isinstance(y, RaggedArray):
         return (y.flat,)
+    for i, own in enumerate(y):
+        refuse_masked(own, f"y: sample {i}")
     return (np.concatenate([np.asarray(v).reshape(-1) for v in y]),)

@@ -38,7 +38,7 @@ def models():
 
 def use(model, X):
     """Predict in every way; what comes out must be labels and numbers."""
-    known = {0, 1} if isinstance(model.classes_, list) else set(model.classes_.tolist())
+    known = {0, 1} if model.graph_.has_label_sets else set(model.classes_.tolist())
     labels = model.predict(X)
     rows = [np.asarray(row) for row in labels]
     assert all(set(row.ravel().tolist()) <= known for row in rows), "labels that are none"

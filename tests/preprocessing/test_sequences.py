@@ -16,6 +16,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -707,3 +708,10 @@ def test_taggers_without_numba_take_what_the_function_returned(tmp_path):
     export(model, tmp_path / "tagger.npz")
     labels = Tagger.load(tmp_path / "tagger.npz").tag_batch([endings(words) for words in WORDS[:2]])
     assert [list(own) for own in labels] == [own.tolist() for own in expected]
+
+
+def test_masked_labels_are_refused():
+    """The value under the mask was a label."""
+    X, y = [np.eye(2)] * 2, [np.ma.array([0, 1], mask=[True, False]), [0, 1]]
+    with pytest.raises(ValueError, match="y: sample 0"):
+        PerNode(SelectKBest(k=1)).fit(X, y)

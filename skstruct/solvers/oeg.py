@@ -77,6 +77,8 @@ class OEGState(NamedTuple):
     # (4,): Oracle calls, samples visited, the sum of their rates; what each part of the truth
     # scores before the next first visit.
     totals: np.ndarray
+    # (n_samples,): Parts of the nodes, which come first; all where none are known to be of pairs.
+    n_own: np.ndarray
 
 
 class OEGOptions(NamedTuple):
@@ -94,14 +96,18 @@ class OEGOptions(NamedTuple):
 
 
 @inner_kernel(inline=True)
-def _begin_at_truth(problem, i, score, labels, phi):
-    """Potentials that favour the truth."""
+def _begin_at_truth(problem, i, score, n_own, labels, phi):
+    """Potentials that favour the truth, by its nodes.
+
+    Those of pairs could favour another labelling: with Potts interactions all edges share the part
+    of equal labels, and unequal ones have none.
+    """
     truth(problem, i, labels)
     for q in range(phi.shape[0]):
         phi[q] = 0.0
     add_indicator(problem, i, labels, 1.0, phi)
-    for q in range(phi.shape[0]):  # a transition that occurs ten times is no surer for that
-        phi[q] = score if phi[q] > 0.0 else 0.0
+    for q in range(phi.shape[0]):
+        phi[q] = score if q < n_own and phi[q] > 0.0 else 0.0
 
 
 @inner_kernel(inline=True)
@@ -254,7 +260,7 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
     memory = recall(loss, problem, i, state, buffers, labels)
     for _ in range(_MOST_TESTS):
-        _begin_at_truth(problem, i, totals[SCORE], labels, phi)
+        _begin_at_truth(problem, i, totals[SCORE], state.n_own[i], labels, phi)
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, noise = found[0], found[1], found[3]
         totals[N_ORACLE] += 1.0
@@ -376,10 +382,15 @@ _ROUGH = 0.2
 _LARGE, _ROOM = 1 << 24, 1 << 26
 
 
+def _parts_of_pairs(problem):
+    """Parts of each sample that are known to be of pairs."""
+    n_tables = getattr(problem, "n_tables", np.zeros(problem.part_ptr.size - 1, dtype=np.int64))
+    return n_tables * getattr(problem, "width", 0)
+
+
 def is_compact(problem) -> bool:
     """Return whether memory counts more than the time of a second oracle call."""
-    n_parts, tables = int(problem.part_ptr[-1]), getattr(problem, "n_tables", None)
-    of_pairs = 0 if tables is None else int(tables.sum()) * problem.width
+    n_parts, of_pairs = int(problem.part_ptr[-1]), int(_parts_of_pairs(problem).sum())
     # An inexact oracle begins where it ended, and does not repeat its marginals.
     repeats = exp_slack.registry.keys().isdisjoint(type(problem).__mro__[:-1])
     return repeats and 2 * of_pairs > n_parts > _LARGE
@@ -405,6 +416,7 @@ def _new_state(problem, single):
         rates=np.zeros(n),
         divergences=np.full(n, np.inf),
         totals=np.zeros(N_TOTALS),
+        n_own=np.diff(problem.part_ptr) - _parts_of_pairs(problem),
     )
 
 

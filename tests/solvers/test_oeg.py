@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.special import softmax, xlogy
 from sklearn.linear_model import LogisticRegression
 
-from skstruct import SAGCRF, Chain, Pairwise
+from skstruct import SAGCRF, Chain, Grid, MultiLabel, Pairwise, Tree
 from skstruct.core import memory
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import squared_norm
@@ -293,3 +293,79 @@ def test_what_it_refuses(few, monkeypatch):
         MemoryError, match=r"potentials and mixtures of OEG would take [0-9,]+ bytes"
     ):
         SAGCRF(solver="oeg").fit(X, y)
+
+
+def _draw_graphs(n_edge_types=1):
+    """Cycles with a chord, whose labels hardly depend on the features."""
+    rng = np.random.default_rng(5)
+    X, y = [], []
+    for n in (4, 5, 6, 4, 5, 6):
+        edges = [(t, t + 1) for t in range(n - 1)] + [(0, n - 1), (1, n - 2)]
+        edges = np.array(sorted(set(edges)))
+        if n_edge_types > 1:
+            edges = np.column_stack([edges, rng.integers(n_edge_types, size=len(edges))])
+        X.append((rng.normal(size=(n, 2)), edges))
+        y.append(np.arange(n) % 3)
+    return X, y
+
+
+def _draw_grids():
+    rng = np.random.default_rng(6)
+    return list(rng.normal(size=(6, 3, 3, 2))), list(rng.integers(3, size=(6, 3, 3)))
+
+
+def _draw_trees():
+    X, y = _draw_graphs()
+    return [(x, np.maximum(np.arange(len(x)) - 2, -1)) for x, _ in X], y
+
+
+def _draw_label_sets():
+    rng = np.random.default_rng(7)
+    return rng.normal(size=(12, 2)), rng.integers(2, size=(12, 4))
+
+
+def test_one_graph_with_potts_interactions_is_trained():
+    """Constant labellings have more edges with equal labels than the truth."""
+    X = [(np.ones((4, 1)), [[0, 1], [1, 2], [2, 3], [0, 2]])]
+    options = {"C": 10.0, "max_iter": 100, "random_state": 0}
+    crf = SAGCRF(Pairwise(interactions="potts"), solver="oeg", **options).fit(X, [[0, 1, 1, 0]])
+    assert crf.suboptimality_ <= 1e-3
+    assert crf.history_["oracle_calls"][-1] <= 100
+
+
+@pytest.mark.parametrize(
+    ("graph", "draw", "options"),
+    [
+        (Pairwise(interactions="potts"), _draw_graphs, {"C": 10.0}),
+        (Pairwise(interactions="potts"), _draw_graphs, {"C": 2.0, "l1_ratio": 0.3}),
+        (
+            Pairwise(interactions="potts", edge_types=2, forbidden=[(2, 1)]),
+            lambda: _draw_graphs(2),
+            {"C": 10.0},
+        ),
+        (Pairwise(interactions="symmetric"), _draw_graphs, {"C": 10.0}),
+        (Grid(edge_features="contrast", interactions="potts"), _draw_grids, {"C": 10.0}),
+        (Tree(), _draw_trees, {"C": 10.0}),
+        (MultiLabel("full"), _draw_label_sets, {"C": 10.0}),
+    ],
+    ids=["potts", "potts-l1", "potts-types", "symmetric", "potts-grid", "tree", "label-sets"],
+)
+def test_every_structure_leaves_the_truth(graph, draw, options):
+    """Pairs of labels that share a part, or have none, do not hold up the first visits."""
+    X, y = draw()
+    best = SAGCRF(graph, solver="lbfgs", tol=1e-9, max_iter=5000, **options).fit(X, y)
+    crf = SAGCRF(graph, solver="oeg", random_state=0, **options).fit(X, y)
+    assert crf.suboptimality_ <= 1e-3
+    assert crf.history_["passes"][-1] <= 300
+    assert crf.dual_objective_ <= best.objective_
+    assert crf.objective_ >= best.dual_objective_
+    assert crf.objective_ <= best.objective_ * (1.0 + 1e-3)
+
+
+def test_the_default_on_sparse_features_with_potts_interactions(monkeypatch):
+    """It begins with exponentiated gradients."""
+    monkeypatch.setattr(hybrid, "_MANY", 1)
+    X, y = _draw_graphs()
+    X = [(sparse.csr_matrix(x), edges) for x, edges in X]
+    crf = SAGCRF(Pairwise(interactions="potts"), C=10.0, random_state=0).fit(X, y)
+    assert crf.history_["passes"][-1] <= 60

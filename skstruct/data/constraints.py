@@ -23,6 +23,8 @@ def scheme_name(scheme, argument: str = "scheme") -> str:
     """The name that this package uses for a tagging scheme."""
     name = str(scheme).lower()
     name = _ALIASES.get(name, name)
+    if name == "runs":
+        raise ValueError(f"{argument}: 'runs' forbids no transition; leave it out")
     if name not in _SCHEME_NAMES:
         known = ", ".join(sorted(_SCHEME_NAMES | set(_ALIASES)))
         raise ValueError(f"{argument} must be a scheme ({known}), got {scheme!r}")

@@ -202,6 +202,9 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         model, X = split_model(self.estimator_, X)
         return model._read_truth(X, y)
 
+    def _wrapped(self):
+        return [], self.estimator_
+
     def _scaled(self, X):
         """The model at its temperature, and what it sees of X."""
         check_is_fitted(self)

@@ -34,6 +34,12 @@ class _Scores(BaseEstimator):
     def __init__(self, classifier):
         self.classifier = classifier
 
+    def get_feature_names_out(self, input_features=None):
+        """The classes of the columns; the second one where there is one column for two."""
+        classes = self.classifier.classes_
+        is_one = classes.size == 2 and _method(self.classifier) == "decision_function"
+        return np.array([str(label) for label in (classes[1:] if is_one else classes)], object)
+
     def transform(self, nodes):
         """Scores of nodes, one column per class (one for two classes of decision values)."""
         name = _method(self.classifier)
@@ -246,6 +252,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
                 f"out {often[node]} times (a generator can be used once only)"
             )
         return folds
+
+    def _wrapped(self):
+        return [self._scores], self.smoother_
 
     def _smoothed(self, name, X, *args, **options):
         check_is_fitted(self)

@@ -18,14 +18,16 @@ from ..data.values import as_labels, join_values
 from ..metrics.calibration import (
     chunk_confidences,
     expected_calibration_error,
+    innermost,
     node_confidences,
     split_model,
 )
-from .tables import _label_names, _parts, transition_frame
+from .tables import _label_names, transition_frame
 
 
-def _estimator(model):
-    return split_model(model, None, transform=False)[0]
+def _name_of(model):
+    """The name of a model in a legend: that of its last step."""
+    return type(split_model(model, None, transform=False)[0]).__name__
 
 
 def _pyplot():
@@ -136,8 +138,7 @@ class ConvergenceDisplay:
         >>> list(display.curves), display.ax_.get_yscale()
         (['SAGCRF'], 'log')
         """
-        models = _named(estimators, lambda model: type(_estimator(model)).__name__)
-        models = {name: _estimator(model) for name, model in models.items()}
+        models = {name: innermost(model)[1] for name, model in _named(estimators, _name_of).items()}
         key = "objective" if y == "excess" else y
         curves = {}
         for name, model in models.items():
@@ -160,8 +161,49 @@ class ConvergenceDisplay:
             }
         return cls(curves, xlabel=x, ylabel=y).plot(ax)
 
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, name: str | None = None, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw the ``history_`` of one fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator or Pipeline
+            Fitted, with ``history_``.
+        name : str, default=None
+            Its name in the legend; by default that of its class.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+        **options : object
+            `x`, `y` and `optimum` of :meth:`from_estimators`.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.ConvergenceDisplay.from_estimators : Draws several on one axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import ConvergenceDisplay
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf, ax = SAGCRF(random_state=0).fit(X, y), Figure().subplots()
+        >>> display = ConvergenceDisplay.from_estimator(crf, "mine", y="dual_objective", ax=ax)
+        >>> list(display.curves)
+        ['mine']
+        """
+        models = [estimator] if name is None else {name: estimator}
+        return cls.from_estimators(models, ax=ax, **options)
+
     def plot(self, ax: Any = None) -> Self:
-        """Draw, on a logarithmic scale if all values are positive or zero.
+        """Draw, on a logarithmic scale if all values are positive or zero (but validation scores).
 
         Parameters
         ----------
@@ -193,7 +235,8 @@ class ConvergenceDisplay:
             shown = np.isfinite(values)
             self.lines_ += ax.plot(at[shown], values[shown], marker=".", label=name)
         drawn = np.concatenate([values for _, values in self.curves.values()])
-        if np.nanmin(drawn) >= 0 and np.nanmax(drawn) > 0:
+        is_score = self.ylabel == "validation_score"
+        if not is_score and np.nanmin(drawn) >= 0 and np.nanmax(drawn) > 0:
             ax.set_yscale("log")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         ax.legend()
@@ -305,7 +348,7 @@ class TransitionDisplay(_HeatMap):
         ((2, 2), 'next label')
         """
         weights = np.asarray(transition_frame(model, edge_feature, edge_type=edge_type))
-        return cls(weights, _label_names(_estimator(model))).plot(ax)
+        return cls(weights, _label_names(innermost(model)[1])).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw; 0 is the middle of the colours, forbidden pairs are grey.
@@ -395,7 +438,8 @@ class MarginalsDisplay(_HeatMap):
         x : sample
             One element of X; a Pipeline takes the raw sample.
         tokens : sequence of str of length n_nodes, default=None
-            Labels of the positions.
+            Labels of the positions; by default the words of a raw sample (strings, or rows whose
+            first column is one), else their numbers.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -420,9 +464,9 @@ class MarginalsDisplay(_HeatMap):
         >>> display.marginals.shape
         (2, 2)
         """
-        model, before, _ = _parts(model, None)
-        X = [x] if before is None else before.transform([x])
-        return cls(model.predict_marginals(X)[0], model.classes_, tokens).plot(ax)
+        tokens = _words(x) if tokens is None else tokens
+        own, X = split_model(model, [x])
+        return cls(own.predict_marginals(X)[0], _label_names(innermost(own)[1]), tokens).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw, from 0 to 1.
@@ -467,6 +511,13 @@ class MarginalsDisplay(_HeatMap):
         self._draw(ax, self.marginals.T, self.classes, tokens, step, **options)
         self.ax_.set(xlabel="node", ylabel="label")
         return self
+
+
+def _words(x):
+    """The words of a raw sample, None where it holds none."""
+    rows = x if isinstance(x, (list, tuple)) else getattr(x, "tolist", list)()
+    words = [row[0] if isinstance(row, (list, tuple)) and row else row for row in rows]
+    return words if words and all(isinstance(word, str) for word in words) else None
 
 
 # Pictures of images whose pixels have been labelled.
@@ -903,13 +954,65 @@ class CalibrationDisplay:
         """
         if of not in ("nodes", "chunks"):
             raise ValueError(f"of must be 'nodes' or 'chunks', got {of!r}")
-        models = _named(models, lambda model: type(_estimator(model)).__name__)
+        models = _named(models, _name_of)
         find = node_confidences if of == "nodes" else partial(chunk_confidences, scheme=scheme)
         curves = {name: find(*split_model(model, X), y) for name, model in models.items()}
         for name, (_, confidence) in curves.items():
             if not confidence.size:
                 raise ValueError(f"{name}: no {of} are predicted for samples with labels")
         return cls(curves, n_bins).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        name: str | None = None,
+        *,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the predictions of one model for samples with known labels.
+
+        Parameters
+        ----------
+        model : estimator or Pipeline
+            Fitted, with probabilities.
+        X, y : list, object array or RaggedArray
+            Samples that the model has not seen, and their labels.
+        name : str, default=None
+            Its name in the legend; by default that of its class.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+        **options : object
+            `of`, `scheme` and `n_bins` of :meth:`from_estimators`.
+
+        Returns
+        -------
+        CalibrationDisplay
+            The display, drawn.
+
+        See Also
+        --------
+        skstruct.inspection.CalibrationDisplay.from_estimators : Draws several on one axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from matplotlib.figure import Figure
+        >>> from skstruct import SAGCRF
+        >>> from skstruct.inspection import CalibrationDisplay
+        >>> from skstruct.testing import random_sequences
+        >>> X, y = random_sequences(np.random.default_rng(0), 60)
+        >>> crf = SAGCRF(random_state=0).fit(X[:40], y[:40])
+        >>> ax = Figure().subplots()
+        >>> display = CalibrationDisplay.from_estimator(crf, X[40:], y[40:], "mine", ax=ax)
+        >>> list(display.curves)
+        ['mine']
+        """
+        models = [model] if name is None else {name: model}
+        return cls.from_estimators(models, X, y, ax=ax, **options)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the curves, and the diagonal of a calibrated model.

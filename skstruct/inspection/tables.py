@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.constraints import transition_mask
 from ..data.ragged import object_array
-from ..metrics.calibration import split_model
+from ..metrics.calibration import innermost
 from ..preprocessing.ragged_transformer import output_names
 
 
@@ -49,10 +49,11 @@ def _long(columns):
 
 def _parts(model, feature_names):
     """The fitted estimator, the transformers before it, and the names of its features."""
-    model = getattr(model, "best_estimator_", model)
-    before = model[:-1] if isinstance(model, Pipeline) else None
-    model, _ = split_model(model, None, transform=False)
+    steps, model = innermost(model)
+    before = steps[0] if len(steps) == 1 else make_pipeline(*steps) if steps else None
     check_is_fitted(model)
+    if not hasattr(model, "graph_"):
+        raise TypeError(f"{type(model).__name__} is not an estimator of skstruct, nor contains one")
     n = model.n_features_in_
     if feature_names is None and before is not None:
         feature_names = output_names(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from itertools import groupby
 from numbers import Real
 
 import numpy as np
@@ -30,6 +29,25 @@ def split_model(model, X, transform=True):
     if hasattr(model, "best_estimator_"):
         return split_model(model.best_estimator_, X, transform)
     return model, X
+
+
+def innermost(model):
+    """The transformers that wrappers of all kinds apply first, and the structured estimator."""
+    before = []
+    while True:
+        if isinstance(model, Pipeline):
+            before += [model[:-1]] if len(model) > 1 else []
+            model = model[-1]
+        elif isinstance(model, FrozenEstimator):
+            model = model.estimator
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "_wrapped"):  # a wrapper of this package: its steps, and the model
+            check_is_fitted(model)
+            steps, model = model._wrapped()
+            before += steps
+        else:
+            return before, model
 
 
 def require(model, *names):
@@ -67,15 +85,6 @@ def node_confidences(model, X, y):
     return (best == codes)[known], sure[known]
 
 
-def _runs(labels):
-    """Neighbours of the same label, other than "O", as the scheme "runs" of predict_chunks."""
-    stop = 0
-    for label, run in groupby(labels):
-        start, stop = stop, stop + sum(1 for _ in run)
-        if label != "O":
-            yield start, stop, label
-
-
 def chunk_confidences(model, X, y, scheme=None):
     """Whether each predicted chunk is right, and its probability; of samples with all labels."""
     require(model, "predict_chunks", "predict_marginals")
@@ -85,7 +94,7 @@ def chunk_confidences(model, X, y, scheme=None):
     for own, labels in zip(found, y, strict=True):
         if is_partial(labels):
             continue
-        truth = {*(_runs(labels) if scheme == "runs" else chunks(labels, scheme))}
+        truth = {*chunks(labels, scheme)}
         right += [chunk[:3] in truth for chunk in own]
         given += [chunk[3] for chunk in own]
     return np.array(right, dtype=bool), np.array(given, dtype=np.float64)

@@ -19,22 +19,30 @@ from .validation import check_average, one_score, read_pair
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 
 
-def read_chunk_labels(labels) -> list:
-    """Labels of one sequence, which must be strings."""
+def _is_runs(scheme):
+    """Whether chunks are runs of one label, which needs no prefixes; see `predict_chunks`."""
+    return str(scheme).lower() == "runs"
+
+
+def read_chunk_labels(labels, scheme: str | None = None) -> list:
+    """Labels of one sequence, which must be strings unless chunks are runs of labels."""
     labels = labels if hasattr(labels, "__len__") else list(labels)
     array = as_labels(labels, "labels", "node {}".format)
-    if array.size and family(type(array[0])) != "strings":
-        raise TypeError(f"labels of chunks must be str, got {array.tolist()[0]!r} (node 0)")
+    if array.size and family(type(array[0])) != "strings" and not _is_runs(scheme):
+        raise TypeError(
+            f"labels of chunks must be str, got {array.tolist()[0]!r} (node 0); chunks of labels "
+            'without prefixes, such as numbers, are their runs: scheme="runs"'
+        )
     return array.tolist()
 
 
-def warn_of_tags(labels, stacklevel: int = 3) -> None:
+def warn_of_tags(labels, scheme: str | None, stacklevel: int = 3) -> None:
     """Warn if labels are most likely no labels of chunks."""
-    tag = without_prefix(labels)
+    tag = None if _is_runs(scheme) else without_prefix(labels)
     if tag is not None:
         warnings.warn(
             f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
-            "node_classification_report",
+            'node_classification_report, for runs of equal labels scheme="runs"',
             UserWarning,
             stacklevel=stacklevel,
         )
@@ -49,11 +57,12 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     ----------
     labels : sequence of str
         Labels such as ``"B-NP"``, ``"I-NP"``, ``"O"``.
-    scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou"}, default=None
+    scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
         In any case; also "bio" (iob2), "bioes" (iobes), "biluo" and "bioul" (bilou). None reads any
         mixture by the rules of the conlleval script, which repairs wrong sequences (an ``I-NP``
         after ``O`` begins a chunk). With a scheme only chunks that follow its rules count, as in
-        seqeval's strict mode.
+        seqeval's strict mode. "runs" is for labels without prefixes: neighbours of the same label,
+        other than "O", are a chunk.
 
     Returns
     -------
@@ -83,14 +92,18 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     >>> chunks(["B-NP", "I-NP", "O", "I-VP"], scheme="BIO")
     [(0, 2, 'NP')]
     """
-    labels = read_chunk_labels(labels)
+    labels = read_chunk_labels(labels, scheme)
     found = chunks_of_read(labels, scheme)
-    warn_of_tags(labels)
+    warn_of_tags(labels, scheme)
     return found
 
 
 def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str]]:
     """:func:`chunks` of labels that have been read."""
+    if _is_runs(scheme):
+        starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
+        runs = pairwise([*starts, len(labels)])
+        return [(start, stop, labels[start]) for start, stop in runs if labels[start] != "O"]
     scheme = None if scheme is None else scheme_name(scheme)
     tags = [tag_and_kind(label, scheme, f" at node {t}") for t, label in enumerate(labels)]
     steps = (chunk_step(*step, scheme) for step in pairwise([OUTSIDE, *tags, OUTSIDE]))
@@ -110,10 +123,10 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
     items, seen = [], set()
     *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
     for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
-        a, b = read_chunk_labels(a), read_chunk_labels(b)
+        a, b = read_chunk_labels(a, scheme), read_chunk_labels(b, scheme)
         if known is not None:
             a = [label if is_known else "O" for label, is_known in zip(a, known[i], strict=True)]
-        seen.update(a, b)
+        seen.update(map(str, (*a, *b)))
         true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
         if known is not None:
             true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
@@ -122,7 +135,7 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
             for chunk in sorted(true | predicted)
         ]
     present = sorted({kind for kind, *_ in items})
-    warn_of_tags(sorted(seen), 5)
+    warn_of_tags(sorted(seen), scheme, 5)
     kinds = present if labels is None else _asked_kinds(labels, present)
     code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
     # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.

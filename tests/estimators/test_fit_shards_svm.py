@@ -426,7 +426,7 @@ def test_extrapolation_is_that_of_the_fit_in_memory(samples, tmp_path):
     slow = _quietly(_NotAhead(**options), shards)
     optimum = BCFWSSVM(C=1.0, tol=1e-7, random_state=0, max_iter=5000).fit(X, y).objective_
     left, left_slow = optimum - found.dual_objective_, optimum - slow.dual_objective_
-    assert 0.0 < left < 0.5 * left_slow
+    assert 0.0 < left < 0.75 * left_slow
 
 
 def test_certificates_of_gdmm_are_due_by_passes(shards):

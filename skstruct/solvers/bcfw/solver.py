@@ -29,7 +29,7 @@ from ...core.weights import (
 from ...losses.hinge import hinge_of
 from ...losses.verbs import ROUNDING
 from ..batch import BatchGradient
-from ..certificate import DualMixture, certify_pair
+from ..certificate import DualMixture, certify_pair, lower_bound
 from ..primal import Best, compile_hinge, hinge_value
 from ..run import Method
 from ..sampling import set_leaf, sum_tree
@@ -189,8 +189,6 @@ PROMISING = 1.3
 # Passes between extrapolations, and the weight of each pass in the average that is certified: the
 # objective of the last iterate is far above that of its neighbours' mean.
 EXTRAPOLATE, RECENT = 3, 0.25
-# Of the terms of a dual objective: what rounding may have added to it.
-_ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
 _FEATURES = DenseFeatures, SparseFeatures, Gram
@@ -429,7 +427,7 @@ class BCFW(Method):
         known = super().entry()
         if self.certificate is None:
             dual, norm = self._dual(), 0.5 * self.lam * squared_norm(self.w)
-            known["dual_objective"] = dual - _ROUNDING * (abs(dual) + 2.0 * norm)
+            known["dual_objective"] = lower_bound(dual, abs(dual) + 2.0 * norm)
         return known
 
     def _value(self, w, *memory):

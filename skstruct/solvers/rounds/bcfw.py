@@ -22,10 +22,10 @@ from ..bcfw.solver import (
     share_of_new,
     travel,
 )
-from ..certificate import certify_pair
+from ..certificate import certify_pair, lower_bound
 from ..engines.messages import Tables
 from ..primal import compile_hinge
-from .blocks import ROUNDING, Blocks, Local
+from .blocks import Blocks, Local
 from .checkpoint import write_dual
 from .shard import leased
 from .soundness import close, like, require, require_dual_point
@@ -322,7 +322,7 @@ class BCFWBlocks(Blocks):
         known = super().entry()
         if self.certificate is None:
             _, terms = self.dual_of(self.loss, self.w)
-            known["dual_objective"] = self.dual - ROUNDING * terms
+            known["dual_objective"] = lower_bound(self.dual, terms)
         return known
 
     def weights(self):

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from numbers import Integral, Real
 
+import numpy as np
+
 from ..core.factors import BinaryFactors, PairwiseFactors
 from ..core.oracles import gram, require_linear_loss
 from ..core.sklearn_private import Interval, StrOptions
@@ -16,7 +18,7 @@ from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, BlockSteps, n_parts
 from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
-from ..solvers.run import run
+from ..solvers.run import REMEDY, run
 from .svm import CONSTRAINTS, StructuralSVM
 from .svm_bcfw import BCFWSSVM
 
@@ -25,13 +27,11 @@ from .svm_bcfw import BCFWSSVM
 #: The run of each description that :mod:`skstruct.core.factors` knows.
 RUNS = {PairwiseFactors: run_of, BinaryFactors: LabelRun}
 
-# Steps of the multipliers. Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and
-# end 5, 0.3, 0.1 and 0.2 percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes).
-_STEPS = {"bcfw": 1.5, "away": 1.5, "afw": 0.1, "bgcd": 0.1}
-# Up to so many labels block steps were the faster ones in every run.
-_MOST_LABELS = 128
+# Up to so many labels, and for label sets weights of edges, block steps were the faster ones.
+_MOST_LABELS = _MOST_PAIRS = 128
 # Setting one of these selects GDMM.
 _OWN = "variant", "search", "n_partitions", "rho", "eta", "multipliers"
+_ADVICE = f"{REMEDY}, or leave algorithm, {', '.join(_OWN)} and gap_every at their defaults"
 
 
 class GDMMSSVM(StructuralSVM):
@@ -47,13 +47,12 @@ class GDMMSSVM(StructuralSVM):
     The algorithm never decodes a whole sample: every node and every edge has a small active set of
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
-    With up to 128 labels, on most structures without cycles, the steps are those of
-    :class:`BCFWSSVM` instead, which decode (see `algorithm`). Objectives and gaps are reported for
-    this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree are labellings.
-    For label sets and graphs with cycles the maximum is that of the LP relaxation
-    (``graph_.training_inference_`` is "relaxed"), an upper bound on the above; predictions are
-    exact where the structure decodes exactly (``graph_.inference_``). Read more in the :ref:`User
-    Guide <large_label_sets>`.
+    With up to 128 labels the steps are those of :class:`BCFWSSVM` instead, which decode (see
+    `algorithm`). Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. Without
+    cycles, nodes and edges that agree are labellings. For label sets and graphs with cycles the
+    maximum is that of the LP relaxation (``graph_.training_inference_`` is "relaxed"), an upper
+    bound on the above; predictions are exact where the structure decodes exactly
+    (``graph_.inference_``). Read more in the :ref:`User Guide <large_label_sets>`.
 
     Parameters
     ----------
@@ -79,8 +78,8 @@ class GDMMSSVM(StructuralSVM):
     max_iter : int, default=300
         Maximum number of passes over the data.
     tol : float, default=1e-2
-        Stop when the duality gap is below this fraction of the objective; with ``gap_every=0`` when
-        no node and edge disagree by more, and distributions change by less than a tenth of it.
+        Stop when the duality gap is below this fraction of the objective. With ``gap_every=0`` it
+        also bounds the disagreement of nodes and edges.
     n_jobs : int, default=None
         Threads for certificates and prediction. The steps are sequential.
     verbose : int, default=0
@@ -134,11 +133,11 @@ class GDMMSSVM(StructuralSVM):
     Other Parameters
     ----------------
     algorithm : {"auto", "gdmm"}, default="auto"
-        "gdmm" is the algorithm of [1]_. With up to 128 labels, where it was never the faster one in
-        our runs, "auto" takes the steps of :class:`BCFWSSVM` instead. They keep no active sets of
-        nodes and edges, and take more memory. "auto" stays with GDMM if memory does not suffice,
-        with cycles, features or types of edges, label sets, shards or ``gap_every=0``, and if a
-        parameter from `variant` to `multipliers` is not at its default.
+        "gdmm" is the algorithm of [1]_. With up to 128 labels, and for label sets up to 128 weights
+        of edges, "auto" takes the steps of :class:`BCFWSSVM` instead, on the same problem, that of
+        the relaxation with cycles. They take fewer passes, keep no active sets of nodes and edges,
+        and take more memory. "auto" stays with GDMM if memory does not suffice, on shards, with
+        ``gap_every=0``, and if a parameter from `variant` to `multipliers` is not at its default.
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
         but solving the block), or an away-step Frank-Wolfe step ("away"). "afw" and "bgcd" are the
@@ -159,15 +158,18 @@ class GDMMSSVM(StructuralSVM):
         and progress on the objective slower. Scale edge features to a norm of about 1: with larger
         ones the penalty is too weak, and fits take far more passes.
     eta : float, default=None
-        Step of the multipliers; must be below 2. By default 1.5, and 0.1 with the variants "afw"
-        and "bgcd", whose factors follow the multipliers more slowly: there 1.5 diverges. The
+        Step of the multipliers; must be below 2. By default 1.5, on graphs with cycles 0.3, and 0.1
+        with the variants "afw" and "bgcd": there factors follow the multipliers more slowly, and
+        with 1.5 fits may end far from the optimum, which the gap shows. The
         theorems of [1]_ hold for far smaller steps only; the certificate holds for any.
     multipliers : bool, default=True
         False leaves the penalty only: Soft-BCFW [3]_, the baseline of the paper, which uses `rho`
         of 1 and 10.
     gap_every : int, default=10
-        Passes between certificates, each of which costs one pass of decoding. 0 computes one at the
-        end only: choose it where decoding all samples costs more than many passes.
+        Passes between certificates, each of which costs one pass of decoding. With 0 there is none
+        before nodes and edges agree up to `tol` and distributions change by less than a tenth of
+        it; if it fails, training goes on, and the next one waits for up to a quarter of the passes
+        done. Choose it where decoding all samples costs more than many passes.
 
     See Also
     --------
@@ -288,7 +290,7 @@ class GDMMSSVM(StructuralSVM):
         return LocalGDMM(self._options(n_labels), self.graph_.decoding)
 
     def _options(self, n_labels):
-        eta = _STEPS[self.variant] if self.eta is None else float(self.eta)
+        eta = np.nan if self.eta is None else float(self.eta)
         return GDMMOptions(
             VARIANTS[self.variant],
             SEARCHES[self.search],
@@ -302,21 +304,19 @@ class GDMMSSVM(StructuralSVM):
         problem = self.graph_.decoding(task[0], weights)
         return super()._mean_loss(problem, weights, data)
 
-    def _block_steps(self, problem, factors, *task):
-        """Return the method of BCFWSSVM where it is faster, else None."""
+    def _suit_blocks(self, problem, factors):
+        """Return whether the steps of BCFWSSVM are the faster ones, for defaults."""
+        n_pairs = 0
+        if isinstance(factors, BinaryFactors):
+            n_pairs = len(factors.ends) * (4 if factors.full else 1)
+        few = factors.n_labels <= _MOST_LABELS and n_pairs <= _MOST_PAIRS
+        return few and gram.supports(type(problem))
+
+    def _block_steps(self, problem, *task):
+        """Return the method of BCFWSSVM unless GDMM is asked for, or memory does not suffice."""
         default = GDMMSSVM()
         is_plain = all(getattr(self, name) == getattr(default, name) for name in _OWN)
-        is_chosen = (
-            self.algorithm == "auto"
-            and is_plain
-            and self.gap_every > 0
-            and isinstance(factors, PairwiseFactors)
-            and factors.edges is None
-            and factors.n_labels <= _MOST_LABELS
-            and self.graph_.training_inference_ == "exact"
-            and gram.supports(type(problem))
-        )
-        if is_chosen:
+        if is_plain and self.algorithm == "auto" and self.gap_every > 0:
             with contextlib.suppress(MemoryError):
                 choices = BCFWSSVM()._choices()
                 return BlockSteps(problem, *task, choices=choices, gap_every=self.gap_every)
@@ -325,10 +325,13 @@ class GDMMSSVM(StructuralSVM):
     def _solve(self, task, shapes, sample_weight, lam, start, **common):
         problem, factors = task
         task = shapes, sample_weight, lam
-        method = self._block_steps(problem, factors, *task, self.n_jobs)
+        suited = self._suit_blocks(problem, factors)
+        method = self._block_steps(problem, *task, self.n_jobs) if suited else None
         if method is None:
             options = self._options(factors.n_labels)
             kind, decoding = RUNS[type(factors)], self.graph_.decoding
             method = kind(factors, problem, decoding, *task, options, self.n_jobs)
             method.gap_every = self.gap_every
+            if suited:
+                method.advice = _ADVICE
         return run(method, rng=self._generator(), **common)

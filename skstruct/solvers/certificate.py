@@ -31,8 +31,18 @@ _LEAST_EXCESS = 1e-11
 _LAST_DIGITS = 1e-12
 
 
+def lower_bound(dual: float, terms: float = 0.0) -> float:
+    """A bound on the optimum, which is never negative, from a dual objective.
+
+    `terms` is the size of the terms that it is a difference of, where nothing else allows for their
+    rounding.
+    """
+    return max(float(dual) - _LEAST_EXCESS * terms, 0.0)
+
+
 def known_record(objective: float, dual: float) -> dict[str, float]:
     """The fields of the history for an objective, NaN where it is not known, and a bound."""
+    dual = lower_bound(dual)
     gap = max(objective - dual, 0.0)
     return {"objective": objective, "dual_gap": gap, "dual_objective": dual}
 
@@ -54,7 +64,7 @@ class Certificate(NamedTuple):
     @property
     def dual_objective(self) -> float:
         """A lower bound on ``min P``."""
-        return self.objective - self.dual_gap
+        return lower_bound(self.objective - self.dual_gap)
 
     @property
     def record(self) -> dict[str, float]:
@@ -111,9 +121,8 @@ def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certi
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
     if not dual < np.inf:
         raise FloatingPointError(f"the dual bound is {dual}: are the features scaled?")
-    terms = abs(objective) + magnitude
-    if dual > -np.inf:
-        terms += abs(dual)
+    dual = lower_bound(dual)
+    terms = abs(objective) + magnitude + dual
     excess = _LEAST_EXCESS * terms
     if not objective >= -excess:
         raise FloatingPointError(f"the objective {objective} is negative: are the features scaled?")
@@ -123,7 +132,9 @@ def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certi
         )
     objective = max(float(objective), 0.0)
     gap = float(abs(objective - dual) + _UNIT * terms)
-    return Certificate(objective, gap, float(_relative(gap, objective)))
+    relative = float(_relative(gap, objective))
+    # The bound of 0 has no rounding.
+    return Certificate(objective, min(gap, objective) if objective > 0.0 else gap, relative)
 
 
 def certify(
@@ -144,9 +155,6 @@ def certify_l1(
     """Certify weights under an L1 penalty, by their own marginals or another dual point."""
     objective, by_dual, *_ = certify_pair(objective, dual, magnitude)
     gap = min(float(own_gap), by_dual)
-    if objective > 0.0:
-        # No optimum is negative: that bound has no rounding.
-        gap = min(gap, objective)
     gradient_norm = float(np.sqrt(squared_subgradient))
     return Certificate(objective, gap, float(_relative(gap, objective)), gradient_norm)
 

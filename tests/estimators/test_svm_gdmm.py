@@ -35,6 +35,7 @@ from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
 from skstruct.solvers.gdmm.labels import LabelRun
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
+from tests.helpers.image_cases import smooth_images
 from tests.helpers.multilabel_cases import make_labels
 
 
@@ -752,7 +753,6 @@ def test_soft_constraints_end_nearer_with_a_larger_penalty():
 
 # Few labels: the steps of BCFWSSVM.
 
-PLAIN = "chains", "chains with boundary", "trees", "table"
 FEW = {"C": 0.3, "tol": 1e-3, "max_iter": 2000, "random_state": 0}
 
 
@@ -761,10 +761,12 @@ def _takes_block_steps(svm):
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_block_steps_where_nothing_is_relaxed(structure, optima):
+def test_block_steps_where_labels_are_few(structure, optima):
     X, y = _data(structure)
     svm = GDMMSSVM(STRUCTURES[structure], **FEW).fit(X, y)
-    assert _takes_block_steps(svm) == (structure in PLAIN)
+    assert _takes_block_steps(svm)
+    relaxed = "relaxed" if "relaxed" in SOLVED.get(structure, structure) else "exact"
+    assert svm.graph_.training_inference_ == relaxed
     low, high = optima(SOLVED.get(structure, structure))
     assert svm.dual_objective_ <= high + 1e-9
     assert low - 1e-9 <= svm.objective_ <= high * (1 + 2e-3)
@@ -830,6 +832,83 @@ def test_many_labels_and_little_memory_choose_gdmm(monkeypatch):
 
     monkeypatch.setattr("skstruct.solvers.bcfw.solver.check_memory", too_much)
     assert not _takes_block_steps(GDMMSSVM(tol=0.5, random_state=0).fit(*_data("chains")))
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_label_sets_with_many_pairs_choose_gdmm(tables):
+    n_labels = (16, 17) if not tables else (8, 9)  # 120 and 136, 112 and 144 weights
+    fits = []
+    for n in n_labels:
+        X, Y = make_labels(n_samples=30, n_labels=n)
+        svm = GDMMSSVM(MultiLabel("full", tables=tables), C=0.01, tol=0.5, random_state=0)
+        fits.append(_takes_block_steps(svm.fit(X, Y)))
+    assert fits == [True, False]
+
+
+# Passes: nothing stalls, and no bound is negative.
+
+IMAGES = {
+    "images": Grid(),
+    "images, lp": Grid(inference="lp"),
+    "images, contrast": Grid(edge_features="contrast"),
+    "images, diagonals": Grid(neighborhood=8),
+    "images, Potts": Grid(interactions="potts"),
+}
+
+
+def _in_order(a, b):
+    """The two brackets of one optimum overlap, without slack, and no bound is negative."""
+    assert a.dual_objective_ <= b.objective_
+    assert b.dual_objective_ <= a.objective_
+    for svm in (a, b):
+        assert np.nanmin(svm.history_["dual_objective"]) >= 0.0 <= svm.dual_objective_
+
+
+@pytest.mark.parametrize(("C", "most"), [(0.1, 300), (1.0, 300), (10.0, 500)])
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_take_few_passes(name, C, most):
+    X, y = smooth_images()
+    svm = GDMMSSVM(IMAGES[name], C=C, max_iter=most, random_state=0).fit(X, y)
+    assert svm.suboptimality_ <= 1e-2
+    graph = clone(IMAGES[name]).set_params(inference="lp")
+    _in_order(svm, BCFWSSVM(graph, C=C, steps="frank-wolfe", tol=0.3, random_state=1).fit(X, y))
+
+
+@pytest.mark.parametrize("variant", ["bcfw", "away"])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_gdmm_itself_does_not_stall_on_images(variant, n_labels):
+    X, y = smooth_images(n_labels)
+    for C in (0.1, 1.0):
+        svm = _gdmm(Grid(), C=C, variant=variant, random_state=0).fit(X, y)
+        assert svm.suboptimality_ <= 1e-2
+        best = BCFWSSVM(Grid(inference="lp"), C=C, random_state=0).fit(X, y)
+        _in_order(svm, best)
+
+
+@pytest.mark.parametrize("variant", ["bcfw", "away", "bgcd", "afw"])
+@pytest.mark.parametrize("structure", ["chains", "trees", "table", "images, contrast"])
+def test_bounds_of_all_variants_after_few_passes(structure, variant):
+    data = smooth_images(n_samples=6) if structure in IMAGES else _data(structure)
+    graph = (STRUCTURES | IMAGES)[structure]
+    relaxed = clone(graph).set_params(inference="lp") if structure in IMAGES else graph
+    for C in (0.1, 100.0):
+        best = BCFWSSVM(relaxed, C=C, tol=1e-3, random_state=0, max_iter=3000)
+        svm = _gdmm(graph, C=C, variant=variant, max_iter=12, gap_every=1, eta=1.9, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            _in_order(svm.fit(*data), best.fit(*data))
+
+
+@pytest.mark.parametrize("structure", ["chains", "table", "images"])
+def test_settled_iterates_are_certified(structure):
+    """At a large C the first passes move almost nothing."""
+    data = smooth_images(n_samples=6) if structure in IMAGES else _data(structure)
+    graph = (STRUCTURES | IMAGES)[structure]
+    svm = GDMMSSVM(graph, C=1e4, gap_every=0, max_iter=3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="leave algorithm") as caught:
+        svm.set_params(algorithm="gdmm").fit(*data)
+    assert len(caught) == 1
+    assert svm.suboptimality_ > 1e-2
 
 
 def test_shards_are_trained_by_gdmm(tmp_path):

@@ -20,4 +20,5 @@ def bounds(model, X, y, **more):
     assert model.dual_objective_ == model.objective_ - model.dual_gap_
     assert model.dual_objective_ <= model.objective_
     assert model.dual_gap_ == pytest.approx(model.suboptimality_ * model.objective_)
+    assert np.nanmin(np.append(history["dual_objective"], model.dual_objective_)) >= 0.0
     return np.nanmax(np.append(history["dual_objective"], model.dual_objective_)), primal

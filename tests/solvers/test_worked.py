@@ -13,7 +13,7 @@ def test_certificate_certify_pair():
         0.25,
         0.0,
     )
-    assert repr(certify_pair(1.0, -float("inf")).relative) == "inf"
+    assert round(certify_pair(1.0, -float("inf")).relative, 12) == 1.0
     with pytest.raises(
         FloatingPointError,
         match=re.escape("the dual bound 1.1 exceeds the objective 1.0: are the features scaled?"),

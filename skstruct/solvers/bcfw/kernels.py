@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import generic, inner_kernel, kernel
 from ...core.oracles import (
     accumulate,
     add_indicator,
@@ -74,6 +74,27 @@ class BCFWOptions(NamedTuple):
     fresh: float
     # And at least this much.
     enough: float
+
+
+@generic
+def add_cached(cache, problem, i, c, share, out):
+    """``out += share`` times what slot c of a cache holds for sample i."""
+
+
+@add_cached.register(BCFWState)
+@kernel
+def _(cache, problem, i, c, share, out):
+    labels = cache.labels[c, problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    add_indicator(problem, i, labels, share, out)
+
+
+@inner_kernel
+def forget_way(past, shares, slot):
+    """Before a slot is filled anew: the way from what it held cannot be told any more."""
+    if past[slot] > 0.0 or shares[slot] > 0.0:
+        for c in range(shares.shape[0]):
+            past[c] = shares[c] if shares[c] > 0.0 else 0.0
+        past[slot] = 0.0
 
 
 @inner_kernel
@@ -183,11 +204,7 @@ def admit(problem, i, state, slot, near, labels, buffers):
         _note_products(problem, i, state, slot, near, labels, buffers)
     first = problem.label_ptr[i]
     if state.past.shape[0] > 0:
-        past, shares = state.past[i], state.shares[i]
-        if past[slot] > 0.0 or shares[slot] > 0.0:  # the way from there cannot be told any more
-            for c in range(shares.shape[0]):
-                past[c] = shares[c] if shares[c] > 0.0 else 0.0
-            past[slot] = 0.0
+        forget_way(state.past[i], state.shares[i], slot)
     state.shares[i, slot] = 0.0
     for t in range(problem.label_ptr[i + 1] - first):
         state.labels[slot, first + t] = labels[t]

@@ -14,7 +14,16 @@ from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.hinge import expected_task_loss
 from ...losses.verbs import augment_copy, dot
 from ..sampling import sample_leaf
-from .kernels import GAP, N_CACHED, N_STEPS, enter, line_search, note_gap
+from .kernels import (
+    GAP,
+    N_CACHED,
+    N_STEPS,
+    add_cached,
+    enter,
+    forget_way,
+    line_search,
+    note_gap,
+)
 
 # A smaller share of a dual point is rounding.
 _LEAST_REST = 1e-7
@@ -36,6 +45,8 @@ class Points(NamedTuple):
     # (n_samples, n_cached): Weights in ``m_i``, -1 for an empty slot, and task losses.
     shares: np.ndarray
     costs: np.ndarray
+    # (n_samples, n_cached): Shares of some passes ago, to extrapolate from.
+    past: np.ndarray
 
 
 @kernel
@@ -66,6 +77,7 @@ def new_points(problem, n_cached, trial):
         sizes=np.zeros(shape, dtype=np.int32),
         shares=np.full(shape, -1.0),
         costs=np.zeros(shape),
+        past=np.zeros(shape),
     )
 
 
@@ -98,6 +110,7 @@ def _keep(points, i, mu, size, loss):
     k = points.ptr[i]
     if count > points.ptr[i + 1] - k:
         return -1
+    forget_way(points.past[i], points.shares[i], chosen)
     # What an evicted point contributes to m_i stays there.
     points.shares[i, chosen] = 0.0
     points.costs[i, chosen], points.sizes[i, chosen] = loss, count
@@ -108,12 +121,12 @@ def _keep(points, i, mu, size, loss):
     return chosen
 
 
-@inner_kernel
-def _add(points, i, c, share, direction):
-    """``direction += share`` times the point in slot c."""
-    first = points.ptr[i]
-    for k in range(first, first + points.sizes[i, c]):
-        direction[points.part[c, k]] += share * points.much[c, k]
+@add_cached.register(Points)
+@kernel
+def _(cache, problem, i, c, share, out):
+    first = cache.ptr[i]
+    for k in range(first, first + cache.sizes[i, c]):
+        out[cache.part[c, k]] += share * cache.much[c, k]
 
 
 @inner_kernel
@@ -156,7 +169,7 @@ def _take_unexplained(problem, i, points, residual, rest, direction):
     add_indicator(problem, i, true, -1.0 / rest, direction)
     for c in range(points.shares.shape[1]):
         if points.shares[i, c] > 0.0:
-            _add(points, i, c, points.shares[i, c] / rest, direction)
+            add_cached(points, problem, i, c, points.shares[i, c] / rest, direction)
 
 
 @inner_kernel
@@ -188,9 +201,9 @@ def _relaxed_block(
             break
         if not is_point:
             direction[:size] = 0.0
-            _add(points, i, best, 1.0, direction)
+            add_cached(points, problem, i, best, 1.0, direction)
         if away >= 0:
-            _add(points, i, away, -1.0, direction)
+            add_cached(points, problem, i, away, -1.0, direction)
         else:
             _take_unexplained(problem, i, points, residual, rest, direction)
         moved = line_search(problem, i, theta, residual, slope, scale, most, buffers)
@@ -208,7 +221,7 @@ def _toward_point(problem, i, theta, losses, points, slot, slope, loss, residual
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     if slot >= 0:
         direction[: residual.shape[0]] = 0.0
-        _add(points, i, slot, 1.0, direction)
+        add_cached(points, problem, i, slot, 1.0, direction)
     add_indicator(problem, i, true, -1.0, direction)
     for q in range(residual.shape[0]):
         direction[q] -= residual[q]
@@ -229,7 +242,8 @@ def _plant(problem, i, points, residual, mu):
         mu[:size] = 0.0
         true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
         add_indicator(problem, i, true, 1.0, mu)
-        points.shares[i, _keep(points, i, mu, size, 0.0)] = 1.0
+        slot = _keep(points, i, mu, size, 0.0)
+        points.shares[i, slot] = points.past[i, slot] = 1.0
 
 
 @inner_kernel

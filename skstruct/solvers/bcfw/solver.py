@@ -29,7 +29,7 @@ from ...core.weights import (
 from ...losses.hinge import hinge_of
 from ...losses.verbs import ROUNDING
 from ..batch import BatchGradient
-from ..certificate import DualMixture, certify_pair
+from ..certificate import DualMixture, certify_pair, lower_bound
 from ..primal import Best, compile_hinge, hinge_value
 from ..run import Method
 from ..sampling import set_leaf, sum_tree
@@ -40,6 +40,7 @@ from .kernels import (
     N_STEPS,
     BCFWOptions,
     BCFWState,
+    add_cached,
     bcfw_epoch,
     expected_losses,
     rebuild,
@@ -57,7 +58,7 @@ AIM, FOLLOW = range(2)
 
 
 @kernel
-def travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w, change):
+def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
     """Aim at extrapolated shares, or follow a part of the way to them.
 
     ``AIM``: these take the place of the past ones, `w` takes what the weights would gain, and what
@@ -65,8 +66,7 @@ def travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w,
     how far they lie, in ways from the past shares. ``FOLLOW``: they become the past ones.
     """
     for i in range(start, stop):
-        shares, past = state.shares[i], state.past[i]
-        first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
+        shares, past = cache.shares[i], cache.past[i]
         target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part
         if task == AIM:
             target, step = change[: target.shape[0]], 1.0
@@ -91,10 +91,10 @@ def travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w,
                 move = step * (past[c] - shares[c])
                 if move != 0.0:
                     moves = True
-                    add_indicator(problem, i, state.labels[c, first:last], move, target)
-                    gain += sample_weight[i] * move * state.costs[i, c]
+                    add_cached(cache, problem, i, c, move, target)
+                    gain += sample_weight[i] * move * cache.costs[i, c]
                     if task == FOLLOW:
-                        state.losses[i] += move * state.costs[i, c]
+                        state.losses[i] += move * cache.costs[i, c]
                         moved = shares[c] + move
                         shares[c] = 0.0 if moved < 0.0 else moved
                 if task == FOLLOW:
@@ -108,21 +108,21 @@ def travel(problem, sample_weight, lam, state, task, part, gain, start, stop, w,
 class Extrapolation:
     """The weights of some passes ago, and the steps away from there."""
 
-    def __init__(self, problem, sample_weight, lam, shapes):
-        self.task = problem, sample_weight, lam
+    def __init__(self, problem, sample_weight, lam, shapes, cone):
+        self.task, self._cone = (problem, sample_weight, lam), cone
         self._past = zero_weights(shapes)
         self._loss = 0.0
 
-    def compile(self, state, change):
+    def compile(self, state, cache, change):
         """Compile outside the clock."""
-        travel(*self.task, state, AIM, 0.0, 0.0, 0, 0, self._past, change)
+        travel(*self.task, state, cache, AIM, 0.0, 0.0, 0, 0, self._past, change)
 
     def _mean_loss(self, state):
         return float(np.einsum("i,i->", state.losses, self.task[1])) / self.task[1].size
 
-    def begin(self, state, w):
+    def begin(self, state, cache, w):
         """Note where the passes start."""
-        np.maximum(state.shares, 0.0, out=state.past)
+        np.maximum(cache.shares, 0.0, out=cache.past)
         self._note(state, w)
 
     def _note(self, state, w):
@@ -130,7 +130,7 @@ class Extrapolation:
             past[...] = now
         self._loss = self._mean_loss(state)
 
-    def step(self, state, w, change):
+    def step(self, state, cache, w, change):
         """From where the last passes led as far as is best, and note it."""
         way, lam, n = self._past, self.task[2], self.task[1].size
         for past, now in zip(way.tables, w.tables, strict=True):
@@ -140,13 +140,13 @@ class Extrapolation:
             self._mean_loss(state) - self._loss - lam * inner_product(w.tables, way.tables)
         ) / max(norm, 1e-300)
         if not 0.0 < factor < np.inf:
-            self.begin(state, w)
+            self.begin(state, cache, w)
             return
         for table in way.tables:
             table[...] = 0.0
         gain = 0.0
         for first, last in Pieces().ranges(0, n):
-            gain = travel(*self.task, state, AIM, factor, gain, first, last, way, change)
+            gain = travel(*self.task, state, cache, AIM, factor, gain, first, last, way, change)
         # Where shares ran out the way has changed; never farther than to the shares aimed at.
         norm = lam * squared_norm(way)
         step = (gain / n - lam * inner_product(w.tables, way.tables)) / max(norm, 1e-300)
@@ -154,8 +154,9 @@ class Extrapolation:
         for past, now in zip(way.tables, w.tables, strict=True):
             past *= step
             now += past
+        project_rows(self._cone, w, 0.0, 1)
         for first, last in Pieces().ranges(0, n):
-            travel(*self.task, state, FOLLOW, step, 0.0, first, last, way, change)
+            travel(*self.task, state, cache, FOLLOW, step, 0.0, first, last, way, change)
         self._note(state, w)
 
 
@@ -188,8 +189,6 @@ PROMISING = 1.3
 # Passes between extrapolations, and the weight of each pass in the average that is certified: the
 # objective of the last iterate is far above that of its neighbours' mean.
 EXTRAPOLATE, RECENT = 3, 0.25
-# Of the terms of a dual objective: what rounding may have added to it.
-_ROUNDING = 1e-11
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
 _FEATURES = DenseFeatures, SparseFeatures, Gram
@@ -296,9 +295,9 @@ class BCFW(Method):
         self.pairwise, self.use_cache = choices.pairwise, choices.use_cache
         self.use_average, self._objective = False, np.inf
         self._extrapolation, self._recent, self._n_recent = None, None, 0
-        if self.pairwise and not (averaging or self.relaxed or self.cone.coefficients.size):
+        if self.pairwise and not averaging:
             self._extrapolation = Extrapolation(
-                self.problem, self.sample_weight, self.lam, self.shapes
+                self.problem, self.sample_weight, self.lam, self.shapes, self.cone
             )
         scratch = make_scratch(self.problem)
         values = np.zeros((2, n_cached))
@@ -313,6 +312,7 @@ class BCFW(Method):
         if self._warm and self._extrapolation is not None and start.recent.size == n_weights:
             # The mean that the run before ended with, which fits these weights.
             self._recent = view_flat(start.recent.copy(), self.shapes)
+            settle(self.cone, self._recent)  # that run may have had none
             self._n_recent = math.ceil(2.0 / RECENT)
 
     def _begin_at(self, state):
@@ -324,7 +324,7 @@ class BCFW(Method):
             state = _new_state(self.problem, self.n_cached)
         keeps = self.pairwise > 0 and not self.relaxed
         n_products = self.n_cached * (self.n_cached + 1) // 2 if keeps else 0
-        n_past = self.n if self._extrapolation is not None else 0
+        n_past = self.n if self._extrapolation is not None and not self.relaxed else 0
         n_bytes = 8 * self.n * (n_products + self.n_cached)
         check_memory(n_bytes, "the inner products of BCFWSSVM", "take fewer n_cached")
         inner, past = np.zeros((self.n, n_products)), np.zeros((n_past, self.n_cached))
@@ -334,6 +334,11 @@ class BCFW(Method):
         # Only the average needs the second half of lazy rows.
         self.w = lazy_weights(zero) if self.averaging else zero
         self.cone.multipliers[:] = 0.0
+
+    @property
+    def cache(self):
+        """What :func:`travel` finds shares in."""
+        return self._points if self.relaxed else self.state
 
     def dual_point(self):
         """The state, with the mean that the certificate is of."""
@@ -347,7 +352,7 @@ class BCFW(Method):
             self._rebuild(0, 0)
         self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         if self._extrapolation is not None:
-            self._extrapolation.compile(self.state, self._scratch[0][1])
+            self._extrapolation.compile(self.state, self.cache, self._scratch[0][1])
         compile_hinge(self.problem, self.w, self.state.residuals)
         settle(self.cone, self.w)
         if self.averaging:
@@ -366,7 +371,7 @@ class BCFW(Method):
         if self._warm or self.sampling == "gap":
             self.certify()
         if self._extrapolation is not None:
-            self._extrapolation.begin(self.state, self.w)
+            self._extrapolation.begin(self.state, self.cache, self.w)
 
     def _rebuild(self, first, last):
         problem, state = self.problem, self.state
@@ -385,8 +390,9 @@ class BCFW(Method):
         if self._extrapolation is not None:
             self._n_recent += 1
             self._recent = faded(self._recent, self.w, share_of_new(self._n_recent))
+            settle(self.cone, self._recent)  # a mean of points in the cone, but for rounding
             if k % EXTRAPOLATE == 0:
-                self._extrapolation.step(self.state, self.w, self._scratch[0][1])
+                self._extrapolation.step(self.state, self.cache, self.w, self._scratch[0][1])
 
     def _pass(self, order, uniforms, pieces):
         total = np.minimum(self.state.gaps, 1e300).sum()
@@ -421,7 +427,7 @@ class BCFW(Method):
         known = super().entry()
         if self.certificate is None:
             dual, norm = self._dual(), 0.5 * self.lam * squared_norm(self.w)
-            known["dual_objective"] = dual - _ROUNDING * (abs(dual) + 2.0 * norm)
+            known["dual_objective"] = lower_bound(dual, abs(dual) + 2.0 * norm)
         return known
 
     def _value(self, w, *memory):

@@ -45,7 +45,7 @@ from .active_sets import (
     row_best,
     table_best,
 )
-from .solver import Run
+from .solver import STEP_WITH_CYCLES, Run
 
 # The factors, and the dual point.
 
@@ -974,6 +974,11 @@ class FactorRun(Run):
         self.state = self._state(mask, np.zeros(self.shapes[1] if self.own else (0, 0)))
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
+
+    def _default_step(self, variant):
+        step = super()._default_step(variant)
+        has_cycles = getattr(self.problem, "inference", "exact") == "relaxed"
+        return min(step, STEP_WITH_CYCLES) if has_cycles else step
 
     def _curvature(self):
         return 0.0

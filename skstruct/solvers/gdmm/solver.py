@@ -11,11 +11,17 @@ from ...core.weights import Weights, zero_weights
 from ..bcfw.solver import BCFW
 from ..certificate import certify_pair
 from ..primal import compile_hinge, hinge_value
-from ..run import Method
+from ..run import REMEDY, Method
 from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
 VARIANTS = {"bcfw": 0, "away": 1, "bgcd": 2, "afw": 3}
 _STILL = 0.1
+# Steps of the multipliers by variant, and the longest one where nodes and edges form cycles.
+# Block-greedy visits of 60 sentences with 45 labels diverge with 1.5 and end 5, 0.3, 0.1 and 0.2
+# percent from the optimum with 0.5, 0.25, 0.1 and 0.05 (1,500 passes). On images steps of 1.5, and
+# at times of 0.7, end at a gap of 100 %.
+_STEPS = {0: 1.5, 1: 1.5, 2: 0.1, 3: 0.1}
+STEP_WITH_CYCLES = 0.3
 SEARCHES = {"sublinear": 0, "exact": 1, "sampled": 2}
 
 
@@ -25,16 +31,23 @@ def n_parts(n_labels: int, search: str) -> int:
 
 
 class Certifying(Method):
-    """Base of all runs of GDMM: stopped by certificates, or when the iterates have settled."""
+    """Base of all runs of GDMM: stopped by certificates, due in time or when iterates settle."""
 
-    #: Passes between certificates; 0 for one at the end only.
+    #: Passes between certificates; 0 for some only where the iterates have settled.
     gap_every = 10
     measured_fields = "infeasibility", "node_set", "edge_set"
 
     def __init__(self, *task, **options):
         super().__init__(*task, **options)
         #: The best bound; how far nodes and edges disagree; how far they have moved in a pass.
-        self.dual, self.infeasibility, self.change = -np.inf, 0.0, np.inf
+        self.dual, self.infeasibility, self.change = 0.0, 0.0, np.inf
+
+    #: Advice where the tolerance was not reached.
+    advice = REMEDY
+
+    def remedy(self):
+        """Return the advice of the estimator, which knows whose steps are fewer."""
+        return self.advice
 
     @abstractmethod
     def set_sizes(self):
@@ -44,17 +57,18 @@ class Certifying(Method):
         return k % self.gap_every == 0
 
     def _settled(self, tol):
-        """Without certificates: nodes and edges agree, and nothing moves."""
-        still = self.infeasibility <= tol and self.change <= _STILL * tol
-        return self.gap_every == 0 and still
+        """Nodes and edges agree, and nothing moves."""
+        return self.infeasibility <= tol and self.change <= _STILL * tol
 
     def due(self, k, tol):
-        """Every so many passes; without certificates when all has settled."""
-        return self._settled(tol) if self.gap_every == 0 else self._is_time(k)
+        """Every so many passes; with 0 when all has settled.
 
-    def reached(self, tol):
-        """Return whether a certificate meets the tolerance, or the iterates have settled."""
-        return self._settled(tol) or super().reached(tol)
+        At the truth, where training begins, all agrees and little moves, too: where a certificate
+        fails the next one waits, for an eighth to a quarter of the passes done.
+        """
+        if self.gap_every > 0:
+            return self._is_time(k)
+        return k % (1 << max(k.bit_length() - 3, 0)) == 0 and self._settled(tol)
 
     def certified(self, objective, bound, magnitude):
         """The certificate of an objective and of the best bound so far."""
@@ -86,10 +100,15 @@ class Run(Certifying):
 
     def __init__(self, problem, decoding, shapes, sample_weight, lam, options, n_jobs):
         super().__init__(problem, shapes, sample_weight, lam, n_jobs)
+        if np.isnan(options.eta):
+            options = options._replace(eta=self._default_step(options.variant))
         self.decoding, self.options = decoding, options
         self.reach = sample_weight / (lam * self.n)
         self.w = zero_weights((shapes[0], (0, 0)))
         self.search_seconds, self.n_passes, self._headroom = 0.0, 0, 1024
+
+    def _default_step(self, variant):
+        return _STEPS[variant]
 
     @abstractmethod
     def one_pass(self, order, uniforms, pieces):

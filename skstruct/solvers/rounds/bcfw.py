@@ -22,10 +22,10 @@ from ..bcfw.solver import (
     share_of_new,
     travel,
 )
-from ..certificate import certify_pair
+from ..certificate import certify_pair, lower_bound
 from ..engines.messages import Tables
 from ..primal import compile_hinge
-from .blocks import ROUNDING, Blocks, Local
+from .blocks import Blocks, Local
 from .checkpoint import write_dual
 from .shard import leased
 from .soundness import close, like, require, require_dual_point
@@ -44,7 +44,8 @@ class _OnShard(BCFW):
             self._points = ()
         # The driver alone sees how far all have gone.
         self.extrapolates, self._extrapolation = self._extrapolation is not None, None
-        np.maximum(self.state.shares[: len(self.state.past)], 0.0, out=self.state.past)
+        past = self.cache.past
+        np.maximum(self.cache.shares[: len(past)], 0.0, out=past)
 
     @property
     def dual(self):
@@ -60,7 +61,7 @@ class _OnShard(BCFW):
         if not self.extrapolates or ahead == _NOWHERE:
             return 0.0
         way = zero_weights(shard.shapes) if way is None else way
-        task = self.problem, self.sample_weight, self.lam, self.state
+        task = self.problem, self.sample_weight, self.lam, self.state, self.cache
         ends, change = (0, self.n), self._scratch[0][1]
         gain = travel(*task, AIM, factor, 0.0, *ends, way, change)
         if step is not None:
@@ -95,7 +96,7 @@ class LocalBCFW(Local):
         method = _OnShard(shard, self.choices)
         method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
         if method.extrapolates:
-            task = shard.problem, shard.sample_weight, 1.0, method.state
+            task = shard.problem, shard.sample_weight, 1.0, method.state, method.cache
             travel(*task, AIM, 0.0, 0.0, 0, 0, method.w, method._scratch[0][1])
         compile_hinge(shard.problem, method.w)
 
@@ -142,9 +143,9 @@ class LocalBCFW(Local):
     def aim(self, shard, turn, factor, way):
         """See where the dual point would go; adds to the way of the weights."""
         method = self._method(shard, turn)
-        past = method.state.past.copy()
+        past = method.cache.past.copy()
         gain = method.travel(shard, (factor, None), way)
-        method.state.past[...] = past
+        method.cache.past[...] = past
         self._keep(shard, turn.before, turn.ahead, method)
         return gain
 
@@ -321,7 +322,7 @@ class BCFWBlocks(Blocks):
         known = super().entry()
         if self.certificate is None:
             _, terms = self.dual_of(self.loss, self.w)
-            known["dual_objective"] = self.dual - ROUNDING * terms
+            known["dual_objective"] = lower_bound(self.dual, terms)
         return known
 
     def weights(self):

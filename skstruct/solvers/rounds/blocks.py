@@ -35,8 +35,6 @@ from .checkpoint import DualFiles, dual_files
 from .shard import leased
 from .soundness import close, like, numbers_like, require, require_below
 
-# Of the terms of a dual objective: what rounding may take from it.
-ROUNDING = 1e-11
 # Samples of a part of a turn.
 _PART = 32
 # Bytes that the shards of a round may take, their dual points included.

@@ -220,7 +220,7 @@ def _require_records(records, k):
         if len(values) != k or {type(value) for value in values} != {float}:
             raise ValueError("records of another number of rounds, or not of numbers")
     with np.errstate(invalid="ignore"):
-        known = np.array(records["objective"]) - records["dual_gap"]
+        known = np.maximum(np.array(records["objective"]) - records["dual_gap"], 0.0)
     duals, measured = np.array(records["dual_objective"]), ~np.isnan(known)
     require(np.array_equal(duals[measured], known[measured]), "bounds that are not of their gaps")
     bound = np.fmax.reduce(duals, initial=-np.inf)

@@ -20,10 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .core.arguments import check_integer, check_real
-from .core.jit.dispatch import kernel
-from .core.memory import check_memory, shown
-from .core.offsets import ends_of
-from .core.oracles import edge_marginals, potentials
+from .core.memory import check_memory, n_best_bytes, shown
+from .core.offsets import ends_of, longest_item
 from .core.parallel import Pieces, make_scratch, over_samples
 from .core.typing import RandomStateLike, SamplesLike
 from .core.weights import Weights, zero_weights
@@ -32,13 +30,14 @@ from .data.labels import encode, read_sequence_labels
 from .data.matrices import numeric, readable, refuse_masked
 from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
 from .data.ragged import RaggedArray, object_array, rows_of
+from .data.rules import check_rules, single_rules
 from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
 from .lite import chunk_step, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.batch import BatchGradient
 from .solvers.passes import decode as decode_samples
-from .solvers.passes import decode_top_k, node_marginals
+from .solvers.passes import decode_top_k, draws, node_marginals
 from .solvers.primal import loss_values
 
 __all__ = [
@@ -199,7 +198,7 @@ class _Chains:
     """Samples with their scores, packed for kernels."""
 
     def __init__(
-        self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs,
+        self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules=None,
         n_best=1, boundary=False,
     ):  # fmt: skip
         batch = self.batch = _Batch(scores, lengths)
@@ -230,10 +229,13 @@ class _Chains:
             edges = rows_as_scores(Sequences(table, self.ends)).features
         self.samples = rows_as_scores(Sequences(batch.rows, self.ends, edges))
         if n_best > 1:
-            need = n_best * (12 * len(batch.rows) + 8 * batch.keep.size)
             what = f"{shown(n_best)} best labellings of {batch.keep.size:,} samples"
-            check_memory(need, what, "lower k")
+            # Those of padded scores are copied into their places.
+            each = n_best_bytes(batch.lengths, (1 + (batch.kind == "padded")) * self.name_bytes())
+            check_memory(n_best * each, what, "lower k")
         self.graph = Chain(boundary, edge_features=per_step, forbidden=scheme)
+        if rules is not None:
+            self.graph = self.graph.with_rules(rules)
         self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
         self.w = Weights(rows, table)
 
@@ -274,8 +276,13 @@ class _Chains:
     def refuse(self, i, overflows=False):
         """Raise for a sample without a labelling."""
         why = "no labelling is allowed by the scores, the transitions and the scheme"
+        why += f" together with the rules {self.graph.rules}" if self.graph.rules else ""
         why = "the sums of scores overflow" if overflows else why
         raise ValueError(f"sample {np.flatnonzero(self.batch.keep)[i]}: {why}")
+
+    def name_bytes(self):
+        """Bytes of a label in results."""
+        return 8 if self.labels is None else self.classes.itemsize
 
     def names(self, codes):
         """Labels of codes, and what stands in the padding."""
@@ -375,13 +382,14 @@ def decode(
         return decode_samples(part, chains.w, first, last, make_scratch(part), codes)
 
     chains.run(run, chains.graph.decoding(chains.problem, chains.w))
-    if rules is not None:
-        _obey(chains, rules, codes)
+    _obey(chains, rules, codes[None])
     return chains.batch.wrap(*chains.names(codes))
 
 
-def _obey(chains, rules, codes):
+def _obey(chains, rules, codes, values=None):
     """Decode what breaks rules again, as a model would whose weights are the scores."""
+    if rules is None:
+        return
     from .estimators.prediction import Predictor  # few need it, and it takes a while
 
     class Scores(Predictor):
@@ -393,7 +401,7 @@ def _obey(chains, rules, codes):
             """They have been checked, and -inf is allowed."""
 
     graph = chains.graph.with_rules(rules)
-    Scores()._obey(graph, chains.problem, chains.samples, chains.batch.keep, codes[None])
+    Scores()._obey(graph, chains.problem, chains.samples, chains.batch.keep, codes, values)
 
 
 def top_k(
@@ -406,11 +414,13 @@ def top_k(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
+    rules: list | None = None,
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The `k` best labellings of each sequence of scores, and what they score (n-best decoding).
 
-    Read more in the :ref:`User Guide <plain_arrays>`.
+    Time grows as ``k log k`` at most, memory with `k` times the number of nodes. Read more in the
+    :ref:`User Guide <plain_arrays>`.
 
     Parameters
     ----------
@@ -418,7 +428,7 @@ def top_k(
         As for :func:`decode`.
     k : int
         Number of labellings, at least 1.
-    transitions, scheme, labels, lengths, start, stop, n_jobs : object
+    transitions, scheme, labels, lengths, start, stop, rules, n_jobs : object
         As for :func:`decode`.
 
     Returns
@@ -452,7 +462,8 @@ def top_k(
            [1, 1]]), array([4., 3.]))
     """
     k = check_integer("k", k)
-    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, k)
+    task = scores, transitions, scheme, labels, lengths, start, stop, n_jobs
+    chains = _Chains(*task, n_best=k)
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
 
@@ -462,6 +473,7 @@ def top_k(
         return decode_top_k(part, chains.w, first, last, scratch, values, room, codes)
 
     chains.run(run)
+    _obey(chains, rules, codes, values)
     values = batch.per_sample(values, -np.inf)
     values[~batch.keep, 0] = 0.0  # the empty labelling
     counts = np.count_nonzero(values > -np.inf, axis=1)
@@ -482,6 +494,7 @@ def marginals(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
+    rules: list | None = None,
     n_jobs: int | None = None,
 ) -> Any:
     """Probability of each label at each node, over all labellings (forward-backward).
@@ -494,6 +507,9 @@ def marginals(
         As for :func:`decode`.
     transitions, scheme, labels, lengths, start, stop, n_jobs : object
         As for :func:`decode`.
+    rules : list of rules, default=None
+        As for :func:`decode`; probabilities are conditional on them, so the product of their
+        automata must be small.
 
     Returns
     -------
@@ -518,7 +534,7 @@ def marginals(
     array([[0.667, 0.333],
            [0.333, 0.667]])
     """
-    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules)
     out = np.empty_like(chains.batch.rows)
 
     def run(part, first, last):
@@ -537,6 +553,7 @@ def log_partition(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
+    rules: list | None = None,
     n_jobs: int | None = None,
 ) -> float | np.ndarray:
     """The log-partition function: logarithm of the sum of exp(score) over all labellings.
@@ -550,6 +567,9 @@ def log_partition(
         As for :func:`decode`.
     transitions, scheme, labels, lengths, start, stop, n_jobs : object
         As for :func:`decode`.
+    rules : list of rules, default=None
+        As for :func:`decode`: only labellings that obey them count. The product of their automata
+        must be small.
 
     Returns
     -------
@@ -575,7 +595,7 @@ def log_partition(
     >>> bool(np.isclose(log_partition(np.zeros((2, 2))), np.log(4)))
     True
     """
-    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules)
     out = np.empty((3, chains.ends.size - 1))
 
     def run(part, first, last):
@@ -590,35 +610,6 @@ def log_partition(
     return float(values[0]) if chains.batch.kind == "one" else values
 
 
-@kernel
-def draw_labellings(problem, w, start, stop, scratch, tables, uniforms, out):
-    """Write draws of samples `start` to `stop`: each label given the one before it."""
-    n_labels = problem.cost.shape[0]
-    for i in range(start, stop):
-        first, n = problem.label_ptr[i], problem.label_ptr[i + 1] - problem.label_ptr[i]
-        potentials(problem, i, w, scratch.theta)
-        edge_marginals(problem, i, scratch.theta, scratch.mu, tables)
-        if not scratch.mu[0] >= 0.0:  # NaN where there is no labelling
-            return i
-        for s in range(out.shape[0]):
-            chances, at = scratch.mu, 0
-            for t in range(n):
-                total = 0.0
-                for k in range(n_labels):
-                    total += chances[at + k]
-                left, chosen = uniforms[s, first + t] * total, -1
-                for k in range(n_labels):
-                    # The last that is possible, where rounding leaves something.
-                    if chances[at + k] > 0.0 and left >= 0.0:
-                        chosen = k
-                        left -= chances[at + k]
-                        if left < 0.0:
-                            break
-                out[s, first + t] = chosen
-                chances, at = tables, (t * n_labels + chosen) * n_labels
-    return -1
-
-
 def sample(
     scores: Any,
     n_samples: int = 1,
@@ -629,6 +620,7 @@ def sample(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
+    rules: list | None = None,
     random_state: RandomStateLike = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
@@ -644,6 +636,9 @@ def sample(
         How many labellings of each sequence.
     transitions, scheme, labels, lengths, start, stop : object
         As for :func:`decode`.
+    rules : list of rules, default=None
+        As for :func:`decode`; draws are conditional on them, so the product of their automata must
+        be small.
     random_state : int, RandomState instance or None, default=None
         Seed. The draws do not depend on the number of threads.
     n_jobs : int, default=None
@@ -672,24 +667,25 @@ def sample(
 
     >>> import numpy as np
     >>> from skstruct import sample
-    >>> sample(np.zeros((4, 2)), 3, [[0, -np.inf], [-np.inf, 0]], random_state=0)
-    array([[1, 1, 1, 1],
-           [0, 0, 0, 0],
-           [1, 1, 1, 1]])
+    >>> sample(np.zeros((4, 2)), 3, [[0, -np.inf], [-np.inf, 0]], random_state=1)
+    array([[0, 0, 0, 0],
+           [1, 1, 1, 1],
+           [0, 0, 0, 0]])
     """
     n_draws = check_integer("n_samples", n_samples)
-    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
+    chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules)
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     what = f"{shown(n_draws)} labellings of {batch.keep.size:,} samples"
-    check_memory(20 * n_draws * n_nodes, what, "ask for fewer (n_samples)")
-    uniforms = check_random_state(random_state).random_sample((n_draws, n_nodes))
+    advice = "ask for fewer (n_samples)"
+    check_memory((12 + chains.name_bytes()) * n_draws * n_nodes, what, advice)
+    uniforms = check_random_state(random_state).random_sample((n_nodes, n_draws))
     codes = np.empty((n_draws, n_nodes), dtype=np.int32)
-    most = int(np.diff(chains.ends).max(initial=1)) - 1
+    longest = int(batch.lengths.max(initial=1))
+    n_numbers = max(longest_item(chains.problem.part_ptr), (longest - 1) * batch.rows.shape[1] ** 2)
 
     def run(part, first, last):
-        tables = np.empty(most * batch.rows.shape[1] ** 2)
-        scratch = make_scratch(part)
-        return draw_labellings(part, chains.w, first, last, scratch, tables, uniforms, codes)
+        scratch, room = make_scratch(part), np.empty(n_numbers)
+        return draws(part, chains.w, first, last, scratch, room, uniforms, codes)
 
     chains.run(run)
     names, fill = chains.names(codes)
@@ -725,6 +721,7 @@ def fit_transitions(
     scheme: str | Iterable | None = None,
     labels: ArrayLike | None = None,
     lengths: ArrayLike | None = None,
+    rules: list | None = None,
     kind: Literal["table", "biases"] = "table",
     C: float = 1.0,
     max_iter: int = 500,
@@ -746,8 +743,9 @@ def fit_transitions(
     y : array-like
         True labels (names if there are `labels`): padded like the scores, with any padding value,
         or one sequence per sample.
-    scheme, labels, lengths : object
-        As for :func:`decode`. Labels of y must follow the scheme.
+    scheme, labels, lengths, rules : object
+        As for :func:`decode`. Labels of y must follow the scheme and obey the rules; probabilities
+        are conditional on these, so the product of their automata must be small.
     kind : {"table", "biases"}, default="table"
         "table" learns one score per (label, next label), and per label at the first and at the last
         node. "biases" learns six numbers, one per kind of transition, and none for the ends; it
@@ -805,7 +803,8 @@ def fit_transitions(
         raise ValueError('kind="biases" needs a tagging scheme, such as "bio", and labels')
     C, tol = check_real("C", C, _SMALLEST_C), check_real("tol", tol)
     max_iter = check_integer("max_iter", max_iter)
-    chains = _Chains(scores, None, scheme, labels, lengths, None, None, n_jobs, boundary=True)
+    ends = None, None
+    chains = _Chains(scores, None, scheme, labels, lengths, *ends, n_jobs, rules, boundary=True)
     batch, w, mask, n = chains.batch, chains.w, chains.mask, chains.ends.size - 1
     n_labels = mask.start.size
     if not n:
@@ -814,6 +813,7 @@ def fit_transitions(
     steps = np.delete(np.arange(len(codes)), chains.ends[1:] - 1)
     for check in (check_steps, check_ends):
         check(mask, codes, steps, steps + 1, batch.offsets, chains.classes, scheme)
+    check_rules(single_rules(rules, chains.classes), chains.classes, codes, batch.offsets)
     n_pairs, names = n_labels * n_labels, None
     place = np.arange(n_pairs + 2 * n_labels)  # the parameter of each step
     if kind == "biases":

@@ -272,6 +272,13 @@ def test_empty_samples_do_not_shift_the_numbers():
 RULES = [AtMostOnce(), AtLeastOnce("X"), Before("X", "Y")]
 
 
+def _obeys(path):
+    """Whether codes of O, X and Y obey the rules."""
+    runs = [k for k, _ in itertools.groupby(path)]
+    is_ordered = 2 not in runs or runs.index(1) < runs.index(2) if 1 in runs else False
+    return runs.count(1) == 1 and runs.count(2) <= 1 and is_ordered
+
+
 @pytest.mark.parametrize("per_step", [True, False])
 def test_rules(per_step):
     """Against enumeration, in batches with empty samples; those that clash are named."""
@@ -281,27 +288,85 @@ def test_rules(per_step):
     table = rng.normal(size=(3, 3))
     tables = [rng.normal(size=(max(n - 1, 0), 3, 3)) for n in lengths] if per_step else table
     names = np.array(["O", "X", "Y"])
-    found = decode(scores, tables, labels=names, rules=RULES, n_jobs=2)
-    for i, (part, labelling) in enumerate(zip(scores, found, strict=True)):
+    given = {"transitions": tables, "labels": names, "rules": RULES, "n_jobs": 2}
+    found, chances = decode(scores, **given), marginals(scores, **given)
+    log_z, draws = log_partition(scores, **given), sample(scores, 4, random_state=0, **given)
+    labellings, best = top_k(scores, 5, **given)
+    for i, part in enumerate(scores):
         if not len(part):
+            assert log_z[i] == 0.0
             continue
         steps = tables[i] if per_step else np.broadcast_to(table, (len(part) - 1, 3, 3))
         paths, values = _all_scores(part, steps, np.zeros(3), np.zeros(3))
-        runs = [[k for k, _ in itertools.groupby(path)] for path in paths.tolist()]
-        obeys = [
-            row.count(1) == 1
-            and row.count(2) <= 1
-            and (2 not in row or row.index(1) < row.index(2))
-            for row in runs
-        ]
-        assert (
-            labelling.tolist() == names[paths[np.argmax(np.where(obeys, values, -np.inf))]].tolist()
-        )
+        obeys = np.array([*map(_obeys, paths.tolist())])
+        paths, values = paths[obeys], values[obeys]
+        ranked = np.sort(values)[::-1][:5]
+        assert found[i].tolist() == names[paths[np.argmax(values)]].tolist()
+        np.testing.assert_allclose(best[i], ranked, rtol=1e-12)
+        by_path = dict(zip(map(tuple, names[paths].tolist()), values, strict=True))
+        found_values = [by_path[tuple(path)] for path in labellings[i].tolist()]
+        np.testing.assert_allclose(found_values, ranked, rtol=1e-12)
+        np.testing.assert_allclose(log_z[i], logsumexp(values), rtol=1e-12)
+        shares = np.exp(values - logsumexp(values))
+        expected = np.stack([np.bincount(column, shares, 3) for column in paths.T])
+        np.testing.assert_allclose(chances[i], expected, atol=1e-12)
+        assert {*map(tuple, draws[i].tolist())} <= {*by_path}
     clashing = [AtLeastOnce("X"), AtLeastOnce("Y")]
     with pytest.raises(ValueError, match=r"sample 3: .*AtLeastOnce.*AtLeastOnce"):
         decode(scores, tables, labels=names, rules=clashing)
     one = decode([[0.0, -np.inf, 0.0]] * 2, labels=names, rules=[AtLeastOnce("Y")])
     assert sorted(one) == ["O", "Y"]
+
+
+def test_draws_under_rules_follow_the_distribution():
+    rng = np.random.default_rng(0)
+    scores, n = rng.normal(size=(3, 3)), 20_000
+    paths, values = _all_scores(scores, np.zeros((2, 3, 3)), np.zeros(3), np.zeros(3))
+    values = np.where([*map(_obeys, paths.tolist())], values, -np.inf)
+    chances = np.exp(values - logsumexp(values))
+    draws = sample(scores, n, labels=["O", "X", "Y"], rules=RULES, random_state=0)
+    counts = np.bincount(np.searchsorted(["O", "X", "Y"], draws) @ [9, 3, 1], minlength=27)
+    deviation = np.sqrt(n * chances * (1 - chances)) + 1e-9
+    assert (np.abs(counts - n * chances) <= 5 * deviation).all()
+
+
+def test_transitions_are_learnt_under_rules():
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=(4, 3)) for _ in range(6)]
+    y = [["X", "O", "Y", "O"], ["O", "X", "X", "Y"]] * 3
+    given = {"labels": ["O", "X", "Y"], "rules": RULES, "C": 10}
+    found = fit_transitions(scores, y, **given)
+    total = 0.0
+    for part, own in zip(scores, y, strict=True):
+        tables = np.broadcast_to(found.transitions, (3, 3, 3))
+        paths, values = _all_scores(part, tables, found.start, found.stop)
+        truth = (paths == np.searchsorted(["O", "X", "Y"], own)).all(axis=1)
+        total += logsumexp(values[[*map(_obeys, paths.tolist())]]) - values[truth][0]
+    squares = sum(float((table**2).sum()) for table in found[:3])
+    np.testing.assert_allclose(found.objective, squares / 120 + total / 6, rtol=1e-12)
+    assert found.objective < fit_transitions(scores, y, labels=["O", "X", "Y"], C=10).objective
+    with pytest.raises(ValueError, match=r"labels of sample 1 break the rule AtMostOnce"):
+        fit_transitions(scores[:2], [y[0], ["X", "O", "X", "O"]], **given)
+
+
+def test_many_of_the_best():
+    """All there are of more than a thousand, in order; ties as with fewer."""
+    rng = np.random.default_rng(0)
+    scores, table = rng.normal(size=(7, 3)).round(1), rng.normal(size=(3, 3)).round(1)
+    paths, values = _all_scores(scores, np.broadcast_to(table, (6, 3, 3)), *np.zeros((2, 3)))
+    labellings, found = top_k(scores, 5000, table)
+    np.testing.assert_allclose(found, np.sort(values)[::-1], atol=1e-12)
+    assert len({*map(tuple, labellings.tolist())}) == len(paths) == len(labellings)
+    for k in (1, 2, 3, 10, 700):
+        assert np.array_equal(top_k(scores, k, table)[0], labellings[:k])
+
+
+def test_what_does_not_fit_into_memory_is_refused():
+    for k in (10**9, 10**13):
+        with pytest.raises(MemoryError, match=r"best labellings of 1 .* lower k"):
+            top_k(np.zeros((200, 2)), k)
+        with pytest.raises(MemoryError, match=r"labellings of 1 samples .* \(n_samples\)"):
+            sample(np.zeros((200, 2)), k)
 
 
 def test_ties_go_to_the_first_label():

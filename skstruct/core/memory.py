@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 _INFO = Path("/proc/meminfo")
 # Free memory below the limits of a container: version 2 of control groups, then version 1.
 _GROUPS = (
@@ -77,3 +79,10 @@ def check_memory(n_bytes: int, what: str, advice: str) -> None:
             f"{what} would take {shown(n_bytes)} bytes, but {free:,} bytes of memory are "
             f"available; {advice}"
         )
+
+
+def n_best_bytes(lengths: np.ndarray, label_bytes: int) -> int:
+    """Bytes that one of the n best labellings of each sample takes, and the search for them."""
+    n_nodes, longest = int(lengths.sum()), int(lengths.max(initial=0))
+    # Scores, codes and labels of all samples; one sample's codes, and two candidates.
+    return 8 * lengths.size + (4 + label_bytes) * n_nodes + 4 * longest + 80

@@ -21,11 +21,12 @@ from ..solvers.passes import (
     entropies,
     log_likelihoods,
     node_marginals,
+    overflowing,
     pair_marginals,
     why_relaxed,
 )
 from ..solvers.primal import loss_values
-from .prediction import as_given, clash_of, on_one_state, shard_codes
+from .prediction import as_given, on_one_state, shard_codes
 from .training_data import ImputedLabels, allowed_mask
 
 _NO_MEMORY = np.empty(0)
@@ -126,12 +127,12 @@ class ProbabilisticPredictor:
         n_edges = samples.n_edges
         ptr = ends_of(n_edges[keep]) * n_classes**2
         flat = np.empty(ptr[-1])
-        self._pass(pair_marginals, problem, flat, ptr)
+        self._refuse_unsolved(self._pass(pair_marginals, problem, flat, ptr), keep, problem)
         ends = np.cumsum(n_edges)
         tables = _clipped(flat).reshape(-1, n_classes, n_classes)
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
-    def predict_proba(self, X: SamplesLike | Shards) -> np.ndarray:
+    def predict_proba(self, X: SamplesLike | Shards, rules: list | None = None) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals` under another name.
 
         ``cross_val_predict(method="predict_proba")`` encodes y as one label per sample: for
@@ -141,6 +142,8 @@ class ProbabilisticPredictor:
         ----------
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
+        rules : list of rules, default=None
+            Constraints on labellings, as in :meth:`predict_marginals`.
 
         Returns
         -------
@@ -161,7 +164,7 @@ class ProbabilisticPredictor:
         >>> np.allclose(crf.predict_proba(X)[0].sum(axis=1), 1.0)
         True
         """
-        return self.predict_marginals(X)
+        return self.predict_marginals(X, rules=rules)
 
     @on_one_state
     def predict_log_likelihood(
@@ -224,13 +227,12 @@ class ProbabilisticPredictor:
         problem = problem._replace(labels=codes)
         values = np.empty(int(keep.sum()))
         if partial is not None:
+            self._refuse_unsolved(self._pass(overflowing, problem), keep)
             values = self._partial_log_likelihood(samples, partial, problem)
         else:
-            self._pass(log_likelihoods, problem, values)
-        overflowing = np.flatnonzero(~(values <= 0.0))
-        for i in overflowing[:1]:
-            clash = clash_of(self.graph_, self.classes_, problem, i)
-            self._refuse_unsolved([i if clash else -2 - i], keep, problem)
+            self._refuse_unsolved(self._pass(log_likelihoods, problem, values), keep)
+        for i in np.flatnonzero(np.isnan(values))[:1]:  # nothing is possible
+            self._refuse_unsolved([i], keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
         out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
@@ -256,6 +258,7 @@ class ProbabilisticPredictor:
         X: SamplesLike | Shards,
         n_samples: int = 1,
         random_state: RandomStateLike = None,
+        rules: list | None = None,
     ) -> np.ndarray:
         """Draw labellings from the distribution of each sample, exactly and independently.
 
@@ -267,6 +270,9 @@ class ProbabilisticPredictor:
             Number of labellings per sample, at least 1.
         random_state : int, RandomState instance or None, default=None
             Seed. An int gives the same draws with any `n_jobs`, and on shards.
+        rules : list of rules, default=None
+            Constraints on labellings, as in :meth:`predict_marginals`: draws are conditional on
+            them.
 
         Returns
         -------
@@ -292,8 +298,8 @@ class ProbabilisticPredictor:
         Notes
         -----
         Chains, trees and graphs without cycles are drawn node after node from marginals of edges,
-        graphs with cycles along their junction trees. For label sets and structures of your own,
-        each label takes one inference, conditional on the previous ones.
+        graphs with cycles along their junction trees. For label sets, structures of your own, and
+        under rules, each label takes one inference, conditional on the previous ones.
 
         Examples
         --------
@@ -311,10 +317,11 @@ class ProbabilisticPredictor:
         if not is_integer or n_samples < 1:
             raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-        return self._sample(X, int(n_samples), seed)
+        return self._sample(X, int(n_samples), seed, rules)
 
     @on_one_state
-    def _sample(self, X, n, seed):
+    def _sample(self, X, n, seed, rules):
+        self._take_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require_exact(problem, "draws")
         self._require(sample_oracle, problem, "call predict_top_k")
@@ -350,7 +357,7 @@ class ProbabilisticPredictor:
         return max(n_pairs, longest_item(problem.part_ptr))
 
     @on_one_state
-    def predict_entropy(self, X: SamplesLike | Shards) -> np.ndarray:
+    def predict_entropy(self, X: SamplesLike | Shards, rules: list | None = None) -> np.ndarray:
         """Entropy of the distribution over the labellings of each sample.
 
         0 if one labelling has all probability, the logarithm of the number of labellings if all are
@@ -360,6 +367,9 @@ class ProbabilisticPredictor:
         ----------
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
+        rules : list of rules, default=None
+            Constraints on labellings, as in :meth:`predict_marginals`: the entropy is that of the
+            distribution conditional on them.
 
         Returns
         -------
@@ -387,6 +397,7 @@ class ProbabilisticPredictor:
         >>> np.exp(crf.predict_entropy(X)).round(1)  # of four labellings each
         array([2.9, 2.9])
         """
+        self._take_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require_exact(problem, "entropies")
         values = np.empty(int(keep.sum()))

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.jit.dispatch import require
 from ..core.jit.numba_private import compiled_for
-from ..core.memory import check_memory, shown
+from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
 from ..core.oracles import (
     ChunkRules,
@@ -526,9 +526,7 @@ class Predictor(NamedFeatures):
         self._check_tables(samples)
         keep = samples.lengths > 0
         if n_best > 1:
-            # Scores and codes of all samples, and one sample's labellings; structures take more.
-            n_nodes, longest = samples.lengths.sum(), samples.lengths.max(initial=0)
-            each = 8 * keep.size + 4 * int(n_nodes) + 4 * int(longest)
+            each = n_best_bytes(samples.lengths, getattr(self.classes_, "itemsize", 8))
             what = f"{shown(n_best)} best labellings of {keep.size:,} samples"
             check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)

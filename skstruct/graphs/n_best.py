@@ -33,12 +33,17 @@ class Branches(NamedTuple):
     # (n_best,): Where that differs from the best, and what it has there.
     next_node: np.ndarray
     next_label: np.ndarray
+    # (n_best,): The set that was split last from each, and before each from the same one; 0: none.
+    child: np.ndarray
+    sibling: np.ndarray
+    # (n_best,): Sets by the scores of their seconds, as a heap.
+    heap: np.ndarray
 
 
 def branch_scratch(n_best: int) -> Branches:
     """Room for the sets of `n_best` labellings."""
-    ends, seconds = np.zeros((3, n_best), dtype=np.int64), np.zeros((2, n_best), dtype=np.int64)
-    return Branches(*ends, np.zeros(n_best), *seconds)
+    ends, rest = np.zeros((3, n_best), dtype=np.int64), np.zeros((5, n_best), dtype=np.int64)
+    return Branches(*ends, np.zeros(n_best), *rest)
 
 
 @kernel
@@ -46,9 +51,11 @@ def confine(branches, s, count, unary):
     """Forbid the labels that no labelling of set s has, where there are `count` sets."""
     stop = count
     while True:
-        for other in range(s + 1, stop):
-            if branches.parent[other] == s:
+        other = branches.child[s]
+        while other > 0:
+            if other < stop:
                 unary[branches.node[other], branches.label[other]] = -math.inf
+            other = branches.sibling[other]
         if s == 0:
             return
         for k in range(unary.shape[1]):
@@ -70,18 +77,50 @@ def note_second(branches, s, best, max_marginals):
     branches.next_value[s] = largest
 
 
+@inner_kernel(inline=True)
+def _precedes(branches, s, other):
+    """Return whether set s has a better second than another, or an equal one and is older."""
+    one, two = branches.next_value[s], branches.next_value[other]
+    return one > two or (one == two and s < other)
+
+
+@inner_kernel
+def _settle(branches, count):
+    """Order the heap of `count` sets, of which the first has changed and the last is new."""
+    heap, first, p, below = branches.heap, branches.heap[0], 0, 1
+    while below < count - 1:
+        if below + 2 < count and _precedes(branches, heap[below + 1], heap[below]):
+            below += 1
+        if not _precedes(branches, heap[below], first):
+            break
+        heap[p] = heap[below]
+        p, below = below, 2 * below + 1
+    heap[p] = first
+    p = count - 1
+    while p > 0 and _precedes(branches, count - 1, heap[(p - 1) // 2]):
+        heap[p] = heap[(p - 1) // 2]
+        p = (p - 1) // 2
+    heap[p] = count - 1
+
+
 @kernel
 def split_best(branches, count):
-    """Split the set that has the best second labelling: set `count` is the part around it."""
-    parent = 0
-    for other in range(1, count):
-        if branches.next_value[other] > branches.next_value[parent]:
-            parent = other
+    """Split the set that has the best second labelling: set `count` is the part around it.
+
+    Called for 1, 2, ... in turn, each time when the seconds of all sets are known.
+    """
+    if count == 1:
+        branches.heap[0] = branches.child[0] = 0
+    else:
+        _settle(branches, count)
+    parent = branches.heap[0]
     if not branches.next_value[parent] > -math.inf:
         return -1
     branches.parent[count] = parent
     branches.node[count] = branches.next_node[parent]
     branches.label[count] = branches.next_label[parent]
+    branches.child[count], branches.sibling[count] = 0, branches.child[parent]
+    branches.child[parent] = count
     return parent
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .assignment import AssignmentWork, Side, assignment, assignment_work, augment, total_score
-from .numerics import TopList, insert_top, top_list
+from .numerics import TopList, clear_top, offer_top, take_top, top_list
 
 
 class BestAssignmentsWork(NamedTuple):
@@ -56,9 +56,9 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
     """
     n, m, n_best = n_sources, n_targets, values.shape[0]
     match, offers = work.match[:n], work.top
+    clear_top(offers)
     for r in range(n_best):
         values[r] = -math.inf
-        offers.scores[r] = -math.inf
         for i in range(n):
             matches[r, i] = -1
     for j in range(m):
@@ -83,15 +83,12 @@ def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
             matches[r, i], work.u[r, i] = match[i], work.solver.u[i]
         for j in range(m):
             work.v[r, j] = work.price[j]
-        # The first of these is the next best: as many candidates as are still asked for.
-        rest, codes = offers.scores[r + 1 : n_best], offers.codes[r + 1 :]
-        if rest.shape[0] == 0:
+        left = n_best - r - 1
+        if left == 0:
             return
         for i in range(row, n):
-            value = _change(r, i, scores, n, m, null, matches, work)
-            if value > rest[rest.shape[0] - 1]:
-                insert_top(value, r, i, 0, rest, codes)
-        value, parent, row = rest[0], codes[0, 0], codes[0, 1]
+            offer_top(offers, left, _change(r, i, scores, n, m, null, matches, work), r, i, 0)
+        value, parent, row, _ = take_top(offers)
         if value > -math.inf:
             value = _change(parent, row, scores, n, m, null, matches, work)
 

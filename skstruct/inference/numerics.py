@@ -122,12 +122,16 @@ def log_sum_exp(values, start, stop):
 
 
 class TopList(NamedTuple):
-    """Scratch of a search for the n best: a descending list of labellings not written out yet."""
+    """Scratch of a search for the n best: a heap of labellings that are not written out yet."""
 
-    # (k,): Their scores.
+    # (2 * n_best,): Their scores.
     scores: np.ndarray
-    # (k, 3): What describes each, see :func:`insert_top`.
+    # (2 * n_best, 4): What describes each, see :func:`offer_top`, and how many came before it.
     codes: np.ndarray
+    # (2,): How many there are, and how many came.
+    counts: np.ndarray
+    # (1,): What does not exceed this is not among those that are still asked for.
+    least: np.ndarray
 
 
 @inner_kernel
@@ -168,20 +172,84 @@ def conditional_entropy(table, first, row_step, step, n_rows, size):
 
 
 def top_list(n_best):
-    """Room for a list of `n_best`."""
-    return TopList(np.empty(n_best), np.empty((n_best, 3), dtype=np.int64))
+    """Room for a heap of `n_best`."""
+    codes = np.empty((2 * n_best, 4), dtype=np.int64)
+    return TopList(np.empty(2 * n_best), codes, np.zeros(2, dtype=np.int64), np.empty(1))
+
+
+@inner_kernel(inline=True)
+def clear_top(top):
+    """Forget all candidates."""
+    top.counts[0] = top.counts[1] = 0
+    top.least[0] = -math.inf
 
 
 @inner_kernel
-def insert_top(candidate, parent, t, label, scores, codes):
-    """Insert into a descending list of candidates; equal scores keep their order."""
-    position = scores.shape[0] - 1
-    while position > 0 and scores[position - 1] < candidate:
-        scores[position] = scores[position - 1]
-        for q in range(3):
-            codes[position, q] = codes[position - 1, q]
-        position -= 1
-    scores[position] = candidate
-    codes[position, 0] = parent
-    codes[position, 1] = t
-    codes[position, 2] = label
+def _move(top, source, target):
+    top.scores[target] = top.scores[source]
+    for c in range(4):
+        top.codes[target, c] = top.codes[source, c]
+
+
+@inner_kernel(inline=True)
+def _precedes(top, p, score, age):
+    """Return whether candidate p is before another one: larger scores first, then earlier ones."""
+    return top.scores[p] > score or (top.scores[p] == score and top.codes[p, 3] < age)
+
+
+@inner_kernel
+def take_top(top):
+    """Remove the best candidate: its score, -inf if there is none, and what describes it."""
+    size = top.counts[0] - 1
+    if size < 0:
+        return -math.inf, np.int64(-1), np.int64(-1), np.int64(-1)
+    score, parent, t, label = top.scores[0], top.codes[0, 0], top.codes[0, 1], top.codes[0, 2]
+    top.counts[0] = size
+    last, age, p, below = top.scores[size], top.codes[size, 3], 0, 1
+    while below < size:
+        if below + 1 < size and _precedes(top, below + 1, top.scores[below], top.codes[below, 3]):
+            below += 1
+        if not _precedes(top, below, last, age):
+            break
+        _move(top, below, p)
+        p, below = below, 2 * below + 1
+    if p < size:
+        _move(top, size, p)
+    return score, parent, t, label
+
+
+@inner_kernel
+def _keep_top(top, n_best):
+    """Keep the `n_best` best candidates, of twice as many or more."""
+    size = top.counts[0]
+    for rank in range(n_best):
+        last = size - 1 - rank
+        age = top.codes[0, 3]
+        score, parent, t, label = take_top(top)
+        top.scores[last] = score
+        row = top.codes[last]
+        row[0], row[1], row[2], row[3] = parent, t, label, age
+    for rank in range(n_best):  # in order, they are a heap
+        _move(top, size - 1 - rank, rank)
+    top.counts[0], top.least[0] = n_best, top.scores[n_best - 1]
+
+
+@inner_kernel
+def offer_top(top, n_best, score, parent, t, label):
+    """Add a candidate, unless it is not among the `n_best` that are still asked for.
+
+    It is labelling number `parent` with another label at a node. Of equal scores the first to come
+    is the better one. Each takes O(log n_best) steps on average.
+    """
+    if top.counts[0] >= 2 * n_best:
+        _keep_top(top, n_best)
+    if not score > top.least[0]:
+        return
+    age, p = top.counts[1], top.counts[0]
+    top.counts[0], top.counts[1] = p + 1, age + 1
+    while p > 0 and not _precedes(top, (p - 1) // 2, score, age):
+        _move(top, (p - 1) // 2, p)
+        p = (p - 1) // 2
+    top.scores[p] = score
+    row = top.codes[p]
+    row[0], row[1], row[2], row[3] = parent, t, label, age

@@ -13,7 +13,16 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .numerics import TopList, fast_exp, insert_top, log_sum_exp, row_max, top_list
+from .numerics import (
+    TopList,
+    clear_top,
+    fast_exp,
+    log_sum_exp,
+    offer_top,
+    row_max,
+    take_top,
+    top_list,
+)
 
 
 class Forest(NamedTuple):
@@ -245,7 +254,7 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
     """The n best labellings of a forest.
 
     As for chains: every labelling found offers its deviations, which keep its labels up to some
-    node in `order`, change that node's, and are best below. O(n K (K + k)).
+    node in `order`, change that node's, and are best below. O(n K (K + k log k)) at most.
 
     Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
     Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
@@ -255,35 +264,33 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
     n, n_labels = unary.shape
     size = values.shape[0]
     best = scratch.belief
-    scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
+    top = scratch.top
+    clear_top(top)
     for q in range(size):
         values[q] = -math.inf
-        scores[q] = -math.inf
         for t in range(n):
             labels[q, t] = 0
-    scores[0] = tree_max(unary, transitions, forest, labels[0], scratch)
+    offer_top(top, size, tree_max(unary, transitions, forest, labels[0], scratch), -1, -1, 0)
     for q in range(size):
-        # The list's first is the next best: `scores[q:]` are the candidates that are left.
-        if not scores[q] > -math.inf:
+        value, source, split, label = take_top(top)
+        if not value > -math.inf:
             return
-        values[q] = scores[q]
-        split = -1
+        values[q] = value
         if q > 0:
-            source, split, label = codes[q, 0], codes[q, 1], codes[q, 2]
             for position in range(split):
                 labels[q, forest.order[position]] = labels[source, forest.order[position]]
             labels[q, forest.order[split]] = label
             _way_down(transitions, forest, best, labels[q], split + 1)
-        rest = scores[q + 1 :]
-        if rest.shape[0] == 0:
+        left = size - q - 1
+        if left == 0:
             return
         for position in range(split + 1, n):
             own = labels[q, forest.order[position]]
-            without = values[q] - _value_of(transitions, forest, best, labels[q], position, own)
+            without = value - _value_of(transitions, forest, best, labels[q], position, own)
             for k in range(n_labels):
                 candidate = without + _value_of(transitions, forest, best, labels[q], position, k)
-                if candidate > rest[rest.shape[0] - 1] and k != own:
-                    insert_top(candidate, q, position, k, rest, codes[q + 1 :])
+                if candidate > top.least[0] and k != own:
+                    offer_top(top, left, candidate, q, position, k)
 
 
 # Root the trees of graphs without cycles, or tell which graph has one.

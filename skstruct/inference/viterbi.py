@@ -10,7 +10,7 @@ from numba import types
 from ..core.features import largest_of_8, largest_sums, lowest_bit, which_of_8
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.jit.numba_private import intrinsic
-from .numerics import TopList, best_of, insert_top, top_list
+from .numerics import TopList, best_of, clear_top, offer_top, take_top, top_list
 
 # Viterbi decoding of chains with many labels, most of whose transitions score 0.
 
@@ -338,7 +338,7 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
 
     One Viterbi pass; then every labelling found offers its deviations, which keep its labels after
     some node, change that node's, and go on with the best beginning. A deviation's score is known
-    from the pass, so only the k best are ever written out: O(n K (K + k)).
+    from the pass, so only the k best are ever written out, in O(n K (K + k log k)) at most.
 
     Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
     Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
@@ -349,29 +349,27 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     size = values.shape[0]
     shared = transitions.shape[0] == 1
     best = scratch.best
-    scores, codes = scratch.top.scores[:size], scratch.top.codes[:size]
+    top = scratch.top
     row_ranges(transitions, n, scratch.lows, scratch.tops)
     _forward(unary, transitions, scratch)
+    clear_top(top)
     for q in range(size):
         values[q] = -math.inf
-        scores[q] = -math.inf
         for t in range(n):
             labels[q, t] = 0
     for k in range(n_labels):
-        if best[n - 1, k] > scores[size - 1]:
-            insert_top(best[n - 1, k], -1, n - 1, k, scores, codes)
+        offer_top(top, size, best[n - 1, k], -1, n - 1, k)
     for q in range(size):
-        # The list's first is the next best: `scores[q:]` are the candidates that are left.
-        if not scores[q] > -math.inf:
+        value, parent, split, label = take_top(top)
+        if not value > -math.inf:
             return
-        values[q] = scores[q]
-        parent, split, label = codes[q, 0], codes[q, 1], codes[q, 2]
+        values[q] = value
         for t in range(split + 1, n):
             labels[q, t] = labels[parent, t]
         labels[q, split] = label
         _way_back(transitions, scratch, split, label, labels[q])
-        rest = scores[q + 1 :]
-        if rest.shape[0] == 0:
+        left = size - q - 1
+        if left == 0:
             return
         suffix = 0.0
         for t in range(n - 1, 0, -1):
@@ -382,6 +380,6 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
             if t <= split:
                 for j in range(n_labels):
                     candidate = best[t - 1, j] + table[j, here] + suffix
-                    if candidate > rest[rest.shape[0] - 1] and j != before:
-                        insert_top(candidate, q, t - 1, j, rest, codes[q + 1 :])
+                    if candidate > top.least[0] and j != before:
+                        offer_top(top, left, candidate, q, t - 1, j)
             suffix += table[before, here]

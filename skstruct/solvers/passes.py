@@ -1,7 +1,8 @@
 """Passes over samples at fixed weights: likelihoods, decoding, marginals.
 
 Each kernel takes a range of samples, so that several threads can share a pass (see
-:mod:`skstruct.core.parallel`).
+:mod:`skstruct.core.parallel`). It returns -1, or where it ended: i at sample i without a labelling,
+-2 - i where the potentials of sample i overflow. Whoever calls it must look.
 """
 
 import math
@@ -42,13 +43,26 @@ def log_likelihoods(problem, w, start, stop, scratch, out):
     """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
         out[i] = -negative_log_likelihood(problem, i, scratch.theta, scratch.labels)[0]
+    return -1
 
 
 @inner_kernel(inline=True)
 def _overflows(problem, i, theta):
     """Return whether a potential of sample i is NaN or too large."""
     return overflows(theta, problem.part_ptr[i + 1] - problem.part_ptr[i])
+
+
+@kernel
+def overflowing(problem, w, start, stop, scratch):
+    """Look for a sample among `start` to `stop` whose potentials overflow."""
+    for i in range(start, stop):
+        potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
+    return -1
 
 
 @kernel
@@ -105,8 +119,12 @@ def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
     """Write the edge marginals of samples `start` to `stop` to flat `out`."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
+        if _overflows(problem, i, scratch.theta):
+            return -2 - i
         here = out[out_ptr[i] : out_ptr[i + 1]]
-        edge_marginals(problem, i, scratch.theta, scratch.mu, here)
+        if not edge_marginals(problem, i, scratch.theta, scratch.mu, here) > -math.inf:
+            return i
+    return -1
 
 
 @inner_kernel

@@ -254,7 +254,7 @@ def test_the_first_batch_may_say_which_labels_there_are(sequences):
         assert SAGCRF().partial_fit(*table).classes_.tolist() == CLASSES
 
 
-@pytest.mark.parametrize("classes", [["zz"], "abc", 5, ["0", "1"], [0, 1, 2], [[0, 1]], {0, 1}])
+@pytest.mark.parametrize("classes", [["zz"], "abc", 5, ["0", "1"], [0, 1, 2, 3], [[0, 1]], {0, 1}])
 @pytest.mark.usefixtures("untrained")
 def test_names_for_labels_without_names_are_refused(classes):
     rng = np.random.default_rng(0)

@@ -494,8 +494,8 @@ def marginals(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
-    rules: list | None = None,
     n_jobs: int | None = None,
+    rules: list | None = None,
 ) -> Any:
     """Probability of each label at each node, over all labellings (forward-backward).
 
@@ -553,8 +553,8 @@ def log_partition(
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
-    rules: list | None = None,
     n_jobs: int | None = None,
+    rules: list | None = None,
 ) -> float | np.ndarray:
     """The log-partition function: logarithm of the sum of exp(score) over all labellings.
 

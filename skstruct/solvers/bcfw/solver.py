@@ -154,7 +154,8 @@ class Extrapolation:
         for past, now in zip(way.tables, w.tables, strict=True):
             past *= step
             now += past
-        project_rows(self._cone, w, 0.0, 1)
+        if self._cone.coefficients.size:
+            project_rows(self._cone, w, 0.0, 1)
         for first, last in Pieces().ranges(0, n):
             travel(*self.task, state, cache, FOLLOW, step, 0.0, first, last, way, change)
         self._note(state, w)

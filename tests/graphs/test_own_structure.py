@@ -174,6 +174,8 @@ class Votes(NamedTuple):
 
 
 class Vote(Graph):
+    problem = VoteProblem
+
     def read_X(self, estimator, X, reset):
         samples = Bags(*pack_nodes(X, "X"))
         if reset:
@@ -189,7 +191,7 @@ class Vote(Graph):
     def make_problem(self, samples, classes, fit_intercept, **options):
         n_parts, scratch = samples.lengths * len(classes), Votes(np.empty(len(classes)))
         made = self, samples, classes, fit_intercept, n_parts
-        return VoteProblem.make(*made, scratch=scratch, **options)
+        return self.problem.make(*made, scratch=scratch, **options)
 
     def is_labelling(self, codes, samples, classes):
         bags = np.split(codes, samples.offsets[1:-1])[: len(samples.lengths)]
@@ -209,6 +211,35 @@ def test_four_verbs_make_a_structure(loss, bags):
     X, _, labels = bags
     known = [(k,) * n for n in range(1, 4) for k in range(3)]
     check_structure(Vote(), X[:4], labels[:4], loss=loss, labellings=known)
+
+
+class DifferenceProblem(VoteProblem):
+    structure = "Differences"
+
+
+@oracles.max_oracle.register(DifferenceProblem)
+@kernel
+def _(problem, i, theta, labels):
+    _count(problem, i, theta)
+    votes = problem.work.own.votes
+    first = votes[0]
+    for k in range(votes.size):
+        votes[k] -= first
+    best = np.argmax(votes)
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        labels[t] = best
+    return first + votes[best]
+
+
+class Differences(Vote):
+    problem = DifferenceProblem
+
+
+def test_an_oracle_that_subtracts_infinities_is_named(bags):
+    X, _, labels = bags
+    known = [(k,) * n for n in range(1, 4) for k in range(3)]
+    with pytest.raises(AssertionError, match="max_marginals by max_oracle: NaN, such as -inf -"):
+        check_structure(Differences(), X[:4], labels[:4], labellings=known)
 
 
 VOTERS = [

@@ -320,6 +320,10 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         return found
 
 
+# Of the examples of methods that need more than X.
+_ARGUMENTS = {"predict_log_likelihood": ", y", "predict_top_k": ", k=3"}
+
+
 def _passed_on(name, what):
     """A method of the model at its temperature."""
 
@@ -354,7 +358,7 @@ def _passed_on(name, what):
         >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
         >>> crf = SAGCRF(random_state=0).fit(X, y)
         >>> model = TemperatureScaling(FrozenEstimator(crf)).fit(X, y)
-        >>> len(model.{name}(X{", y" if name == "predict_log_likelihood" else ""}))
+        >>> len(model.{name}(X{_ARGUMENTS.get(name, "")}))
         2
         """
     return method
@@ -365,6 +369,7 @@ for _name, _what in {
     "predict_proba": "Calibrated probability of each label at each node.",
     "predict_log_likelihood": "Calibrated log-probability of whole labellings.",
     "predict_entropy": "Entropy of the calibrated distribution over labellings.",
+    "predict_top_k": "The best labellings; differences of their scores are calibrated log-odds.",
     "sample": "Labellings drawn from the calibrated distribution.",
 }.items():
     setattr(TemperatureScaling, _name, _passed_on(_name, _what))

@@ -359,6 +359,43 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         """
         return self._smoothed("predict_marginals", X, **options)
 
+    def predict_top_k(
+        self, X: SamplesLike, k: int, **options: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labellings of each sample, with their scores.
+
+        Parameters
+        ----------
+        X : list of samples or RaggedArray
+            As in fit.
+        k : int
+            Number of labellings.
+        **options : object
+            As of the smoother's `predict_top_k`.
+
+        Returns
+        -------
+        labels, scores : ndarray of shape (n_samples,) of object
+            For each sample labellings of shape (k', n_nodes), best first, and their scores.
+
+        See Also
+        --------
+        skstruct.SAGCRF.predict_top_k : The method of the model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from skstruct import SmoothedClassifier
+        >>> from skstruct.testing import random_sequences
+        >>> X, y = random_sequences(np.random.default_rng(0))
+        >>> model = SmoothedClassifier(DecisionTreeClassifier()).fit(X, y)
+        >>> labels, scores = model.predict_top_k(X, 2)
+        >>> bool((labels[0][0] == model.predict(X)[0]).all())
+        True
+        """
+        return self._smoothed("predict_top_k", X, k, **options)
+
     @_has("predict_marginals")
     def predict_proba(self, X: SamplesLike) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals`.

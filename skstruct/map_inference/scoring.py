@@ -79,7 +79,7 @@ class MAPResult:
     >>> import numpy as np
     >>> from skstruct.map_inference import MAPResult
     >>> MAPResult(np.array([0, 1]), 1.5, 1.5, True, method="trws")
-    MAPResult(score=1.5, optimal, method='trws')
+    MAPResult(score=1.5, bound=1.5, optimal=True, method='trws')
     """
 
     labels: np.ndarray
@@ -101,8 +101,8 @@ class MAPResult:
         return 0.0 if self.bound == self.score else self.bound - self.score
 
     def __repr__(self):
-        known = "optimal" if self.optimal else f"gap={self.gap:.6g}"
-        return f"MAPResult(score={self.score:.10g}, {known}, method={self.method!r})"
+        values = f"score={self.score:.10g}, bound={self.bound:.10g}, optimal={self.optimal}"
+        return f"MAPResult({values}, method={self.method!r})"
 
 
 def is_proved(score, bound, tol):

@@ -95,3 +95,23 @@ def test_validation_scores_are_drawn_on_a_linear_scale():
     for name, scale in (("validation_score", "linear"), ("dual_gap", "log")):
         display = ConvergenceDisplay({"a": curve}, xlabel="passes", ylabel=name)
         assert display.plot(Figure().subplots()).ax_.get_yscale() == scale
+
+
+def test_the_n_best_of_wrappers():
+    """Labellings of the model, and scores whose differences are those at the temperature."""
+    tagger, _ = _wrapped()
+    scaled = TemperatureScaling(FrozenEstimator(tagger)).fit(X, Y)
+    labellings, scores = tagger.predict_top_k(X, 3)
+    found, values = scaled.predict_top_k(X, 3)
+    likelihoods = scaled.predict_log_likelihood(X, [best[0] for best in found])
+    others = scaled.predict_log_likelihood(X, [best[1] for best in found])
+    for i, (one, two) in enumerate(zip(found, labellings, strict=True)):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(values[i] * scaled.temperature_, scores[i], rtol=1e-9)
+        np.testing.assert_allclose(values[i][0] - values[i][1], likelihoods[i] - others[i])
+    nodes = [np.eye(3)[[len(word) % 3 for word in words]] for words in X]
+    smoothed = SmoothedClassifier(LogisticRegression(), cv=2).fit(nodes, Y)
+    found, values = smoothed.predict_top_k(nodes, 2)
+    for one, labels, own in zip(found, smoothed.predict(nodes), values, strict=True):
+        assert one[0].tolist() == labels.tolist() != one[1].tolist()
+        assert own[0] >= own[1]

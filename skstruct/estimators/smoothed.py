@@ -397,13 +397,15 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         return self._smoothed("predict_top_k", X, k, **options)
 
     @_has("predict_marginals")
-    def predict_proba(self, X: SamplesLike) -> np.ndarray:
+    def predict_proba(self, X: SamplesLike, **options: Any) -> np.ndarray:
         """Probability of each label at each node: :meth:`predict_marginals`.
 
         Parameters
         ----------
         X : list of samples or RaggedArray
             As in fit.
+        **options : object
+            As of the smoother's `predict_marginals`.
 
         Returns
         -------
@@ -425,4 +427,4 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         >>> np.allclose(model.predict_proba(X)[0].sum(axis=1), 1.0)
         True
         """
-        return self._smoothed("predict_marginals", X)
+        return self._smoothed("predict_marginals", X, **options)

@@ -1,7 +1,10 @@
 """A sample without any labelling, or whose scores overflow, is an error everywhere."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.stats import entropy
 
 from skstruct import SAGCRF, Chain, Exactly, decode, log_partition, marginals, top_k
 from skstruct import sample as draw
@@ -78,3 +81,25 @@ def test_predictions_refuse_scores_that_overflow(crf, name, scale):
 def test_likelihoods_of_partial_labels_refuse_scores_that_overflow(crf, scale):
     with pytest.raises(FloatingPointError, match="sample 1: the scores overflow"):
         crf.predict_log_likelihood([EYE, EYE * scale], [["D", None]] * 2)
+
+
+def test_entropies_and_draws_under_rules_are_conditional(crf):
+    """Those of the labellings that obey, by their likelihoods."""
+    rules = [Exactly(1, "D")]
+    X = [np.array([[0.3, -1.0], [2.0, 0.5], [-0.7, 0.1]]), EYE, EYE[:0]]
+    entropies = crf.predict_entropy(X, rules=rules)
+    draws = crf.sample(X, 20_000, random_state=0, rules=rules)
+    assert entropies[2] == 0.0
+    assert draws[2].shape == (20_000, 0)
+    for x, found, drawn in zip(X[:2], entropies, draws, strict=False):
+        every = [*itertools.product(["D", "N"], repeat=len(x))]
+        chances = np.exp(crf.predict_log_likelihood([x] * len(every), every, rules=rules))
+        np.testing.assert_allclose(chances.sum(), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(found, entropy(chances), rtol=1e-9)
+        places = (drawn == "N") @ (2 ** np.arange(len(x))[::-1])
+        counts, n = np.bincount(places, minlength=len(every)), len(drawn)
+        deviation = np.sqrt(n * chances * (1 - chances)) + 1e-9
+        assert (np.abs(counts - n * chances) <= 5 * deviation).all()
+    np.testing.assert_array_equal(
+        crf.predict_proba(X[:1], rules=rules)[0], crf.predict_marginals(X[:1], rules=rules)[0]
+    )

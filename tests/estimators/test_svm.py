@@ -260,7 +260,7 @@ def test_no_regularisation(chains):
         weak = BCFWSSVM(C=100.0, tol=0.05, max_iter=20000, random_state=0).fit(X, y)
         assert np.isfinite(svm.node_weights_).all()
         assert svm.objective_ < 2.0 * weak.objective_
-        assert svm.dual_objective_ == -np.inf
+        assert svm.dual_objective_ == 0.0  # no loss is negative
 
 
 # The shared interface

@@ -86,7 +86,7 @@ def test_a_pass_that_is_ended_early_certifies_nothing(rare_words, monkeypatch):
     svm = _Interrupted(random_state=0).fit(*rare_words)
     assert svm.n_oracle_calls_ == 5
     assert np.isfinite(svm.objective_)
-    assert svm.dual_objective_ == -np.inf
+    assert svm.dual_objective_ == 0.0  # as of any weights
     # Five samples are no objective.
     assert np.isnan(svm.history_["smoothed_objective"]).all()
 

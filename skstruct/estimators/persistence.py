@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.memory import check_memory
 from ..data.moved import MOVED
 from ..graphs.base import Graph
 
@@ -149,6 +151,8 @@ def unpack_table(stored, shape=None) -> np.ndarray:
             f"a stored weight table is damaged: its shape is {stored_shape}, expected {shape}"
         )
     if isinstance(stored, dict):
+        n_bytes = 8 * math.prod(stored_shape)
+        check_memory(n_bytes, "the weights of the stored model", "the file may be damaged")
         stored = np.zeros(stored_shape)
         stored.ravel()[positions] = data
     return in_layout(stored)

@@ -20,8 +20,9 @@ from ..core.offsets import ends_of
 from ..core.typing import PathLike, SamplesLike
 from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
+from ..lite import search
 from .columns import read_columns
-from .patterns import compile_regex, from_tuples, parse
+from .patterns import from_tuples, parse, python_regex
 from .ragged_transformer import RaggedTransformer, check_integers
 
 # Codes of strings by column, and their combinations by template.
@@ -241,7 +242,7 @@ def _position(table, keys):
 
 def _result(macro, string):
     if macro.command != "x":
-        found = compile_regex(macro.regex).search(string)
+        found = search(python_regex(macro.regex), string)
         if macro.command == "t":
             string = "false" if found is None else "true"
         else:
@@ -427,7 +428,9 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     Template files are read as CRF++ and Wapiti read them: ``%x[+1,0]`` is ``%x[1,0]``, Wapiti's
     ``%x[@1,0]`` and ``%x[@-1,0]`` are the first and the last token, a ``#`` at the beginning of a
     line or after a space begins a comment. Regular expressions support ``. * ? ^ $`` and Wapiti's
-    classes; a dot is a character, not a byte, and upper-case macros lower-case all of Unicode.
+    classes; a dot is a character, not a byte, and upper-case macros lower-case all of Unicode. A
+    string that could keep a pattern with many ``*`` busy for more than about a second raises
+    ValueError.
 
     Examples
     --------

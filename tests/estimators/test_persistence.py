@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel
 from skstruct.data.names import ListedNames, VocabularyNames
 from skstruct.datasets import make_annotated_sentences
-from skstruct.estimators.persistence import TRUSTED, unpack_table
+from skstruct.estimators.persistence import TRUSTED, pack_table, unpack_table
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 
@@ -314,3 +314,14 @@ def test_what_is_not_a_table_is_refused_by_predictions():
 def test_a_shallow_copy_shares_its_tables():
     model = SAGCRF(random_state=0).fit([np.eye(2)], [["a", "b"]]).sparsify(1e-3)
     assert copy(model).node_weights_ is model.node_weights_
+
+
+def test_a_stored_model_cannot_fill_the_memory():
+    model = SAGCRF(random_state=0).fit([sparse.eye(2, format="csr")], [["a", "b"]])
+    model.node_weights_ *= 0.0
+    state = model.__getstate__()
+    n = 10**13
+    state["n_features_in_"] = n
+    state["node_weights_"] = pack_table(np.zeros((40, 2)), "float64") | {"n_rows": n + 1}
+    with pytest.raises(MemoryError, match="the weights of the stored model"):
+        SAGCRF().__setstate__(state)

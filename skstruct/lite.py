@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,9 @@ _WEIGHTS, _PER_BYTE = 2**24, 64
 _LARGEST = 1e100  # a weight, so that no score overflows
 _LARGEST_PRODUCT = 1e300
 _DEEPEST = 50  # dicts in dicts
-_TRIALS = 10**10  # of a pattern at a string
+_NAMES, _NAMES_PER_BYTE = 2**16, 8  # the same of features with names, and of names
+_BYTES, _BYTES_PER_BYTE = 2**20, 64  # of the header, and of the text of all names
+_TRIALS = 10**8  # of a pattern at a string, about a second
 
 
 def most_weights(n_bytes: int) -> int:
@@ -48,15 +50,30 @@ def check_size(n_weights: int, n_bytes: int) -> None:
 # Files: arrays with a header, or a model of CRFsuite.
 
 
-def _arrays(data):
-    """All arrays of an .npz file, whose declared sizes are checked before anything is read."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > 8 * most_weights(len(data)):
-            raise ValueError("its arrays are too large for the file")
-        if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
+class _Arrays:
+    """Arrays of an .npz file, which are read one at a time, none above its limit of bytes."""
+
+    def __init__(self, data):
+        self.archive = zipfile.ZipFile(io.BytesIO(data))
+        self.most_names = _NAMES + _NAMES_PER_BYTE * len(data)
+        self.most_bytes = _BYTES + _BYTES_PER_BYTE * len(data)
+        self.members = {m.filename.removesuffix(".npy"): m for m in self.archive.infolist()}
+
+    def __contains__(self, name):
+        return name in self.members
+
+    def read(self, name, n_bytes):
+        """An array, if all of it may have so many bytes."""
+        member = self.members[name]
+        if member.file_size > n_bytes + 2**12:  # of NumPy's header
+            raise ValueError(f"{name} is too large for the file, or for the other arrays")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("an unknown compression")
-        return {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+        return _array(self.archive.read(member))
+
+    def text(self, name):
+        """The bytes of a text."""
+        return self.read(name, self.most_bytes).tobytes()
 
 
 def _array(content):
@@ -74,11 +91,12 @@ def _table(arrays, name, shape, out=None):
     """A table of weights: as it is, or its non-zero entries and the gaps between them."""
     out = np.zeros(shape) if out is None else out
     if name in arrays:
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} is of shape {arrays[name].shape}, expected {shape}")
-        out[...] = arrays[name]
+        table = arrays.read(name, 8 * out.size)
+        if table.shape != shape:
+            raise ValueError(f"{name} is of shape {table.shape}, expected {shape}")
+        out[...] = table
     else:
-        values, gaps = arrays[f"{name}_values"], arrays[f"{name}_gaps"]
+        values, gaps = (arrays.read(f"{name}_{part}", 8 * out.size) for part in ("values", "gaps"))
         if gaps.dtype.kind != "u" or gaps.dtype.itemsize > 4 or values.shape != gaps.shape:
             raise ValueError(f"{name} has {values.shape} entries, and gaps of {gaps.dtype}")
         places = gaps.astype(np.int64).cumsum() - 1
@@ -90,10 +108,10 @@ def _table(arrays, name, shape, out=None):
     return out
 
 
-def _strings(arrays):
-    """Strings that are stored as one text, with their lengths in characters."""
-    text = arrays["names"].tobytes().decode("utf-8", "surrogatepass")
-    ends = [0, *arrays["name_lengths"].astype(np.int64).cumsum().tolist()]
+def _strings(arrays, most):
+    """At most so many strings, which are stored as one text, with their lengths in characters."""
+    text = arrays.text("names").decode("utf-8", "surrogatepass")
+    ends = [0, *arrays.read("name_lengths", 8 * most).astype(np.int64).cumsum().tolist()]
     if ends[-1] != len(text) or any(b < a for a, b in pairwise(ends)):
         raise ValueError("the names have other lengths")
     names = [text[a:b] for a, b in pairwise(ends)]
@@ -104,8 +122,8 @@ def _strings(arrays):
 
 def _read_export(data):
     """The fields of a tagger, from what :func:`skstruct.export` has written."""
-    arrays = _arrays(data)
-    header = json.loads(arrays["header"].tobytes())
+    arrays = _Arrays(data)
+    header = json.loads(arrays.text("header"))
     if header["format"] != FORMAT:
         raise ValueError("skstruct.export has not written it")
     if header["version"] != VERSION:
@@ -120,6 +138,8 @@ def _read_export(data):
         raise ValueError("its header is of no model")
     check_size((n_rows + 3) * n + n * n, len(data))
     if reader is not None:
+        if n_rows > arrays.most_names:
+            raise ValueError(f"{n_rows:,} names are too many for a file of {len(data):,} bytes")
         reader = {"dicts": _Dicts, "templates": _Templates}[reader["kind"]](reader, arrays, n_rows)
     weights = np.zeros((n_rows + 3, n))
     _table(arrays, "node", (n_rows, n), weights[:n_rows])
@@ -193,7 +213,7 @@ class _Dicts:
     """Feature dicts and lists of attributes, as SequenceVectorizer reads them."""
 
     def __init__(self, header, source, n_rows):
-        names = source if isinstance(source, list) else _strings(source)
+        names = source if isinstance(source, list) else _strings(source, n_rows)
         self.row = {name: j for j, name in enumerate(names)}
         self.separator, self.vectors = header["separator"], header["vectors"]
         is_sound = type(self.separator) is str and type(self.vectors) is dict
@@ -202,16 +222,17 @@ class _Dicts:
 
     def rows(self, tokens, intercept):
         """Rows of all tokens, where each token begins, and values other than 1 by position."""
-        rows, starts, values = [], [], {}
+        rows, starts, values, get = [], [], {}, self.row.get
         for t, token in enumerate(tokens):
             starts.append(len(rows))
             rows.append(intercept)
             try:
-                if type(token) is dict or isinstance(token, Mapping):
+                if type(token) is list and {*map(type, token)} == {str}:  # the usual case, fast
+                    rows += [row for row in map(get, token) if row is not None]
+                elif type(token) is dict or isinstance(token, Mapping):
                     self._read("", token, rows, values, 0)
                 elif isinstance(token, (list, tuple, Set, np.ndarray)):
-                    found = map(self.row.get, map(_text, token))
-                    rows += [row for row in found if row is not None]
+                    rows += [row for row in map(get, map(_text, token)) if row is not None]
                 else:
                     raise TypeError(f"a {type(token).__name__}; a dict or a list was expected")
             except (TypeError, ValueError) as error:
@@ -291,34 +312,58 @@ def _is_number(value):
     )
 
 
-# All that patterns of templates are made of: escapes, character classes, and what is no group.
-_PLAIN = r"(?s)\\.|\[[^\]]*\]|[^\\\[(){}|+]"
+# All that patterns of templates are made of: escapes, character classes, repetitions, options, and
+# what is no group.
+_PLAIN = r"(?s)\\.|\[[^\]]*\]|\*\??|[^\\\[(){}|+]"
 
 
-@lru_cache
-def _longest(n_repeats):
-    """The length of strings up to which patterns of so many repetitions take at most a second.
+@lru_cache(maxsize=2**10)
+def _compiled(pattern):
+    """A pattern of templates, and how many repetitions and options it has."""
+    if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
+        raise ValueError(f"a pattern of no template: {pattern!r}")
+    parts = re.findall(_PLAIN, pattern)
+    counts = sum(part in ("*", "*?") for part in parts), parts.count("?")
+    return re.compile(pattern, re.DOTALL), *counts
 
-    A search that fails has tried all places of its beginning and of the ends of repetitions.
+
+def search(pattern: str, string: str) -> re.Match | None:
+    """Search a string for a pattern of templates, unless that could take more than about a second.
+
+    A search that fails has tried all places of its beginning and of the ends of repetitions, with
+    each option and without.
     """
-    if not n_repeats:
-        return math.inf
-    return next(n for n in count() if math.comb(n + n_repeats + 1, n) > _TRIALS) - 1
+    compiled, repeats, options = _compiled(pattern)
+    n = len(string)
+    is_small = max(min(n, repeats), min(n, options)) < 40  # of larger ones no number is needed
+    if not is_small or (
+        math.comb(n + repeats + 1, n) * min(2**options, math.comb(n + options, n)) > _TRIALS
+    ):
+        raise ValueError(
+            f"a string of {n} characters, {string[:20]!r}, could keep the pattern {pattern!r} busy "
+            "for very long: use fewer repetitions in it, or shorter strings"
+        )
+    return compiled.search(string)
 
 
 class _Templates:
     """Columns of tokens, as TemplateVectorizer reads them."""
 
     def __init__(self, header, arrays, n_rows):
-        strings, first = _strings(arrays), 0
+        strings, first = _strings(arrays, arrays.most_names), 0
         self.n_columns, self.outside = header["n_columns"], header["outside"]
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside is {self.outside!r}")
+        templates = header["templates"]
+        if any(len(macros) != header["groups"][g] for g, macros in templates):
+            raise ValueError("a template of another number of macros")
         known = []  # rows by the strings of the macros
         for g, n_macros in enumerate(header["groups"]):
-            codes = arrays[f"codes_{g}"].astype(np.int64)
-            if codes.ndim != 2 or codes.shape[1] != n_macros:
+            most = min(8 * (n_rows - first) * n_macros, arrays.most_bytes)
+            codes = arrays.read(f"codes_{g}", most)
+            if codes.ndim != 2 or codes.shape[1] != n_macros or len(codes) > n_rows - first:
                 raise ValueError(f"codes of {n_macros} macros have the shape {codes.shape}")
+            codes = codes.astype(np.int64)
             if codes.size and (codes.min() < 0 or codes.max() >= len(strings)):
                 raise ValueError("a code of no string")
             keys = [tuple(strings[code] for code in own) for own in codes.tolist()]
@@ -328,20 +373,15 @@ class _Templates:
             raise ValueError(f"{first} names for {n_rows} features")
         self.templates = [
             (known[g], header["groups"][g], [self._macro(*macro) for macro in macros])
-            for g, macros in header["templates"]
+            for g, macros in templates
         ]
-        if any(len(macros) != n for _, n, macros in self.templates):
-            raise ValueError("a template of another number of macros")
 
     def _macro(self, command, lower, offset, column, pattern, absolute):
         numbers = type(offset) is type(column) is int and 0 <= column < self.n_columns
         if command not in ("x", "t", "m") or not numbers:
             raise ValueError("a macro of no template")
-        if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
-            raise ValueError(f"a pattern of no template: {pattern!r}")
-        longest = _longest(sum(part in "*?" for part in re.findall(_PLAIN, pattern)))
-        compiled = re.compile(pattern, re.DOTALL)
-        return command, lower, offset, column, compiled, absolute, longest
+        _compiled(pattern)
+        return command, lower, offset, column, pattern, absolute
 
     def rows(self, tokens, intercept):
         """Rows of all tokens, where each token begins, and no values other than 1."""
@@ -379,7 +419,7 @@ class _Templates:
 
     def _results(self, macro, columns, n):
         """What a macro gives at each token, None where the feature is dropped."""
-        _, _, offset, column, _, absolute, _ = macro
+        _, _, offset, column, _, absolute = macro
         own = [_result(macro, string) for string in columns[column]]
         if not absolute:
             places = range(offset, offset + n)
@@ -400,14 +440,9 @@ _MISSING = {"nan", "None", "<NA>", "NaT"}
 
 
 def _result(macro, string):
-    command, lower, _, _, pattern, _, longest = macro
+    command, lower, _, _, pattern, _ = macro
     if command != "x":
-        if len(string) > longest:
-            raise ValueError(
-                f"a string of {len(string)} characters could keep the pattern "
-                f"{pattern.pattern!r} busy for very long"
-            )
-        found = pattern.search(string)
+        found = search(pattern, string)
         if command == "t":
             string = "false" if found is None else "true"
         else:

@@ -619,6 +619,55 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path):
         Tagger.load(path)
 
 
+def _peak_of_loading(path, match):
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=match):
+        Tagger.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ({}, {"codes_0": np.zeros((10**7, 1), np.uint8)}),
+        ({}, {"name_lengths": np.zeros(10**7, np.uint8)}),
+        ({}, {"names": np.full(2**25, 97, np.uint8)}),
+        ({}, {"node": np.zeros((10**7, 1))}),
+        ({}, {"ends": np.zeros((3, 10**7))}),
+        ({"groups": [0]}, {"codes_0": np.zeros((10**7, 0), np.uint8)}),
+        ({"groups": [10**7]}, {"codes_0": np.zeros((1, 10**7), np.uint8)}),
+        ({"groups": [0, 10**9]}, {"codes_1": np.zeros((1, 10**7), np.uint8)}),
+        ({"outside": [0] * 10**7}, {}),
+    ],
+)
+def test_sizes_are_compared_before_arrays_are_read(tmp_path, field, changes):
+    """Arrays that are zipped to a thousandth, of which lists and dicts would be made."""
+    path = tmp_path / "model.npz"
+    export(_with_weights(TemplateVectorizer("U1:%x[0,0]").fit([["a", "b"]]), 1), path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(arrays["header"].tobytes())
+    header["reader"] |= field
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez_compressed(path, **(arrays | changes))
+    assert _peak_of_loading(path, "damaged, or not a model") < 2**23
+
+
+@pytest.mark.parametrize("n", [10**6, 10**7])
+def test_features_with_names_are_in_proportion_to_the_file(tmp_path, n):
+    path = tmp_path / "model.npz"
+    export(_small_model(), path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(arrays["header"].tobytes()) | {"n_features": n}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    arrays["name_lengths"] = np.zeros(n, np.uint8)
+    np.savez_compressed(path, **arrays)
+    assert _peak_of_loading(path, "too many for a file") < 2**20
+
+
 def test_pickles_are_not_read(tmp_path):
     np.savez(tmp_path / "model.npz", header=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ValueError, match="object"):

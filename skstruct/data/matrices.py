@@ -154,6 +154,15 @@ def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
     return out
 
 
+def without_unused(matrix, table) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """A CSR matrix on the columns in use (or the first), and a table without the others' rows."""
+    n = matrix.shape[1]
+    columns = np.unique(np.append(matrix.indices, 0))[: n or None]
+    places = np.searchsorted(columns, matrix.indices).astype(matrix.indices.dtype)
+    few = (matrix.shape[0], columns.size), matrix.data, places, matrix.indptr
+    return csr_from_parts(*few), table[np.concatenate([columns, np.arange(n, len(table))])]
+
+
 def normal_csr(matrix, where: str = "X") -> sparse.csr_matrix:
     """A CSR matrix in the one form that kernels take."""
     check_sparse(matrix, where)

@@ -209,7 +209,9 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         """The model at its temperature, and what it sees of X."""
         check_is_fitted(self)
         model, X = split_model(self.estimator_, X)
-        return at_temperature(model, self.temperature_), X
+        model = copy(model)
+        model._temperature = self.temperature_
+        return model, X
 
     def predict(self, X: SamplesLike, **options: Any) -> np.ndarray:
         """Best labelling of each sample: those of the model itself.

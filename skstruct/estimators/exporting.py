@@ -17,7 +17,7 @@ from ..graphs.chain import Chain
 from ..graphs.multiclass import MultiClass
 from ..lite import FORMAT, VERSION, check_size
 from ..preprocessing import SequenceVectorizer, TemplateVectorizer
-from ..preprocessing.patterns import compile_regex
+from ..preprocessing.patterns import python_regex
 from ..preprocessing.template import decode_keys
 from .calibration import TemperatureScaling, at_temperature
 from .marginals import ProbabilisticPredictor
@@ -220,7 +220,7 @@ def _reader(vectorizer, keep):
 
 
 def _macro(macro):
-    pattern = compile_regex(macro.regex).pattern
+    pattern = python_regex(macro.regex)
     return [macro.command, macro.lower, macro.offset, macro.column, pattern, macro.absolute]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.memory import check_memory
 from ..data.moved import MOVED
 from ..graphs.base import Graph
 
@@ -71,6 +73,42 @@ TRUSTED += [
 ]
 
 
+def in_layout(table):
+    """A table of numbers in the layout of fit, for which kernels are compiled; the rest as it is.
+
+    What may not be written to stays so; :func:`check_shapes` refuses what is not such a table.
+    """
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "biuf":
+        return table
+    return np.asarray(np.require(table, np.float64, ["C", "A"]))
+
+
+class WeightTable:
+    """A fitted table of weights, brought into the layout of fit when it is assigned.
+
+    Else each prediction would do so. Pickles come by :func:`unpack_table`.
+    """
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, model, owner=None):
+        if model is None:
+            return self
+        try:
+            return vars(model)[self.name]
+        except KeyError:
+            kind = type(model).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {self.name!r}") from None
+
+    def __set__(self, model, table):
+        vars(model)[self.name] = in_layout(table)
+
+    def __delete__(self, model):
+        self.__get__(model)
+        del vars(model)[self.name]
+
+
 def pack_table(table: np.ndarray, dtype):
     """Return the smaller of two forms of a weight table, dense or sparse."""
     table = np.asarray(table).astype(dtype, copy=False)
@@ -113,9 +151,11 @@ def unpack_table(stored, shape=None) -> np.ndarray:
             f"a stored weight table is damaged: its shape is {stored_shape}, expected {shape}"
         )
     if isinstance(stored, dict):
+        n_bytes = 8 * math.prod(stored_shape)
+        check_memory(n_bytes, "the weights of the stored model", "the file may be damaged")
         stored = np.zeros(stored_shape)
         stored.ravel()[positions] = data
-    return np.ascontiguousarray(stored, dtype=np.float64)
+    return in_layout(stored)
 
 
 def _table_shapes(state):

@@ -34,6 +34,7 @@ from ..core.typing import SamplesLike
 from ..core.weights import Weights
 from ..data.constraints import without_prefix
 from ..data.labels import unseen_labels
+from ..data.matrices import readable, without_unused
 from ..data.names import ListedNames, names_of
 from ..data.packing import (
     check_n_features,
@@ -56,7 +57,7 @@ from ..solvers.passes import (
     decodes_exactly,
     why_relaxed,
 )
-from .persistence import TABLES, check_parts, check_shapes
+from .persistence import TABLES, WeightTable, check_parts, check_shapes
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
 
@@ -265,8 +266,7 @@ def on_one_state(method):
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
-        now = object.__new__(type(self))
-        vars(now).update(vars(self))
+        now = copy.copy(self)
         check_parts(now)
         if not isinstance(X, Shards):
             return method(now, X, *args, **kwargs)
@@ -422,8 +422,17 @@ _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbi
 class Predictor(NamedFeatures):
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
+    node_weights_, pair_weights_ = WeightTable(), WeightTable()
     #: The fitted attributes that training finds.
     _tables = TABLES
+    #: What divides all scores of a model that TemperatureScaling has copied.
+    _temperature = None
+
+    def __copy__(self):
+        """A copy with the same arrays; by way of a pickle's state all weights would be packed."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
     # Views of the tables, so that writing to them changes the model.
 
@@ -524,6 +533,8 @@ class Predictor(NamedFeatures):
         if allowed is not None:
             allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
         self._check_tables(samples)
+        if self._temperature is not None:
+            samples = self._cooled(samples)
         keep = samples.lengths > 0
         if n_best > 1:
             each = n_best_bytes(samples.lengths, getattr(self.classes_, "itemsize", 8))
@@ -531,6 +542,21 @@ class Predictor(NamedFeatures):
             check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
+
+    def _cooled(self, samples):
+        """Divide the weights by the temperature; those of features that samples lack are left out.
+
+        There may be millions, of which a sentence has some hundreds.
+        """
+        node, pair, changed = self.node_weights_, self.pair_weights_, {}
+        edges = getattr(samples, "edge_features", None)
+        if sparse.issparse(samples.features):
+            changed["features"], node = without_unused(samples.features, node)
+            self.n_features_in_ = changed["features"].shape[1]
+        if sparse.issparse(edges) and edges.shape[1] == len(pair):
+            changed["edge_features"], pair = without_unused(edges, pair)
+        self.node_weights_, self.pair_weights_ = node / self._temperature, pair / self._temperature
+        return samples._replace(**changed)
 
     def _check_tables(self, samples):
         """Refuse a model whose weight tables do not fit samples and classes."""
@@ -547,8 +573,8 @@ class Predictor(NamedFeatures):
         return scores + self.intercept_
 
     def _weights(self):
-        # Users may have put in a transposed table; kernels are compiled for one layout.
-        return Weights(*(np.ascontiguousarray(getattr(self, name)) for name in TABLES))
+        # Kernels have one type for all tables, memory maps included.
+        return Weights(*(readable(getattr(self, name), np.float64) for name in TABLES))
 
     def _pass(self, kernel, problem, *arrays, room=None):
         """Call a kernel on all samples in threads, each with scratch; returns where it ended."""

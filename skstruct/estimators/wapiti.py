@@ -293,7 +293,7 @@ def _pipeline(file, new):
         model.n_edge_features_in_, model._edge_feature_names = len(pair), names_out[1]
     model.graph_, model.classes_, model._has_intercept = model.graph, classes, False
     model.n_features_in_, model._feature_names = len(names_out[0]), names_out[0]
-    model.node_weights_ = np.ascontiguousarray(rows(names_out[0].strings(), 0, n)[:, order])
+    model.node_weights_ = rows(names_out[0].strings(), 0, n)[:, order]
     model.pair_weights_ = pair[:, order[:, None], order].reshape(len(pair), -1)
     return Pipeline([("vectorizer", vectorizer), ("crf", model)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..core.text_files import split_lines
@@ -13,6 +14,7 @@ _MACRO = re.compile(
 )
 # Digits of offsets and columns, with a sign.
 _LONGEST = 10
+_LONGEST_REGEX = 1000
 _SPACE = " \t\v\f"  # as in C: U+00A0 is none
 # Syntax that other regular expressions read as sets, groups, repetitions and alternatives.
 _LITERAL = re.compile(r"\[[^\]]+\]|\([^)]+\)|\{\d|[^|]\||[^+^]\+")
@@ -59,8 +61,9 @@ class Template(NamedTuple):
     macros: tuple
 
 
-def compile_regex(pattern: str) -> re.Pattern:
-    r"""A regular expression of Wapiti's subset as one of Python's."""
+@lru_cache(maxsize=2**10)
+def python_regex(pattern: str) -> str:
+    """A regular expression of Wapiti's subset as one of Python's, with DOTALL."""
     out, i = [], 0
     while i < len(pattern):
         char = pattern[i]
@@ -83,7 +86,7 @@ def compile_regex(pattern: str) -> re.Pattern:
         else:
             out.append(re.escape(char))
         i += 1
-    return re.compile("".join(out), re.DOTALL)
+    return "".join(out)
 
 
 def parse_line(line: str, where: str) -> Template:
@@ -115,8 +118,13 @@ def parse_line(line: str, where: str) -> Template:
 
 
 def _check_regex(regex, where):
+    if len(regex) > _LONGEST_REGEX:
+        raise ValueError(
+            f"{where}: a regular expression of {len(regex)} characters; at most {_LONGEST_REGEX} "
+            "are possible"
+        )
     try:
-        compile_regex(regex)
+        re.compile(python_regex(regex), re.DOTALL)
     except re.error as error:
         raise ValueError(f"{where}: bad regular expression {regex!r}: {error}") from None
     literal = _LITERAL.search(re.sub(r"\\.", "_", regex))

@@ -296,11 +296,12 @@ def _code_lists(sequences, lengths, names):
     """
     if not isinstance(sequences, list) or {*map(type, sequences)} != {list}:
         return None
-    own_lengths, known = [*map(len, sequences)], [*(names or ())]
-    if sum(own_lengths) < max(_MANY, len(known) // 8):
+    own_lengths = [*map(len, sequences)]
+    if sum(own_lengths) < max(_MANY, len(names or ()) // 8):  # before anything is done per name
         return None
     if names and [*names.values()] != [*range(len(names))]:  # somebody has set another vocabulary
         return None
+    known = [*(names or ())]
     found, sizes, first = [], array("q"), 0
     seed = hash(_END) & 0x7FFFFFFF  # another one in each process
     while first < len(sequences):
@@ -864,7 +865,7 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     if not used.any():
         used[:1] = True  # a matrix has a column
     small, weights = copy(model), copy(estimator)
-    weights.node_weights_ = np.ascontiguousarray(table[np.r_[used, np.full(len(table) - n, True)]])
+    weights.node_weights_ = table[np.r_[used, np.full(len(table) - n, True)]]
     weights.n_features_in_ = int(used.sum())
     state, vectorizer = vars(vectorizer), clone(vectorizer)
     vars(vectorizer).update(state)

@@ -21,13 +21,15 @@ from ..core.text_files import read_text
 from ..core.typing import PathLike, SamplesLike
 from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
+from ..lite import search
 from .columns import read_columns
-from .patterns import compile_regex, from_tuples, parse
+from .patterns import from_tuples, parse, python_regex
 from .ragged_transformer import RaggedTransformer, check_integers
 
 # Codes of strings by column, and their combinations by template.
 
 _LARGEST_KEY = 2**62
+_FEW = 8  # per token: so many keys are worth a table of all, others are searched for
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads keys over the slots of a table
 
 
@@ -127,13 +129,14 @@ class Coder:
         if template.macros and base < self.n_tokens:
             here, ranks, own = zip(*(self._ranks(m, base) for m in template.macros), strict=True)
             sizes = [codes.size for codes in here]
-            if np.prod(sizes, dtype=float) < 8 * self.n_tokens:
+            if np.prod(sizes, dtype=float) < _FEW * self.n_tokens:
                 return here, ranks, _cells(own, sizes), sizes
         return None
 
     def find(self, template, base, features):
         """Which of the learned features of a template each token has, -1 for none."""
-        if len(template.macros) > 1 and (few := self._few(template, base)):
+        is_small = features.keys.size < _FEW * self.n_tokens
+        if len(template.macros) > 1 and is_small and (few := self._few(template, base)):
             _, ranks, cells, sizes = few
             codes = decode_keys(features.keys, features.tables, base)
             codes = [rank[code] for rank, code in zip(ranks, codes, strict=True)]
@@ -214,8 +217,12 @@ def order_codes(templates, results: dict, steps: dict, vocabulary: dict, outside
 
 
 def _position(table, keys):
+    """The place of each key in a sorted table, -1 for others."""
     if table.size == 0:
         return np.full(keys.size, -1, dtype=np.int64)
+    if table.size > _FEW * keys.size:  # whatever is made of the whole table would take longer
+        places = np.minimum(np.searchsorted(table, keys), table.size - 1)
+        return np.where(table[places] == keys, places, -1)
     if table[-1] < keys.size:  # keys are few: by a table of all
         places = np.full(table[-1] + 2, -1, dtype=np.int32)
         places[table] = np.arange(table.size)
@@ -236,7 +243,7 @@ def _position(table, keys):
 
 def _result(macro, string):
     if macro.command != "x":
-        found = compile_regex(macro.regex).search(string)
+        found = search(python_regex(macro.regex), string)
         if macro.command == "t":
             string = "false" if found is None else "true"
         else:
@@ -425,7 +432,9 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
     Template files are read as CRF++ and Wapiti read them: ``%x[+1,0]`` is ``%x[1,0]``, Wapiti's
     ``%x[@1,0]`` and ``%x[@-1,0]`` are the first and the last token, a ``#`` at the beginning of a
     line or after a space begins a comment. Regular expressions support ``. * ? ^ $`` and Wapiti's
-    classes; a dot is a character, not a byte, and upper-case macros lower-case all of Unicode.
+    classes; a dot is a character, not a byte, and upper-case macros lower-case all of Unicode. A
+    string that could keep a pattern with many ``*`` busy for more than about a second raises
+    ValueError.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from skstruct.estimators.calibration import at_temperature
 from skstruct.inspection import CalibrationDisplay
 from skstruct.lite import Tagger
 from skstruct.metrics.calibration import chunk_confidences
-from skstruct.preprocessing import PerNode
+from skstruct.preprocessing import PerNode, TemplateVectorizer
 from skstruct.testing import random_sequences
 
 X, Y = random_sequences(np.random.default_rng(0), 90)
@@ -222,3 +222,37 @@ def test_a_tagger_without_numba_has_the_calibrated_probabilities(frozen, tmp_pat
     isotonic.fit(X[:30], [[f"B-{label}" for label in labels] for labels in Y[:30]])
     with pytest.raises(ValueError, match="isotonic=True"):
         export(isotonic, tmp_path / "crf.npz")
+
+
+@pytest.mark.parametrize(
+    ("lines", "graph"),
+    [
+        ("U0:%x[0,0]\nU1:%x[-1,1]", Chain(boundary=True)),
+        ("U0:%x[0,0]\nB:%x[0,1]/%x[-1,0]", Chain(edge_features=True)),
+    ],
+)
+def test_only_the_weights_that_samples_use_are_divided(lines, graph):
+    """As if all of them were."""
+    rng = np.random.default_rng(0)
+    X = [[(f"w{rng.integers(30)}", f"p{rng.integers(4)}") for _ in range(n)] for n in range(1, 20)]
+    y = [[("O", "B-A")[rng.integers(2)] for _ in x] for x in X]
+    vectorizer = TemplateVectorizer(lines).fit(X)
+    X = vectorizer.transform(X)
+    crf = SAGCRF(graph, max_iter=20, tol=1.0, random_state=0).fit(X, y)
+    model = TemperatureScaling(FrozenEstimator(crf)).fit(X, y)
+    model.temperature_ = 1.7
+    whole, size = at_temperature(crf, 1.7), crf.n_features_in_
+    unknown = vectorizer.transform([[("new", "new")] * 3])
+    for Z, labels in ((X, y), (X[:1], y[:1]), (X[7:9], y[7:9]), (unknown, [["O"] * 3])):
+        for name in ("predict_marginals", "predict_entropy", "predict_chunks"):
+            for own, his in zip(getattr(model, name)(Z), getattr(whole, name)(Z), strict=True):
+                np.testing.assert_array_equal(own, his)
+        own, his = (m.predict_log_likelihood(Z, labels) for m in (model, whole))
+        np.testing.assert_array_equal(own, his)
+        for own, his in zip(*(m.sample(Z, 3, random_state=0) for m in (model, whole)), strict=True):
+            np.testing.assert_array_equal(own, his)
+    assert crf.n_features_in_ == size
+    assert len(crf.node_weights_) >= size
+    crf.node_weights_ *= 0.0  # what is edited later counts
+    crf.pair_weights_ *= 0.0
+    np.testing.assert_allclose(np.concatenate([*model.predict_marginals(X)]), 0.5)

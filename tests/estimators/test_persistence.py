@@ -3,7 +3,7 @@
 import io
 import pickle
 import zipfile
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import joblib
 import numpy as np
@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel
 from skstruct.data.names import ListedNames, VocabularyNames
 from skstruct.datasets import make_annotated_sentences
-from skstruct.estimators.persistence import TRUSTED, unpack_table
+from skstruct.estimators.persistence import TRUSTED, pack_table, unpack_table
 from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 
 
@@ -263,3 +263,65 @@ def test_parts_of_a_model_that_are_none_are_named(graph, name, value):
     for call in (lambda: model.predict(X), lambda: model.score(X, y)):
         with pytest.raises(ValueError, match=f"the model is damaged: {name} must be"):
             call()
+
+
+def _as_map(table, tmp_path):
+    np.save(tmp_path / "table.npy", table)
+    return np.load(tmp_path / "table.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("form", ["Fortran", "rows", "float32", "int", "swapped", "map"])
+def test_tables_from_outside_get_the_layout_of_fit_once(form, tmp_path):
+    X, y = [np.eye(4), np.eye(4)[::-1]], [[*"abca"], [*"acba"]]
+    model = SAGCRF(random_state=0).fit(X, y)
+    table = np.round(8 * model.node_weights_)
+    given = {
+        "Fortran": np.asfortranarray(table),
+        "rows": np.repeat(table, 2, axis=0)[::2],
+        "float32": table.astype(np.float32),
+        "int": table.astype(int),
+        "swapped": table.astype(table.dtype.newbyteorder()),
+        "map": _as_map(table, tmp_path),
+    }[form]
+    model.node_weights_ = given
+    held = model.node_weights_
+    assert type(held) is np.ndarray
+    assert held.dtype == np.float64
+    assert held.flags.c_contiguous
+    np.testing.assert_array_equal(held, table)
+    assert held.flags.writeable == (form != "map")  # writing to a map would end the process
+    ours = model._weights().node
+    assert np.shares_memory(ours, held)
+    assert ours.flags.carray
+    other = SAGCRF(random_state=0).fit(X, y)
+    other.node_weights_ = table
+    assert [*map(list, model.predict(X))] == [*map(list, other.predict(X))]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).node_weights_, table)
+
+
+def test_what_is_not_a_table_is_refused_by_predictions():
+    X, y = [np.eye(2)], [["a", "b"]]
+    model = SAGCRF(random_state=0).fit(X, y)
+    for table in ([[1.0, 2.0]], np.ones((3, 2), dtype=complex), np.array("table"), None):
+        model.node_weights_ = table
+        with pytest.raises(ValueError, match="node_weights_ must be a float64 array of shape"):
+            model.predict(X)
+    del model.node_weights_
+    with pytest.raises(AttributeError, match="'SAGCRF' object has no attribute 'node_weights_'"):
+        getattr(model, "node_weights_")  # noqa: B009
+
+
+def test_a_shallow_copy_shares_its_tables():
+    model = SAGCRF(random_state=0).fit([np.eye(2)], [["a", "b"]]).sparsify(1e-3)
+    assert copy(model).node_weights_ is model.node_weights_
+
+
+def test_a_stored_model_cannot_fill_the_memory():
+    model = SAGCRF(random_state=0).fit([sparse.eye(2, format="csr")], [["a", "b"]])
+    model.node_weights_ *= 0.0
+    state = model.__getstate__()
+    n = 10**13
+    state["n_features_in_"] = n
+    state["node_weights_"] = pack_table(np.zeros((40, 2)), "float64") | {"n_rows": n + 1}
+    with pytest.raises(MemoryError, match="the weights of the stored model"):
+        SAGCRF().__setstate__(state)

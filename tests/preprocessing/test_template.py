@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from skstruct import SAGCRF, Chain
 from skstruct.preprocessing import TemplateVectorizer
-from skstruct.preprocessing.patterns import compile_regex, parse
+from skstruct.preprocessing.patterns import parse, python_regex
 from tests.helpers.token_cases import TOKENS
 
 
@@ -40,7 +40,7 @@ def _expand(line, sentence, t, outside="mark"):
             if outside == "mark":
                 return string
         if command.lower() != "x":
-            match = compile_regex(regex).search(string)
+            match = re.search(python_regex(regex), string, re.DOTALL)
             if command.lower() == "t":
                 string = "false" if match is None else "true"
             else:
@@ -300,3 +300,33 @@ def test_tokens_that_are_no_words(token, match):
 def test_tokens_that_are_none(token, match):
     with pytest.raises(ValueError, match=match):
         TemplateVectorizer("U:%x[0,0]").fit([[token]])
+
+
+def _refused(text, string):
+    vectorizer = TemplateVectorizer(text).fit([["a", "b"]])
+    with pytest.raises(ValueError, match=r"could keep the pattern .* busy"):
+        vectorizer.transform([[string]])
+    with pytest.raises(ValueError, match=r"could keep the pattern .* busy"):
+        TemplateVectorizer(text).fit([[string]])
+    return vectorizer
+
+
+@pytest.mark.parametrize(
+    ("regex", "string"),
+    [("a*a*a*a*b", "a" * 200), ("a*" * 15 + "b", "a" * 30), ("a?" * 60 + "b" * 61, "a" * 60)],
+)
+def test_patterns_that_would_run_forever_are_refused(regex, string):
+    vectorizer = _refused(f'U:%m[0,0,"{regex}"]', string)
+    assert vectorizer.transform([["aab"]]).flat.shape[0] == 1
+
+
+def test_patterns_that_end_in_time_take_long_strings():
+    """Prefixes, suffixes and shapes, as templates of Wapiti have them, and addresses of pages."""
+    url = "http://" + 40 * "long-and-" + "."
+    for regex in ("^.?.?.?.?", ".?.?.?.?$", r"\\u\\l*", "-.*-", r"^\\d*$", r"\\p"):
+        TemplateVectorizer(f'U:%m[0,0,"{regex}"]').fit([[url, "word"]])
+
+
+def test_regular_expressions_have_a_limit():
+    with pytest.raises(ValueError, match="line 1: a regular expression of 1001 characters"):
+        TemplateVectorizer('U:%m[0,0,"' + "[" * 1001 + '"]').fit([["a"]])

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "graphs": {"core", "data", "inference", "losses.task"},
     "solvers": {"core", "data", "inference", "losses", "scores"},
     "shards": {"core", "data", "graphs"},
-    "preprocessing": {"core", "data", "shards"},
+    "preprocessing": {"core", "data", "lite", "shards"},
     "datasets": {"core", "data", "inference", "shards"},
     "metrics": {"core", "data", "lite"},
     "inspection": {"data", "metrics", "preprocessing"},

@@ -26,6 +26,7 @@ from .svm_bcfw import BCFWSSVM
 # Zeros and ones of forests are no certainties (dates of digits: with 1e-6 a forest is
 # worse smoothed than alone, with 0.03 as good as here).
 _LEAST = 0.01
+_ROUNDING = 1e-5
 
 
 class _Scores(BaseEstimator):
@@ -44,18 +45,58 @@ class _Scores(BaseEstimator):
         """Scores of nodes, one column per class (one for two classes of decision values)."""
         name = _method(self.classifier)
         with config_context(transform_output="default"):
-            values = np.asarray(getattr(self.classifier, name)(nodes), dtype=np.float64)
-        if np.isnan(values).any():
-            raise ValueError(f"classifier: {name} of {type(self.classifier).__name__} returns NaN")
-        if name == "predict_proba":
-            values = np.log(np.clip(values, _LEAST, None))
-        return values if values.ndim == 2 else values[:, None]
+            given = getattr(self.classifier, name)(nodes)
+        n_nodes = nodes.shape[0] if hasattr(nodes, "shape") else len(nodes)
+        values = self._checked(name, given, n_nodes)
+        return np.log(np.clip(values, _LEAST, None)) if name == "predict_proba" else values
+
+    def _checked(self, name, given, n_nodes):
+        """The scores that a classifier of whatever package returns, as a table."""
+        who = f"classifier: {name} of {type(self.classifier).__name__}"
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{who} must return an array of numbers: {error}") from error
+        shape = values.shape
+        if name == "decision_function" and values.ndim == 1:
+            values = values[:, None]
+        n_classes, n_columns = len(getattr(self.classifier, "classes_", ())), values.shape[1:]
+        widths = {n_classes}
+        if name == "decision_function":  # of the second of two classes, or of pairs of classes
+            widths = {1} if n_classes == 2 else {n_classes, n_classes * (n_classes - 1) // 2}
+        fits = values.ndim == 2 and (not n_classes or n_columns[0] in widths)
+        if not fits or len(values) != n_nodes:
+            columns = f"{n_classes} classes" if n_classes else "some classes"
+            raise ValueError(
+                f"{who} returns the shape {shape} for {n_nodes} nodes and {columns}: it must have "
+                "a row per node and a column per class"
+            )
+        wrong = ~np.isfinite(values)
+        if name == "predict_proba":  # but for the rounding of float32
+            wrong |= (values < -_ROUNDING) | (values > 1.0 + _ROUNDING)
+        for row, column in np.argwhere(wrong)[:1]:
+            wanted = "numbers from 0 to 1" if name == "predict_proba" else "finite numbers"
+            raise ValueError(
+                f"{who} returns {values[row, column]} in row {row}: it must return {wanted}"
+            )
+        return values
 
 
 def _fitted(classifier, nodes, labels):
     """A clone of a classifier, fitted: of columns without names, as they are when it predicts."""
     with config_context(transform_output="default"):
         return clone(classifier).fit(nodes, labels)
+
+
+def _check_columns(first, other, *widths):
+    """Refuse clones of a classifier whose columns are not of the same classes."""
+    known = [list(getattr(part, "classes_", ())) for part in (first, other)]
+    if known[0] != known[1] or len({*widths}) > 1:
+        seen = known if known[0] != known[1] else [f"{width} columns" for width in widths]
+        raise ValueError(
+            f"classifier: {type(other).__name__} has other columns in another fold: {seen[0]} and "
+            f"{seen[1]}; it must have a column for each class of y, in one order"
+        )
 
 
 def _method(classifier):
@@ -183,8 +224,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         TypeError
             If the classifier has no scores.
         ValueError
-            If y does not have a label for each node, the classifier misses a class in a fold, or
-            `cv` does not hold out each sample once.
+            If y does not have a label for each node, a label is in one fold only, `cv` does not
+            hold out each sample once, or the classifier's scores are not one row per node and one
+            column per class, of finite numbers (probabilities: from 0 to 1).
 
         See Also
         --------
@@ -212,20 +254,23 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         labels = read_node_labels(filled, offsets)
         known = np.ones(len(labels), dtype=bool) if partial is None else ~partial.hidden
         labels, rows = labels[known], np.flatnonzero(known)
-        scores = None
+        scores, is_frozen = None, clone(self.classifier) is self.classifier
         for train, test in self._folds(offsets, groups):
             own = train[rows]
-            part = _fitted(self.classifier, _safe_indexing(nodes, rows[own]), labels[own])
-            lacking = np.setdiff1d(labels, getattr(part, "classes_", labels)).tolist()
-            if lacking and part is not self.classifier:  # a frozen one may know others
+            lacking = np.setdiff1d(labels, labels[own]).tolist()
+            if lacking and not is_frozen:  # a frozen one may know others
                 raise ValueError(
                     f"y: only one fold has the label {lacking[0]!r}: choose another cv"
                 )
+            part = _fitted(self.classifier, _safe_indexing(nodes, rows[own]), labels[own])
             found = _Scores(part).transform(_safe_indexing(nodes, np.flatnonzero(test)))
-            scores = np.zeros((known.size, found.shape[1])) if scores is None else scores
+            if scores is None:
+                scores, first = np.zeros((known.size, found.shape[1])), part
+            _check_columns(first, part, scores.shape[1], found.shape[1])
             scores[test] = found
         smoother = self._new_smoother().fit(wrapper._wrap(scores, offsets, forms), y)
         self.classifier_ = _fitted(self.classifier, _safe_indexing(nodes, rows), labels)
+        _check_columns(first, self.classifier_)
         wrapper._keep(_Scores(self.classifier_), nodes, X)
         self._scores, self.smoother_, self.classes_ = wrapper, smoother, smoother.classes_
         return self

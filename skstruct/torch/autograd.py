@@ -147,14 +147,21 @@ class Batch(NamedTuple):
         )
 
 
-def _like(array, tensor):
-    """A tensor of an array, with the type, device and shape of another."""
+def result_type(*tensors: torch.Tensor | None) -> torch.dtype:
+    """The type of losses and marginals: sums over samples need float32 at least."""
+    double = any(tensor is not None and tensor.dtype == torch.float64 for tensor in tensors)
+    return torch.float64 if double else torch.float32
+
+
+def _like(array, tensor, dtype):
+    """A tensor of an array, with the device and shape of another."""
     made = torch.from_numpy(np.ascontiguousarray(array)).reshape(tensor.shape)
-    return made.to(device=tensor.device, dtype=tensor.dtype)
+    return made.to(device=tensor.device, dtype=dtype)
 
 
 def _gradients(batch, w, shares, tensors, wanted):
-    """Values, and the gradient for each tensor that requires one."""
+    """Values, and the gradient for each tensor that requires one, in the type of the loss."""
+    dtype = result_type(*tensors)
     values, found = gradient_of(batch.loss, batch.task, w, shares)
     batch.check(values)
     offsets = batch.layout.offsets
@@ -165,7 +172,7 @@ def _gradients(batch, w, shares, tensors, wanted):
         lambda: found.node[offsets[1:] - 1].sum(axis=0),
     )
     return values, [
-        _like(part(), tensor) if want else None
+        _like(part(), tensor, dtype) if want else None
         for part, tensor, want in zip(parts, tensors, wanted, strict=True)
     ]
 
@@ -209,12 +216,11 @@ class StructuredLoss(torch.autograd.Function):
         ctx.batch, ctx.gradients = batch, gradients
         ctx.save_for_backward(*tensors)
         reduced = values if deferred else values @ batch.shares()
-        scores = tensors[0]
-        return torch.as_tensor(reduced, dtype=scores.dtype, device=scores.device)
+        return torch.as_tensor(reduced, dtype=result_type(*tensors), device=tensors[0].device)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple:
-        """The gradients, scaled."""
+        """The gradients, scaled, each in the type of its tensor."""
         tensors, batch = ctx.saved_tensors, ctx.batch
         with torch.no_grad():
             if ctx.gradients is None:
@@ -222,6 +228,9 @@ class StructuredLoss(torch.autograd.Function):
                 found = _gradients(batch, w, shares, tensors, ctx.needs_input_grad[1:])[1]
             else:
                 found = [g if g is None else g * upstream.to(g) for g in ctx.gradients]
+            # Only here: 1 / n of a mean and the factor of a GradScaler may not fit into float16.
+            pairs = zip(found, tensors, strict=True)
+            found = [g if g is None else g.to(tensor.dtype) for g, tensor in pairs]
         if torch.is_grad_enabled():
             inputs = [upstream, *(t for t in tensors if t is not None)]
             found = [g if g is None else _FirstOnly.apply(g, *inputs) for g in found]

@@ -182,7 +182,8 @@ class CRF(torch.nn.Module):
         Returns
         -------
         Tensor
-            The log-likelihood.
+            The log-likelihood, in the type of the loss of :func:`crf_loss`: float32 at least, so
+            that nothing is rounded under ``torch.autocast``.
 
         See Also
         --------
@@ -260,7 +261,7 @@ class CRF(torch.nn.Module):
         Returns
         -------
         Tensor of the shape of `emissions`
-            The probabilities, without a gradient.
+            The probabilities, without a gradient, in the type of the log-likelihood.
 
         See Also
         --------

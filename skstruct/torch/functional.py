@@ -26,7 +26,7 @@ from ..graphs.pairwise.verbs import PairwiseGraph
 from ..losses.hinge import hinge_of
 from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
-from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of
+from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of, result_type
 from .batches import check_scores, read_labels, read_layout
 from .problems import chain_task, is_plain_chain, resolve, structured_task
 
@@ -167,7 +167,9 @@ def crf_loss(
     Returns
     -------
     Tensor
-        The loss, of the type and on the device of the scores; it can be differentiated once.
+        The loss, on the device of the scores; it can be differentiated once. It is float64 if a
+        tensor of scores is, else float32, also for scores in float16 or bfloat16; the gradient of
+        each tensor has that tensor's type.
 
     Raises
     ------
@@ -252,7 +254,7 @@ def smoothed_hinge_loss(
     Returns
     -------
     Tensor
-        The loss.
+        The loss, as for :func:`crf_loss`.
 
     Raises
     ------
@@ -325,7 +327,8 @@ def log_partition(
     Returns
     -------
     Tensor of shape (n_samples,)
-        The log-partitions, or what the reduction makes of them.
+        The log-partitions, or what the reduction makes of them, in the type of the loss of
+        :func:`crf_loss`.
 
     Raises
     ------
@@ -377,8 +380,8 @@ def marginals(
     Returns
     -------
     Tensor of the shape of `scores`
-        The marginals, zeros in the padding. They cannot be differentiated; they are the gradient of
-        :func:`log_partition`.
+        The marginals, zeros in the padding, in the type of the loss of :func:`crf_loss`. They
+        cannot be differentiated; they are the gradient of :func:`log_partition`.
 
     Raises
     ------
@@ -403,7 +406,8 @@ def marginals(
     batch, w = ask.tables(task)
     values, found = gradient_of(batch.loss, task, w, np.ones(ask.layout.n_samples))
     batch.check(values)
-    return torch.from_numpy(ask.layout.unpack(np.clip(found.node, 0.0, 1.0))).to(scores)
+    unpacked = ask.layout.unpack(np.clip(found.node, 0.0, 1.0))
+    return torch.from_numpy(unpacked).to(scores.device, result_type(*ask.tensors))
 
 
 @_not_traced

@@ -120,7 +120,7 @@ class ModuleMap(ScoreMap):
                 f"module must return a tensor of shape (n_rows, n_labels) for {len(rows)} rows, "
                 f"got {got}"
             )
-        return out
+        return out.double()  # NumPy has no bfloat16
 
     def _blocks(self, n_rows):
         """Runs of rows that go through the module at once: a pass stores much."""

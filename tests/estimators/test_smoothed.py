@@ -6,8 +6,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import ShuffleSplit, TimeSeriesSplit
@@ -151,6 +152,109 @@ def test_classifiers_with_other_columns():
         model = SmoothedClassifier(frozen, cv=2).fit(X[:6], Y[:6])
         assert model.classes_.tolist() == [0, 1, 2]
         assert model.predict(X[:1])[0].shape == (120,)
+
+
+class _Odd(GaussianNB):
+    """A classifier that is changed by a function of its probabilities or decision values."""
+
+    def __init__(self, change=None):
+        super().__init__()
+        self.change = change
+
+    def predict_proba(self, X):
+        return self.change(super().predict_proba(X))
+
+
+class _OddValues(LinearSVC):
+    def __init__(self, change=None):
+        super().__init__()
+        self.change = change
+
+    def decision_function(self, X):
+        return self.change(super().decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: np.column_stack([p, p[:, 0]]), r"shape \(\d+, 4\) for \d+ nodes and 3 classes"),
+        (lambda p: p[:, :2], r"shape \(\d+, 2\) for \d+ nodes and 3 classes"),
+        (lambda p: p[1:], "a row per node and a column per class"),
+        (lambda p: p[:, 0], r"shape \(\d+,\)"),
+        (lambda p: p[None], r"shape \(1, \d+, 3\)"),
+        (lambda p: None, "predict_proba of _Odd returns the shape"),
+        (lambda p: -np.ones_like(p), "returns -1.0 in row 0: it must return numbers from 0 to 1"),
+        (lambda p: np.where(np.arange(len(p))[:, None] == 5, 1.5, p), "returns 1.5 in row 5"),
+        (lambda p: p * np.nan, "returns nan in row 0"),
+        (lambda p: p + np.inf, "returns inf in row 0"),
+    ],
+)
+def test_probabilities_that_are_none_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        SmoothedClassifier(_Odd(change), cv=2).fit(X, Y)
+    model = SmoothedClassifier(_Odd(np.asarray), cv=2).fit(X, Y)
+    model.classifier_.change = change  # scores of later samples are looked at, too
+    with pytest.raises(ValueError, match=message):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: np.column_stack([v, v[:, 0]]), "a row per node and a column per class"),
+        (lambda v: v[:, 0], "a row per node and a column per class"),
+        (lambda v: v[:-1], "a row per node and a column per class"),
+        (lambda v: v - np.inf, "returns -inf in row 0: it must return finite numbers"),
+    ],
+)
+def test_decision_values_that_are_none_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        SmoothedClassifier(_OddValues(change), cv=2).fit(X, Y)
+
+
+def test_outputs_that_are_no_numbers_are_refused():
+    for change in (sparse.csr_matrix, lambda p: [[1.0], [0.5, 0.5]], lambda p: p.astype(str) + "x"):
+        with pytest.raises(TypeError, match="predict_proba of _Odd must return an array of num"):
+            SmoothedClassifier(_Odd(change), cv=2).fit(X, Y)
+
+
+class _WithoutClasses(ClassifierMixin, BaseEstimator):
+    """As some packages have it."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+class _WithoutRare(_Odd):
+    """Leaves out a class that is rare in its rows."""
+
+    def fit(self, X, y):
+        labels, counts = np.unique(y, return_counts=True)
+        common = np.isin(y, labels[counts > 1])
+        return super().fit(X[common], np.asarray(y)[common])
+
+
+@pytest.mark.parametrize("classifier", [GaussianNB(), LogisticRegression(), _WithoutClasses()])
+def test_a_label_in_one_fold_only_is_named_for_all_classifiers(classifier):
+    x, y = random_sequences(np.random.default_rng(0), 10)
+    y[0] = np.full(len(x[0]), "rare")
+    with pytest.raises(ValueError, match="only one fold has the label 'rare'"):
+        SmoothedClassifier(classifier).fit(x, y)
+    two = [np.full(len(x[0]), "rare"), *(np.full(len(own), "often") for own in x[1:])]
+    with pytest.raises(ValueError, match="only one fold has the label 'rare'"):
+        SmoothedClassifier(classifier).fit(x, two)
+
+
+def test_classes_that_differ_between_folds_are_refused():
+    x, y = random_sequences(np.random.default_rng(0), 12)
+    y = [np.where(own == "c", "a", own) for own in y]
+    for i, label in ((0, "r"), (6, "r"), (1, "r")):  # twice in one fold, once in the other
+        y[i][0] = label
+    with pytest.raises(ValueError, match="has other columns in another fold"):
+        SmoothedClassifier(_WithoutRare(np.asarray), cv=2).fit(x, y)
 
 
 def test_pandas_output_and_the_smoothers_own_graph():

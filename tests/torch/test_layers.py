@@ -148,6 +148,48 @@ def test_torch_compile_leaves_the_layer_alone(graph):
     torch.testing.assert_close(share, crf.marginals(linear(x)))
 
 
+@pytest.mark.parametrize("graph", ["chain", Tree()])
+def test_autocast_rounds_nothing_but_the_emissions(graph):
+    tensors, labels = make_tensors(dtype=torch.float32)
+    crf = CRF(3, batch_first=True, graph=graph)
+    structure = [[-1, 0, 1], [-1], [-1, 0, 1, 2]] if isinstance(graph, Tree) else None
+    linear, tags = torch.nn.Linear(3, 3), pad(labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        emissions = linear(pad(tensors[0]))
+        loss = -crf(emissions, tags, make_mask(), structure=structure)
+        found = crf.marginals(emissions, make_mask(), structure=structure)
+        paths = crf.decode(emissions, make_mask(), structure=structure)
+    assert emissions.dtype == torch.bfloat16
+    double = CRF(3, batch_first=True, graph=graph).double()
+    double.load_state_dict(crf.state_dict())
+    exact = -double(emissions.double(), tags, make_mask(), structure=structure)
+    assert (loss.dtype, found.dtype) == (torch.float32, torch.float32)
+    assert torch.equal(loss, exact.float())
+    right = double.marginals(emissions.double(), make_mask(), structure=structure)
+    assert torch.equal(found, right.float())
+    assert paths == double.decode(emissions.double(), make_mask(), structure=structure)
+    own = torch.autograd.grad(loss, [emissions, *crf.parameters()])
+    reference = torch.autograd.grad(exact, [emissions, *double.parameters()])
+    for gradient, expected in zip(own, reference, strict=True):
+        assert torch.equal(gradient, expected.to(gradient.dtype))
+    assert [g.dtype for g in own[1:]] == [torch.float32] * len(own[1:])
+
+
+def test_a_module_map_under_autocast():
+    rng = np.random.default_rng(0)
+    score_map = ModuleMap(_perceptron(), rowwise=True, device="cpu")
+    params, rows = score_map.initialise(2, 3, rng), rng.normal(size=(6, 2))
+    tangent, cotangent = rng.normal(size=params.size), rng.normal(size=(6, 3))
+
+    def products():
+        there = score_map.linearise(params, rows)
+        return there.scores, there.jvp(tangent), there.vjp(cotangent)
+
+    expected = products()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert all(map(np.array_equal, products(), expected))
+
+
 def test_forbidden_steps():
     crf = CRF(3, batch_first=True, forbidden=[(0, 1), (None, 2), (1, None)])
     emissions = torch.zeros(1, 3, 3)
@@ -308,6 +350,18 @@ def test_a_module_that_works_in_place_leaves_the_features_alone():
     svm = ProxLinearSSVM("multiclass", torch.nn.Sequential(*layers), max_iter=1, tol=1e9)
     svm.fit(X, [0, 1, 0, 1, 0, 1]).predict(X)
     np.testing.assert_array_equal(X, before)
+
+
+def test_a_module_whose_output_is_bfloat16():
+    class Low(torch.nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows).bfloat16()
+
+    score_map = ModuleMap(Low(2, 3), rowwise=True, device="cpu")
+    params = score_map.initialise(2, 3, np.random.default_rng(0))
+    there = score_map.linearise(params, np.ones((4, 2)))
+    assert there.scores.shape == there.jvp(params).shape == (4, 3)
+    assert there.vjp(np.ones((4, 3))).shape == params.shape
 
 
 def test_bad_modules():

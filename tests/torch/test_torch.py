@@ -181,6 +181,83 @@ def test_float32_is_computed_in_float64():
     assert marginals(single[0], single[1], LENGTHS).dtype == torch.float32
 
 
+def _log_likelihood(scores, pair, start, stop, labels, lengths):
+    """pytorch-crf's recursion for packed scores, in float64."""
+    scores, pair, start, stop = (t.double() for t in (scores, pair, start, stop))
+    total = 0.0
+    for unary, y in zip(torch.split(scores, lengths), torch.split(labels, lengths), strict=True):
+        alpha = start + unary[0]
+        for row in unary[1:]:
+            alpha = torch.logsumexp(alpha[:, None] + pair, dim=0) + row
+        steps = pair[y[:-1], y[1:]].sum() + start[y[0]] + stop[y[-1]]
+        truth = unary[torch.arange(len(y)), y].sum() + steps
+        total = total + truth - torch.logsumexp(alpha + stop, dim=0)
+    return total
+
+
+@pytest.mark.parametrize("kind", ["crf", "hinge", "entropy", "l2", "log_partition"])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "token_mean", "none"])
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_losses_of_low_precision_scores_are_float32(kind, reduction, low):
+    tensors, labels = make_tensors()
+    mixed = [t.detach().to(low if i == 0 else torch.float32) for i, t in enumerate(tensors)]
+    mixed = [t.requires_grad_() for t in mixed]
+    exact = [t.detach().double().requires_grad_() for t in mixed]
+
+    def loss_of(tensors):
+        if kind == "log_partition":
+            ends = {"start": tensors[2], "stop": tensors[3]}
+            return log_partition(*tensors[:2], LENGTHS, reduction=reduction, **ends)
+        return _loss(kind, tensors, labels, LENGTHS, reduction=reduction)
+
+    loss, expected = loss_of(mixed), loss_of(exact)
+    assert loss.dtype == torch.float32
+    assert torch.equal(loss, expected.float())
+    found, right = gradients_of(loss.sum(), mixed), gradients_of(expected.sum(), exact)
+    for given, gradient, reference in zip(mixed, found, right, strict=True):
+        assert gradient.dtype == given.dtype
+        torch.testing.assert_close(gradient, reference.to(given.dtype))
+    ends = {"start": mixed[2], "stop": mixed[3]}
+    assert marginals(*mixed[:2], LENGTHS, **ends).dtype == torch.float32
+
+
+def test_gradients_are_scaled_before_they_are_rounded():
+    lengths = [1] * 3000
+    scores = torch.zeros(3000, 2, dtype=torch.float16, requires_grad=True)
+    labels = torch.zeros(3000, dtype=torch.long)
+    loss = crf_loss(scores, torch.zeros(2, 2), labels, lengths)  # each has a part of 1 / 3000
+    (2.0**17 * loss).backward()  # more than float16 has
+    assert torch.equal(scores.grad[:, 0], torch.full((3000,), -(2.0**16) / 3000).half())
+
+
+def test_a_float64_table_makes_the_loss_float64():
+    tensors, labels = make_tensors()
+    mixed = [tensors[0].detach().half().requires_grad_(), *tensors[1:]]
+    exact = [mixed[0].detach().double(), *tensors[1:]]
+    loss = _loss("crf", mixed, labels, LENGTHS)
+    assert loss.dtype == torch.float64
+    assert torch.equal(loss, _loss("crf", exact, labels, LENGTHS))
+    assert [g.dtype for g in gradients_of(loss, mixed)] == [torch.float16] + [torch.float64] * 3
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_sums_of_low_precision_scores_do_not_overflow(low):
+    lengths = [400, 250]
+    rng = np.random.default_rng(0)
+    scores = torch.tensor(rng.normal(scale=300, size=(650, 5))).to(low).requires_grad_()
+    rest = [torch.tensor(rng.normal(size=s), dtype=torch.float32) for s in ((5, 5), (5,), (5,))]
+    labels = torch.tensor(rng.integers(5, size=650))
+    tensors = [scores, *(t.requires_grad_() for t in rest)]
+    loss = _loss("crf", tensors, labels, lengths, reduction="sum")
+    expected = -_log_likelihood(*tensors, labels, lengths)
+    assert expected > 65504  # the largest number of float16
+    torch.testing.assert_close(loss, expected.float())
+    for found, right in zip(
+        gradients_of(loss, tensors), gradients_of(expected, tensors), strict=True
+    ):
+        torch.testing.assert_close(found, right)
+
+
 def test_minus_infinity_forbids_a_label():
     tensors, labels = make_tensors()
     scores = tensors[0].detach().clone()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import pairwise
 from numbers import Integral
 from operator import or_
 from typing import Any, NamedTuple
@@ -105,12 +107,13 @@ def _kinds(labels: tuple) -> dict:
 
 
 def _tags(name, labels: tuple, rule) -> dict:
-    """The labels that a name stands for, and their tags; a label's runs are chunks of tags I."""
+    """The labels that a name stands for, and their tags; those of no kind count by runs, as I."""
     kinds = _kinds(labels)
     if name in labels:
         if name in kinds:
             raise ValueError(f"rules: {rule}: {name!r} is a label and a kind of chunks")
-        return {labels.index(name): "I"}
+        k = labels.index(name)
+        return {k: next((own[k] for own in kinds.values() if k in own), "I")}
     if name not in kinds:
         known = f"the classes are {[*labels]}" + (f", the kinds {[*kinds]}" if kinds else "")
         raise ValueError(f"rules: {rule}: unknown label {name!r}; {known}")
@@ -169,7 +172,8 @@ class AtMostOnce(Rule):
     ----------
     label : str or label, default=None
         A kind of chunks, ``"ZIP"`` for labels ``"B-ZIP"`` and ``"I-ZIP"`` of any tagging scheme, or
-        a label: neighbouring nodes with it are one run. None applies the rule to each kind, or to
+        a label: neighbouring nodes with it are one run, but each ``"B-ZIP"`` counts, as each begins
+        a chunk (S-, U-, E- and L- likewise). None applies the rule to each kind, or to
         each label except "O" if labels are not chunk tags.
 
     See Also
@@ -341,6 +345,11 @@ class Pattern(Rule):
     ValueError
         If the pattern is not well-formed.
 
+    Warns
+    -----
+    UserWarning
+        If a sign that is not quoted is also the name of a class, but for a repeated ``.``.
+
     See Also
     --------
     skstruct.Before : Order alone.
@@ -367,6 +376,21 @@ class Pattern(Rule):
         if not isinstance(self.pattern, str):
             raise TypeError(f"Pattern: pattern must be a str, got {self.pattern!r}")
         self._read()
+
+    def _parts(self, labels: tuple) -> list:
+        """Itself; warns of signs that are names of classes, too."""
+        tokens = [sign if sign != (None,) else "." for sign in _tokens(self.pattern)]
+        for sign, following in pairwise([*tokens, ""]):
+            is_any = sign == "." and following in ("*", "+", "?")
+            if isinstance(sign, str) and sign in labels and not is_any:
+                means = "any label" if sign == "." else "a sign of patterns"
+                warnings.warn(
+                    f"rules: {self}: {sign!r} is {means}, and the name of a class: quote it "
+                    f"({sign!r} in quotation marks within the pattern) to mean the class",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        return [self]
 
     def _read(self):
         """The names at all positions, the positions after each, and what the whole is made of."""

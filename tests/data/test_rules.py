@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -49,6 +50,20 @@ def test_numbers_of_chunks_are_those_of_conlleval(labelling, n):
     # The label itself is counted by its runs.
     n_runs = runs(labelling, "I-A")
     assert accepts(AtMostOnce("I-A"), TAGGED, labelling) == (n_runs <= 1)
+    for tag in ("B-A", "E-A", "S-A", "L-B", "U-B"):  # each of these begins or ends a chunk
+        assert accepts(Exactly(n, tag), TAGGED, labelling) == (labelling.count(tag) == n)
+
+
+def test_signs_of_patterns_that_name_classes_are_doubted():
+    classes = np.array([".", "DT", "NN"])
+    with pytest.warns(UserWarning, match=r"'\.' is any label, and the name of a class: quote it"):
+        single_rules([Pattern("DT NN* .")], classes)
+    with pytest.warns(UserWarning, match=r"'\*' is a sign of patterns, and the name"):
+        single_rules([Pattern("a*")], np.array(["*", "a"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        single_rules([Pattern('.* NN "." .+')], classes)
+        single_rules([Pattern("a . b*")], np.array(["a", "b"]))
 
 
 @given(st.lists(st.sampled_from(PLAIN), max_size=8), st.integers(0, 3))

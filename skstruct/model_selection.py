@@ -22,7 +22,19 @@ def _one_fold(estimator, X, y, train, test):
     fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
     model, X = split_model(fitted, _safe_indexing(X, test))
     require(model, "predict_marginals", "classes_")
-    return model.classes_, model.predict_marginals(X)
+    marginals, who = model.predict_marginals(X), f"predict_marginals of {type(model).__name__}"
+    if not hasattr(marginals, "__len__") or len(marginals) != len(test):
+        got = f"{len(marginals)}" if hasattr(marginals, "__len__") else repr(marginals)
+        raise ValueError(f"{who} must return those of {len(test)} samples, got {got}")
+    if not isinstance(marginals, np.ndarray):
+        marginals = object_array(marginals)
+    for i, part in zip(test, marginals, strict=True):
+        if np.ndim(part) > 1 and part.shape[-1] != len(model.classes_):
+            raise ValueError(
+                f"{who}: sample {i} has {part.shape[-1]} columns, but there are "
+                f"{len(model.classes_)} classes"
+            )
+    return model.classes_, marginals
 
 
 def cross_val_marginals(
@@ -65,8 +77,9 @@ def cross_val_marginals(
     Raises
     ------
     ValueError
-        If the test folds are not a partition of the samples, X and y differ in length, or groups
-        are missing or of several types.
+        If the test folds are not a partition of the samples, X and y differ in length, groups are
+        missing or of several types, or the estimator's marginals are not those of its samples and
+        classes.
     TypeError
         If the estimator has no marginals.
 

@@ -116,17 +116,12 @@ class PerNode(RaggedTransformer, BaseEstimator):
             raise ValueError(f"X: samples do not fit together: {error}") from None
 
     def _wrap(self, rows, offsets, forms=None, X=None):
-        if hasattr(rows, "to_numpy"):
-            rows = rows.to_numpy()
-        rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
-        if rows.shape[0] != offsets[-1]:
-            raise ValueError(
-                f"the transformer returned {rows.shape[0]} rows for {offsets[-1]} nodes"
-            )
+        is_image = isinstance(X, np.ndarray) and X.ndim > 2
+        rows = _checked(rows, offsets[-1], (2,) if is_image or forms is not None else (1, 2))
         names = getattr(self, "_names", None)  # an older pickle has none to give
         if names is not None and rows.shape[1:] != (len(names),):
             names = None
-        if isinstance(X, np.ndarray) and X.ndim > 2 and not sparse.issparse(rows):
+        if is_image and not sparse.issparse(rows):
             return with_names(rows.reshape(X.shape[:-1] + rows.shape[1:]), names)
         ragged = RaggedArray(rows, offsets, names)
         if forms is None:
@@ -214,7 +209,10 @@ class PerNode(RaggedTransformer, BaseEstimator):
         nodes, offsets, forms = self._training_nodes(X)
         transformer = clone(self.transformer)
         with config_context(transform_output="default"):
-            rows = transformer.fit_transform(nodes, *_flat_labels(y))
+            if hasattr(transformer, "fit_transform"):
+                rows = transformer.fit_transform(nodes, *_flat_labels(y))
+            else:
+                rows = transformer.fit(nodes, *_flat_labels(y)).transform(nodes)
         self._keep(transformer, nodes, X)
         return self._wrap(rows, offsets, forms, X)
 
@@ -289,6 +287,25 @@ class PerNode(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
+
+
+def _checked(rows, n_nodes, dims):
+    """Return the output of a transformer of whatever package, if it has a row for each node."""
+    if hasattr(rows, "to_numpy"):
+        rows = rows.to_numpy()
+    if not sparse.issparse(rows):
+        try:
+            rows = np.asarray(rows)
+        except ValueError as error:
+            raise ValueError(f"the transformer did not return a table: {error}") from None
+    if rows.ndim not in dims:
+        raise ValueError(
+            "the transformer must return a table of shape (n_nodes, n_features), its output has "
+            f"{rows.ndim} dimensions"
+        )
+    if rows.shape[0] != n_nodes:
+        raise ValueError(f"the transformer returned {rows.shape[0]} rows for {n_nodes} nodes")
+    return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows
 
 
 def _joined(tables, names):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
@@ -144,6 +144,33 @@ def test_what_has_no_marginals_or_no_labels_is_refused(sequences):
         cross_val_marginals(CRF, X, None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         cross_val_marginals(CRF, X, y[:-1])
+
+
+class _Foreign(BaseEstimator):
+    """A model of another package, whose marginals a function changes."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(np.concatenate(y))
+        return self
+
+    def predict_marginals(self, X):
+        return self.change([np.full((len(x), self.classes_.size), 0.3) for x in X])
+
+
+def test_marginals_of_other_packages(sequences):
+    X, y = sequences
+    marginals, classes = cross_val_marginals(_Foreign(list), X, y, cv=3)
+    assert [own.shape for own in marginals] == [(len(x), classes.size) for x in X]
+    for change, message in (
+        (lambda shares: shares[1:], r"_Foreign must return those of \d+ samples, got \d+"),
+        (lambda shares: None, "got None"),
+        (lambda shares: [own[:, :2] for own in shares], "sample 0 has 2 columns, but there are 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cross_val_marginals(_Foreign(change), X, y, cv=3)
 
 
 def test_confidences_warn_of_labels_that_fit_has_not_seen(sequences):

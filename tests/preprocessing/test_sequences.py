@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_selection import SelectKBest
@@ -178,6 +179,48 @@ def test_per_node_takes_dicts_and_frames():
     assert S.lengths.tolist() == [2, 1]
     with pytest.raises(ValueError, match="do not fit together"):
         PerNode(StandardScaler()).fit([np.zeros((2, 2)), np.zeros((2, 3))])
+
+
+class _Foreign(BaseEstimator):
+    """A transformer of another package, without fit_transform."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return self.change(X)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: None, r"a table of shape \(n_nodes, n_features\), its output has 0 dim"),
+        (lambda rows: 3.0, "its output has 0 dimensions"),
+        (lambda rows: rows[:, :, None], "its output has 3 dimensions"),
+        (lambda rows: [[1.0], *([1.0, 2.0] for _ in rows[1:])], "did not return a table"),
+        (lambda rows: rows[1:], r"returned \d+ rows for \d+ nodes"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sequences", "images", "tuples", "array"])
+def test_outputs_that_are_no_tables_are_refused(change, message, kind):
+    X = {
+        "sequences": [np.ones((2, 2)), np.ones((4, 2))],
+        "images": [np.ones((2, 3, 2)), np.ones((2, 2, 2))],
+        "tuples": [(np.ones((3, 2)), [-1, 0, 1]), (np.ones((2, 2)), [-1, 0])],
+        "array": np.ones((3, 2, 2, 2)),
+    }[kind]
+    with pytest.raises(ValueError, match=message):
+        PerNode(_Foreign(change)).fit_transform(X)
+    kept = PerNode(_Foreign(np.asarray)).fit(X)
+    kept.transformer_.change = change
+    with pytest.raises(ValueError, match=message):
+        kept.transform(X)
+    if kind != "sequences":
+        with pytest.raises(ValueError, match="its output has 1 dimensions"):
+            PerNode(_Foreign(lambda rows: rows[:, 0])).fit_transform(X)
 
 
 def test_pipelines_are_tuned_through_their_nested_parameters(sequences):

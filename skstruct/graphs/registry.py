@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from ..core.typing import SamplesLike
@@ -22,10 +26,38 @@ NAMES = frozenset({"auto", *_NAMED})
 
 
 def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
-    """Return the structure that X and y look like."""
+    """Return the structure that X and y look like; warns where they look like sequences, too."""
     if is_structured(X):
         return Chain()
-    return MultiLabel() if is_indicator(y) else MultiClass()
+    if is_indicator(y):
+        if _shape(X) == _shape(y):
+            _warn_of_sequences(
+                "X and y are of one shape, and read as features and label sets of samples; for "
+                "sequences with a number and a label for each node make each x of shape "
+                "(n_nodes, 1), as x[:, None], and say graph='chain'; 'multilabel' silences this"
+            )
+        return MultiLabel()
+    first = y[:_LOOKED_AT] if isinstance(y, (list, tuple, np.ndarray)) else ()
+    tag = next((v for v in first if isinstance(v, str) and _CHUNK_TAG.match(v)), None)
+    if tag is not None:
+        _warn_of_sequences(
+            f"y has labels of chunks, such as {tag!r}, but each row of X is read as a sample, "
+            "without neighbours: give sequences as a list of arrays, or as "
+            "RaggedArray(X, offsets); graph='multiclass' silences this"
+        )
+    return MultiClass()
+
+
+_CHUNK_TAG = re.compile(r"[BI]-\S")
+_LOOKED_AT = 1000
+
+
+def _shape(values):
+    return values.shape if hasattr(values, "shape") else np.shape(values)
+
+
+def _warn_of_sequences(message):
+    warnings.warn(f"graph='auto': {message}", UserWarning, stacklevel=6)
 
 
 def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:
@@ -42,6 +74,8 @@ def wrong_graph(graph: Any) -> str:
     hint = "."
     if isinstance(graph, type) and issubclass(graph, Graph):
         hint = f": pass an object, {graph.__name__}(), not the class."
+    elif isinstance(graph, Real):
+        hint = f": the first parameter is the structure; did you mean C={graph!r}?"
     elif isinstance(graph, str):
         near = get_close_matches(graph.lower(), NAMES, n=1)
         hint = f": did you mean {near[0]!r}?" if near else "."

@@ -1,6 +1,7 @@
 """Small worked examples of the internals of graphs."""
 
 import numpy as np
+import pytest
 
 from skstruct.graphs.base import kept_pairs, kept_positions
 from skstruct.graphs.pairwise.graph import attraction, neighbours, pair_columns
@@ -35,6 +36,11 @@ def test_kept_kept_pairs():
 
 def test_registry_recognise():
     assert repr(recognise(np.zeros((2, 3)), ["a", "b"])) == "MultiClass()"
+    with pytest.warns(UserWarning, match=r"of one shape.*graph='chain'; 'multilabel' silences"):
+        recognise([np.zeros(2), np.ones(2)], [[0, 1], [1, 0]])
+    with pytest.warns(UserWarning, match=r"such as 'B-PER'.*graph='multiclass' silences this"):
+        recognise(np.zeros((2, 3)), ["O", "B-PER"])
+    assert "did you mean C=1.0?" in wrong_graph(1.0)
 
 
 def test_registry_wrong_graph():

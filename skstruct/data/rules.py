@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arguments import warn_user
 from ..core.jit.dispatch import kernel
 from ..lite import OUTSIDE, chunk_step, tag_and_kind
 
@@ -117,6 +118,18 @@ def _tags(name, labels: tuple, rule) -> dict:
     return kinds[name]
 
 
+def _chunk_tags(name, labels: tuple, rule) -> dict:
+    """The same for rules that count or order chunks; one tag of a kind is most likely a mistake."""
+    found = _tags(name, labels, rule)
+    kind = next((kind for kind, tags in _kinds(labels).items() if found.keys() & tags.keys()), name)
+    if kind != name:
+        warn_user(
+            f"rules: {rule} is about nodes of the single label {name!r}, of which neighbouring "
+            f"ones are one run: for chunks of its kind write {kind!r} in its place"
+        )
+    return found
+
+
 def _marked(labels: tuple, *groups) -> np.ndarray:
     """A symbol for each label: 1 in the first group, 2 in the second, 0 in none."""
     symbols = np.zeros(len(labels), dtype=np.int64)
@@ -142,7 +155,8 @@ class Rule(ABC):
 
 def _counted(name, least, most, labels, rule) -> Automaton:
     """The automaton of a number of chunks between `least` and `most` (None: any)."""
-    tags = _tags(name, labels, rule)
+    # At least one chunk is at least one node with its tag: only other numbers differ.
+    tags = (_tags if most is None else _chunk_tags)(name, labels, rule)
     forms = [OUTSIDE, *((tag, "chunk") for tag in sorted(set(tags.values())))]
     symbols = np.array(
         [forms.index((tags[k], "chunk")) if k in tags else 0 for k in range(len(labels))]
@@ -314,6 +328,8 @@ class Before(Rule):
         groups = [_tags(name, labels, self) for name in (self.first, self.second)]
         if groups[0].keys() & groups[1].keys():
             raise ValueError(f"rules: {self}: the two names have a label in common")
+        for name in (self.first, self.second):
+            _chunk_tags(name, labels, self)
         symbols = _marked(labels, *groups)
 
         def step(seen, symbol):
@@ -334,7 +350,8 @@ class Pattern(Rule):
         Names separated by spaces, with ``|`` between alternatives, ``*``, ``+`` and ``?`` after
         repeated or optional parts, parentheses around groups, and ``.`` for any label. A name is a
         label, or a kind of chunks for any label of that kind. Quote names with spaces or such
-        signs. Labels that are not strings are written as by ``str``.
+        signs (a warning tells if a sign is also the name of a label). Labels that are not strings
+        are written as by ``str``.
 
     Raises
     ------
@@ -387,6 +404,7 @@ class Pattern(Rule):
         names, follow, (may_be_empty, first, last) = self._read()
         fits = np.ones((len(names), len(labels)), dtype=bool)
         labels = tuple(map(str, labels))
+        self._warn_of_signs(labels)
         for p, name in enumerate(names):
             if name is not None:
                 fits[p] = _marked(labels, _tags(name, labels, self)) == 1
@@ -410,6 +428,19 @@ class Pattern(Rule):
 
         return _explored(None, step, accepts, symbols.ravel(), self)
 
+    def _warn_of_signs(self, labels):
+        """Warn of signs that are, or make up, names of labels: these must be in quotes."""
+        unquoted = _QUOTED.sub(" ", self.pattern)
+        words = {*unquoted.split(), *_SIGN.findall(unquoted)}
+        words |= {"."} if (None,) in _tokens(self.pattern) else set()
+        for name in [*labels, *_kinds(labels)]:
+            if name in words and (name == "." or _SIGN.search(name)):
+                quote = "'" if '"' in name else '"'
+                warn_user(
+                    f"rules: {self}: {name} is read as a sign of patterns, but is also the name of "
+                    f"a label; for the label write {quote}{name}{quote} with its quotes"
+                )
+
 
 def _bits(positions):
     """A set of positions as an integer."""
@@ -417,6 +448,9 @@ def _bits(positions):
 
 
 _TOKEN = re.compile(r"""\s*(?:(?P<sign>[()|*+?])|(["'])(?P<quoted>.*?)\2|(?P<name>[^\s()|*+?]+))""")
+
+
+_QUOTED, _SIGN = re.compile(r"""(["']).*?\1"""), re.compile(r"[()|*+?]")
 
 
 def _tokens(pattern):

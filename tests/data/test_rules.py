@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -48,7 +49,9 @@ def test_numbers_of_chunks_are_those_of_conlleval(labelling, n):
     assert accepts(Exactly(n, "A"), TAGGED, labelling) == (count == n)
     # The label itself is counted by its runs.
     n_runs = runs(labelling, "I-A")
-    assert accepts(AtMostOnce("I-A"), TAGGED, labelling) == (n_runs <= 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert accepts(AtMostOnce("I-A"), TAGGED, labelling) == (n_runs <= 1)
 
 
 @given(st.lists(st.sampled_from(PLAIN), max_size=8), st.integers(0, 3))
@@ -153,9 +156,12 @@ def test_labels_of_other_types():
     assert accepts(AtMostOnce(1), labels, [1, 1, 2])
     assert not accepts(Pattern("1+ 2"), labels, [1, 3])
     assert accepts(Pattern("1+ '2'"), labels, [1, 1, 2])
-    assert accepts(
-        Pattern("""'a b' "''" . '.' '*'"""), ("a b", "''", ".", "*"), ["a b", "''", "*", ".", "*"]
-    )
+    with pytest.warns(UserWarning, match=r"\. is read as a sign of patterns"):
+        assert accepts(
+            Pattern("""'a b' "''" . '.' '*'"""),
+            ("a b", "''", ".", "*"),
+            ["a b", "''", "*", ".", "*"],
+        )
     # True and 1 are equal, and equal are the rules; what they are called is not.
     assert accepts(Pattern("True+"), (False, True), [True])
     with pytest.raises(ValueError, match="unknown label 'True'; the classes are"):
@@ -163,6 +169,34 @@ def test_labels_of_other_types():
     # Not all labels are tags of chunks: there are no kinds.
     with pytest.raises(ValueError, match="unknown label 'mail'; the classes are"):
         automaton_of(AtMostOnce("mail"), ("E-mail", "name"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "label"),
+    [("a .", "."), ("a* b", "*"), ("a | b", "|"), ("a ?", "?"), ("a+", "+"), ("(a) b", "("),
+     ("a (a|b)", "a|b"), ("a|b", "a|b"), ("a b+", "b+")],
+)  # fmt: skip
+def test_labels_that_are_named_like_signs_of_patterns(pattern, label):
+    labels = ("a", "b", label)
+    if pattern == "a (a|b)":  # a group of two labels is what it seems
+        automaton_of(Pattern(pattern), labels)
+        return
+    with pytest.warns(UserWarning, match="for the label write " + re.escape(f'"{label}"')):
+        automaton_of(Pattern(pattern), labels)
+    automaton_of(Pattern(f'a "{label}"'), labels)
+    automaton_of(Pattern(f"a '{label}' b"), labels)
+    automaton_of(Pattern(pattern), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [AtMostOnce("B-A"), AtLeastOnce("I-A"), Exactly(2, "B-A"), Before("B-A", "B"),
+     Before("B", "I-A")],
+)  # fmt: skip
+def test_rules_on_a_single_tag_of_a_kind_of_chunks(rule):
+    labels = (*TAGGED, "U-X")
+    with pytest.warns(UserWarning, match="of its kind write 'A' in its place"):
+        automaton_of(rule, labels)
 
 
 @given(st.data())

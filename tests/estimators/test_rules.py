@@ -266,6 +266,7 @@ def test_bad_rules_in_prediction(models):
                 method(x, rules=[AtMostOnce("a")])
 
 
+@pytest.mark.filterwarnings("ignore:rules. AtMostOnce.* single label .I-x.:UserWarning")
 def test_products_that_are_too_large(models, monkeypatch):
     """Sums cannot be bounded; the best labelling is searched for on a factor graph."""
     crf, rng = models["plain"], np.random.default_rng(2)

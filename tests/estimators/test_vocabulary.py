@@ -74,7 +74,7 @@ def test_a_sentence_costs_the_same_for_any_number_of_known_features(tmp_path, ve
         for method in ("predict", "predict_marginals", "predict_chunks", "predict_entropy"):
             assert _peak(lambda one=one, method=method: getattr(one, method)(X)) < N, method
         assert _peak(lambda one=one: one.sample(X, 2, random_state=0)) < N
-    rules = [AtMostOnce("B-A")]  # which the best labelling breaks
+    rules = [AtMostOnce("A")]  # which the best labelling breaks
     model.node_weights_ = model.node_weights_ * 0.0
     model.pair_weights_[..., 0] = 1.0
     assert _peak(lambda: model.predict(X, rules=rules)) < 3 * N

@@ -190,13 +190,14 @@ def test_labels_that_are_named_like_signs_of_patterns(pattern, label):
 
 @pytest.mark.parametrize(
     "rule",
-    [AtMostOnce("B-A"), AtLeastOnce("I-A"), Exactly(2, "B-A"), Before("B-A", "B"),
+    [AtMostOnce("B-A"), AtMostOnce("I-A"), Exactly(2, "B-A"), Before("B-A", "B"),
      Before("B", "I-A")],
 )  # fmt: skip
 def test_rules_on_a_single_tag_of_a_kind_of_chunks(rule):
     labels = (*TAGGED, "U-X")
     with pytest.warns(UserWarning, match="of its kind write 'A' in its place"):
         automaton_of(rule, labels)
+    automaton_of(AtLeastOnce("I-A"), labels)  # a chunk of several nodes
 
 
 @given(st.data())

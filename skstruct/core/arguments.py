@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -71,6 +73,18 @@ def check_choice(name, value, choices):
         known = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {known}; got {value!r}")
     return value
+
+
+# Frames between a user's line and the package's: those of decorators and of pipelines, too.
+_BETWEEN = ("skstruct", "sklearn", "contextlib", "functools", "joblib")
+
+
+def warn_user(text, category=UserWarning):
+    """Warn at the user's line, however deep in the package the cause is found."""
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def check_flag(name, value):

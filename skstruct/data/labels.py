@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
+from ..core.arguments import warn_user
 from .matrices import as_array, check_sparse, refuse_masked
 from .packing import as_list, is_no_sequence, sample_of
 from .ragged import RaggedArray, rows_of
@@ -183,8 +184,44 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
         raise ValueError(
             f"{name}: sample {i}, label {label} is {table[i, label]}, expected 0 or 1: with a "
             "table X a 2-D y is read as label sets; sequences are a list of 2-D arrays"
+            f"{_hint_of_marks(table[i, label : label + 1])}"
         )
     return np.ascontiguousarray(table, dtype=np.int32)
+
+
+# The mark of samples without a label of scikit-learn, and that of PyTorch's losses. -1 may be a
+# class of its own (-1 and 1, or -1, 0 and 1), -100 beside 0, 1, ... hardly ever is.
+_MARKERS = (-1, -100)
+
+
+def _mark_in(labels):
+    """Return -1 or -100 if it most likely marks missing labels among others, else None."""
+    if labels.dtype.kind not in "if" or labels.ndim != 1 or not labels.size:
+        return None
+    if labels.min() not in _MARKERS:
+        return None
+    classes = np.unique(labels)
+    first, rest = int(classes[0]), classes[1:]
+    if first == -1:
+        return first if rest.size >= 3 and (rest == np.arange(rest.size)).all() else None
+    return first if rest.size and rest[0] >= 0 else None
+
+
+def warn_of_mark(labels: np.ndarray, name: str = "y") -> None:
+    """Warn of -1 or -100 among labels 0, 1, 2, ...: other packages mark missing labels so."""
+    if (mark := _mark_in(np.asarray(labels))) is not None:
+        warn_user(f"{name}: {mark} is a class like any other{_instead(mark)}")
+
+
+def _instead(mark):
+    return f": if {mark} marks missing labels, put None in its place"
+
+
+def _hint_of_marks(unknown):
+    """Return what to do about labels that are no classes, if they mark missing ones."""
+    if unknown.dtype.kind not in "if":
+        return ""
+    return next((_instead(mark) for mark in _MARKERS if (unknown == mark).any()), "")
 
 
 def _listed(classes, most=30):
@@ -220,11 +257,14 @@ def encode(
         ) from None
     if unknown.size and unseen is not None:
         codes[unknown] = unseen
+        if hint := _hint_of_marks(labels[unknown]):
+            warn_user(f"{name}: labels that are no classes of the model{hint}")
     elif unknown.size:
         row = unknown[0]
         i = sample_of(row, offsets)
         raise ValueError(
             f"{name}: unknown label {labels[row:].tolist()[0]!r} (sample {i}, node "
             f"{row - offsets[i]}); the classes are {_listed(classes)}"
+            f"{_hint_of_marks(labels[row : row + 1])}"
         )
     return codes.astype(np.int32)

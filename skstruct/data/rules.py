@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arguments import warn_user
 from ..core.jit.dispatch import kernel
 from ..lite import OUTSIDE, chunk_step, tag_and_kind
 
@@ -384,11 +384,9 @@ class Pattern(Rule):
             is_any = sign == "." and following in ("*", "+", "?")
             if isinstance(sign, str) and sign in labels and not is_any:
                 means = "any label" if sign == "." else "a sign of patterns"
-                warnings.warn(
+                warn_user(
                     f"rules: {self}: {sign!r} is {means}, and the name of a class: quote it "
-                    f"({sign!r} in quotation marks within the pattern) to mean the class",
-                    UserWarning,
-                    stacklevel=2,
+                    f"({sign!r} in quotation marks within the pattern) to mean the class"
                 )
         return [self]
 

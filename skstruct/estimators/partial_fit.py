@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..core.sklearn_private import fit_context
 from ..core.typing import SamplesLike
 from ..core.weights import Weights
+from ..data.labels import warn_of_mark
 from ..data.packing import check_n_features
 from ..data.values import as_labels
 from ..graphs.registry import choose_graph
@@ -194,6 +195,7 @@ def _known(model, before, X, y, classes) -> _Known:
     if classes is None or not _has_names(graph):
         return _Known(graph, None, f"; {_ALL_CLASSES}" if _has_names(graph) else "")
     classes = _read_classes(classes)
+    warn_of_mark(classes, "classes")
     if classes.size < 2:
         raise ValueError(
             f"{name} needs at least two classes, but classes has one only: {classes.tolist()}"

@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import warn_user
 from ..core.jit.dispatch import require
 from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, n_best_bytes, shown
@@ -503,11 +504,27 @@ class Predictor(NamedFeatures):
             samples = X.samples
         else:
             self._refuse_other_kind(graph, X)
-            if not graph.is_table:
-                self._compare_names(names_of(X))
+            names = (None, None) if graph.is_table else names_of(X)
+            self._compare_names(names)
             is_empty = not graph.is_table and is_empty_list(X)
             samples = graph.no_samples(self) if is_empty else graph.read_X(self, X, reset=False)
+            if names[0] is not None:
+                self._warn_of_unknown(samples)
         return samples
+
+    def _warn_of_unknown(self, samples):
+        """Warn where vectorizers know no feature of X: most likely it has another form."""
+        features, edges = samples.features, getattr(samples, "edge_features", None)
+        if not sparse.issparse(features) or features.nnz or not features.shape[0]:
+            return
+        if edges is not None and edges.shape[1] > 1 and np.count_nonzero(edges.sum(axis=0)) > 1:
+            return
+        known = ", ".join(map(repr, itertools.islice(self._feature_names or (), 3)))
+        warn_user(
+            f"X: no feature of its {features.shape[0]} nodes occurred in training, so that "
+            "predictions do not depend on X. Make the features as in training: the same columns, or the same function "
+            f"from tokens to features; those of the model are named {known}, ..."
+        )
 
     def _read_labels(self, read, y, samples):
         """Return labels as a method of the structure reads them, and what y leaves open."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Set
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from ..core.memory import check_memory
 from ..core.offsets import longest_item
 from ..core.parallel import make_scratch, over_samples
 from ..core.weights import Weights, zero_weights
+from ..data.labels import warn_of_mark
 from ..data.names import names_of
 from ..data.packing import read_sample_weight
 from ..data.partial import all_labels, allowed_labels, read_partial, split_partial
@@ -101,8 +101,6 @@ def read_training_data(
 
 _TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
 _STRUCTURES = "missing labels and sets of labels are for nodes: of chains, trees, graphs and tables"
-# scikit-learn's mark of samples without a label, and that of PyTorch's losses.
-_MARKERS = (-1, -100)
 
 
 def _read_samples_and_labels(model, graph, X, y) -> tuple:
@@ -138,32 +136,18 @@ def _refuse_sets(y):
 def _find_classes(graph, labels, samples, partial, stream):
     """Return labels and their classes; a stream may have given the classes."""
     known = None if stream is None else stream.classes
-    if partial is None:
-        if known is not None:
-            return labels, known
-        classes = graph.find_classes(labels, samples)
-        _warn_of_marker(classes)
-        return labels, classes
-    if graph.has_label_sets:
-        hidden = np.where(partial.hidden, -1, labels)
-        return labels, graph.find_classes(hidden, samples) if known is None else known
-    found = all_labels(labels, partial) if known is None else known
-    labels = np.where(partial.hidden, found[:1], labels)
-    return labels, graph.find_classes(found, samples) if known is None else known
-
-
-def _warn_of_marker(classes):
-    """Warn of -1 or -100 next to classes 0, 1, 2, ...: other packages mark missing labels so."""
-    if getattr(getattr(classes, "dtype", None), "kind", "") != "i" or len(classes) < 4:
-        return
-    first, rest = int(classes[0]), classes[1:]
-    if first in _MARKERS and (rest == np.arange(rest.size)).all():
-        warnings.warn(
-            f"y: {first} is a class like any other, with 0 to {rest.size - 1}: if it marks missing "
-            "labels, put None in its place",
-            UserWarning,
-            stacklevel=6,
-        )
+    found = labels
+    if partial is not None and graph.has_label_sets:
+        labels = found = np.where(partial.hidden, -1, labels)
+    elif partial is not None:
+        found = all_labels(labels, partial) if known is None else known
+        labels = np.where(partial.hidden, found[:1], labels)
+    if known is not None:
+        return labels, known
+    classes = graph.find_classes(found, samples)
+    if not (graph.has_label_sets or graph.has_items):
+        warn_of_mark(classes)
+    return labels, classes
 
 
 def _check_size(model, graph, samples, classes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..core.arguments import warn_user
 from ..core.typing import SamplesLike
 from ..data.labels import is_indicator
 from ..data.packing import is_structured
@@ -31,8 +31,8 @@ def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
         return Chain()
     if is_indicator(y):
         if _shape(X) == _shape(y):
-            _warn_of_sequences(
-                "X and y are of one shape, and read as features and label sets of samples; for "
+            warn_user(
+                "graph='auto': X and y are of one shape, and read as features and label sets; for "
                 "sequences with a number and a label for each node make each x of shape "
                 "(n_nodes, 1), as x[:, None], and say graph='chain'; 'multilabel' silences this"
             )
@@ -40,9 +40,9 @@ def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
     first = y[:_LOOKED_AT] if isinstance(y, (list, tuple, np.ndarray)) else ()
     tag = next((v for v in first if isinstance(v, str) and _CHUNK_TAG.match(v)), None)
     if tag is not None:
-        _warn_of_sequences(
-            f"y has labels of chunks, such as {tag!r}, but each row of X is read as a sample, "
-            "without neighbours: give sequences as a list of arrays, or as "
+        warn_user(
+            f"graph='auto': y has labels of chunks, such as {tag!r}, but each row of X is read as a "
+            "sample, without neighbours: give sequences as a list of arrays, or as "
             "RaggedArray(X, offsets); graph='multiclass' silences this"
         )
     return MultiClass()
@@ -54,10 +54,6 @@ _LOOKED_AT = 1000
 
 def _shape(values):
     return values.shape if hasattr(values, "shape") else np.shape(values)
-
-
-def _warn_of_sequences(message):
-    warnings.warn(f"graph='auto': {message}", UserWarning, stacklevel=6)
 
 
 def choose_graph(graph: Any, X: SamplesLike, y: SamplesLike) -> Graph:

@@ -12,6 +12,7 @@ from sklearn.metrics import classification_report, precision_recall_fscore_suppo
 
 from ..core.typing import SamplesLike
 from ..data.constraints import scheme_name, without_prefix
+from ..data.labels import warn_of_mark
 from ..data.values import as_labels, family
 from ..lite import OUTSIDE, chunk_step, find_chunks, tag_and_kind
 from .validation import check_average, one_score, read_pair
@@ -93,6 +94,7 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     [(0, 2, 'NP')]
     """
     labels = read_chunk_labels(labels, scheme)
+    warn_of_mark(labels, "labels")
     found = chunks_of_read(labels, scheme)
     warn_of_tags(labels, scheme)
     return found

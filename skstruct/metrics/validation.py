@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 
-from ..data.labels import read_label_lists, rows_of_image
+from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
 from ..data.packing import read_sample_weight
 from ..data.partial import split_partial
 from ..data.values import join_values
@@ -50,6 +50,7 @@ def read_pair(y_true, y_pred, sample_weight=None, images=False):
         lambda i: f"sample {i % n} of {'y_true' if i < n else 'y_pred'}",
     )
     lengths = np.array([len(a) for a in true])
+    warn_of_mark(flat[: lengths.sum()], "y_true")
     rows = np.split(flat, np.cumsum(np.tile(lengths, 2))[:-1])
     weights = read_sample_weight(sample_weight, n)
     known = None

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import check_integer
 from ..core.typing import PathLike, SamplesLike
+from ..data.labels import warn_of_mark
 from ..data.matrices import as_array, csr_from_parts
 from ..data.names import ListedNames, names_of
 from ..data.packing import read_sample_weight
@@ -372,6 +373,8 @@ class _Packer:
         """Codes by all classes, one type of features; then the manifest, and the folder's name."""
         found = self.found
         classes = np.unique(join_values(found, "y", "shard {}".format)) if found else None
+        if classes is not None:
+            warn_of_mark(classes)
         total = sum(entry["weight"] for entry in self.entries)
         if not np.isfinite(total) or total < sys.float_info.min:
             raise ValueError(f"sample_weight: the sum of all weights is {total}")

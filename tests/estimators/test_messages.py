@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -41,13 +42,21 @@ from skstruct.cli import main
 from skstruct.core.jit.dispatch import inner_kernel, kernel
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
+from skstruct.decoding import fit_transitions
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.inspection import (
+    CalibrationDisplay,
     TransitionDisplay,
     coef_frame,
     explain,
     top_features,
     transition_frame,
+)
+from skstruct.metrics import (
+    chunk_f1_score,
+    node_accuracy_score,
+    node_f1_score,
+    sequence_accuracy_score,
 )
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
 
@@ -252,10 +261,54 @@ def test_marks_of_missing_labels_are_warned_of(sequences, marker):
     X, y = sequences
     numbers = [np.array([{"a": 0, "b": 1, "c": 2}[label] for label in labels]) for labels in y]
     marked = [np.where(np.arange(len(labels)) == 0, marker, labels) for labels in numbers]
-    with pytest.warns(UserWarning, match=f"y: {marker} is a class like any other, with 0 to 2"):
+    with pytest.warns(UserWarning, match=f"y: {marker} is a class like any other: .* None"):
         SAGCRF(tol=0.5, random_state=0).fit(X, marked)
-    signs = [np.minimum(labels, 1) for labels in marked]  # -1, 0, 1: as good classes as any
+    signs = [np.clip(labels, -1, 1) for labels in marked]  # -1, 0, 1: as good classes as any
     SAGCRF(tol=0.5, random_state=0).fit(X, signs)
+
+
+@pytest.mark.parametrize("marker", [-1, -100])
+def test_marks_of_missing_labels_are_warned_of_wherever_labels_are_read(
+    sequences, marker, tmp_path
+):
+    X, y = sequences
+    numbers = [np.array([{"a": 0, "b": 1, "c": 2}[label] for label in labels]) for labels in y]
+    marked = [np.where(np.arange(len(labels)) == 0, marker, labels) for labels in numbers]
+    model = SAGCRF(tol=0.5, random_state=0).fit(X, numbers)
+    metrics = [node_accuracy_score, sequence_accuracy_score, node_f1_score]
+    for metric in metrics:
+        with pytest.warns(UserWarning, match=f"y_true: {marker} is a class .* None") as caught:
+            metric(marked, numbers)
+        assert caught[0].filename == __file__
+        metric(numbers, numbers)
+    with pytest.warns(UserWarning, match=f"y_true: {marker} is a class"):
+        chunk_f1_score(marked, numbers, scheme="runs")
+    for read in (model.score, partial(CalibrationDisplay.from_estimator, model)):
+        with (
+            pytest.warns(UserWarning, match="labels that fit has not seen count as wrong"),
+            pytest.warns(UserWarning, match=f"if {marker} marks missing labels"),
+        ):
+            read(X, marked)
+    with pytest.raises(ValueError, match=f"unknown label {marker} .*: if {marker} marks missing"):
+        model.predict_log_likelihood(X, marked)
+    with pytest.raises(ValueError, match=f"unknown label {marker} .*: if {marker} marks missing"):
+        model.partial_fit(X, marked)
+    with pytest.raises(ValueError, match=f"unknown label {marker} .*: if {marker} marks missing"):
+        fit_transitions([np.zeros((len(labels), 3)) for labels in y], marked)
+    with pytest.warns(UserWarning, match=f"classes: {marker} is a class like any other"):
+        SAGCRF(random_state=0).partial_fit(X, marked, classes=[marker, 0, 1, 2])
+    with pytest.warns(UserWarning, match=f"y: {marker} is a class like any other"):
+        pack_shards(X, marked, tmp_path / "shards")
+    sets = [[marker if i == 0 else 1, 0] for i in range(3)]
+    with pytest.raises(ValueError, match=f"if {marker} marks missing labels, put None"):
+        SAGCRF().fit(np.eye(3), sets)
+
+
+def test_a_class_of_minus_100_is_warned_of_next_to_two_others(sequences):
+    X, y = sequences
+    marked = [np.where(labels == "a", -100, np.where(labels == "b", 0, 1)) for labels in y]
+    with pytest.warns(UserWarning, match="y: -100 is a class like any other"):
+        SAGCRF(tol=0.5, random_state=0).fit(X, marked)
 
 
 def test_explain_takes_one_sample(sequences):

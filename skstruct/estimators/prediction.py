@@ -522,8 +522,8 @@ class Predictor(NamedFeatures):
         known = ", ".join(map(repr, itertools.islice(self._feature_names or (), 3)))
         warn_user(
             f"X: no feature of its {features.shape[0]} nodes occurred in training, so that "
-            "predictions do not depend on X. Make the features as in training: the same columns, or the same function "
-            f"from tokens to features; those of the model are named {known}, ..."
+            "predictions do not depend on X. Make the features as in training: the same columns, "
+            f"or the same function from tokens to features; those of the model are named {known}, ..."
         )
 
     def _read_labels(self, read, y, samples):

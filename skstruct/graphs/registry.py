@@ -41,8 +41,8 @@ def recognise(X: SamplesLike, y: SamplesLike) -> Graph:
     tag = next((v for v in first if isinstance(v, str) and _CHUNK_TAG.match(v)), None)
     if tag is not None:
         warn_user(
-            f"graph='auto': y has labels of chunks, such as {tag!r}, but each row of X is read as a "
-            "sample, without neighbours: give sequences as a list of arrays, or as "
+            f"graph='auto': y has labels of chunks, such as {tag!r}, but each row of X is read as "
+            "a sample without neighbours: give sequences as a list of arrays, or as "
             "RaggedArray(X, offsets); graph='multiclass' silences this"
         )
     return MultiClass()

@@ -523,7 +523,7 @@ class Predictor(NamedFeatures):
         warn_user(
             f"X: no feature of its {features.shape[0]} nodes occurred in training, so that "
             "predictions do not depend on X. Make the features as in training: the same columns, "
-            f"or the same function from tokens to features; those of the model are named {known}, ..."
+            f"or the same function from tokens to features; names of the model: {known}, ..."
         )
 
     def _read_labels(self, read, y, samples):

@@ -46,7 +46,7 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
-from ..data.rules import TooManyStates, broken_rules, clashing_rules, product_of, single_rules
+from ..data.rules import TooManyStates, broken_rules, clashing_rules, single_rules
 from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
@@ -314,64 +314,24 @@ def clash_of(graph, classes, problem, i):
 
 # Samples that break so many rules that the product of these is too large.
 
-# The most pairs of a state and a label in the product of rules that one relaxation has.
-_MOST_TOGETHER = 64
-# Of each part of the search, which is not ended by a clock: results can be repeated.
-_PASSES = 20
 
-
-def _factor_graph(rules, classes, unary, pair):
-    """A chain of labels, and chains of pairs of a state and a label that agree with it."""
-    from ..map_inference import FactorGraph, Table  # few need it, and it takes a while
-
-    n, n_labels = unary.shape
-    nodes, groups = np.arange(n), [[]]
-    for rule in rules:
-        try:
-            product_of([*groups[-1], rule], classes, _MOST_TOGETHER)
-            groups[-1].append(rule)
-        except TooManyStates:
-            groups.append([rule])
-    groups = [group for group in groups if group]
-    factors = [Table(np.column_stack([nodes[:-1], nodes[1:]]), pair if len(pair) > 1 else pair[0])]
-    n_states, unaries = [n_labels] * n, [unary.ravel()]
-    for group in groups:
-        product = product_of(group, classes)
-        size, own = product.labels.size, len(n_states) + nodes
-        begins, steps = np.full((n, size), -np.inf), np.full((size, size), -np.inf)
-        begins[0, product.first[product.first >= 0]] = 0.0
-        begins[1:] = 0.0
-        begins[-1, product.ends == 0] = -np.inf
-        q, k = np.nonzero(product.after >= 0)
-        steps[q, product.after[q, k]] = 0.0
-        agree = np.where(product.labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
-        factors.append(Table(np.column_stack([own[:-1], own[1:]]), steps))
-        factors.append(Table(np.column_stack([own, nodes]), agree))
-        n_states += [size] * n
-        unaries.append(begins.ravel())
-    return FactorGraph(n_states, factors, unaries=np.concatenate(unaries))
-
-
-def _decode_by_relaxation(rules, classes, problem, i, w, sample):
-    """The labelling of sample i by MAP inference on a factor graph; warns if it is not proved."""
-    from ..map_inference import solve_map
-
+def _decode_within_bounds(graph, classes, problem, i, w, sample):
+    """The labelling of sample i by a bounded search, and how far it may be from the best one."""
     theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
     potentials(problem, i, w, theta)
     n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)
     unary, pair = theta[: n * n_labels], theta[n * n_labels :]
     unary, pair = unary.reshape(n, n_labels), pair.reshape(-1, n_labels, n_labels)
-    result = solve_map(_factor_graph(rules, classes, unary, pair), max_iter=_PASSES, random_state=0)
-    if not result.score > -np.inf:
-        raise ValueError(f"sample {sample}: no labelling was found that obeys the rules {rules}")
-    if not result.optimal:
-        warnings.warn(
-            f"sample {sample} breaks rules whose product is too large: the labelling may not be "
-            f"the best one, its score is within {result.bound - result.score:.3g} of that",
-            UserWarning,
-            stacklevel=6,
+    found = graph._best_under_rules(classes, unary, pair)
+    if found.codes is None:
+        names = ", ".join(map(str, graph.rules))
+        if found.bound == -np.inf:
+            raise ValueError(f"sample {sample}: no labelling obeys the rules {names} together")
+        raise ValueError(
+            f"sample {sample}: no labelling was found that obeys the rules {names}, whose product "
+            "is too large to search it whole: give fewer rules"
         )
-    return result.labels[:n]
+    return found.codes, found.bound - found.score
 
 
 class Chunk(NamedTuple):
@@ -781,6 +741,7 @@ class Predictor(NamedFeatures):
         What is best under some of the rules and obeys all of them is best under all. `codes` has a
         row for each of the n best, which are there where `values` are finite.
         """
+        gaps = {}
         rules, samples = single_rules(graph.rules, self.classes_), samples.without_empty()
         taken = np.zeros((samples.lengths.size, len(rules)), dtype=bool)
         taken[:, : len(single_rules(self.graph_.rules, self.classes_))] = True
@@ -794,7 +755,7 @@ class Predictor(NamedFeatures):
             taken[again] |= broken
             again[again] = broken.any(axis=1)
             if not again.any():
-                return
+                break
             nodes, places = np.repeat(again, samples.lengths), np.flatnonzero(again)
             few, found = samples.take(again), codes[:, nodes]
             sets, of_samples = np.unique(taken[again], axis=0, return_inverse=True)
@@ -807,10 +768,17 @@ class Predictor(NamedFeatures):
                 is_any = problem.allowed.size == 0
                 options = {} if is_any else {"allowed": problem.allowed[nodes][of_part]}
                 task = few.take(part), places[part], keep, problem
-                found[:, of_part] = model._decode_under(*task, values, len(codes), **options)
+                found[:, of_part] = model._decode_under(*task, values, len(codes), gaps, **options)
             codes[:, nodes] = found
+        for sample in sorted(sample for sample, gap in gaps.items() if gap > 0.0):
+            warnings.warn(
+                f"sample {sample} breaks rules whose product is too large: the labelling may not "
+                f"be the best one, its score is within {gaps[sample]:.3g} of that",
+                UserWarning,
+                stacklevel=5,
+            )
 
-    def _decode_under(self, samples, places, keep, problem, values, n_best, **options):
+    def _decode_under(self, samples, places, keep, problem, values, n_best, gaps, **options):
         """The best labels of some samples under the rules of the structure."""
         w, whole = self._weights(), np.zeros_like(keep)
         whole[np.flatnonzero(keep)[places]] = True
@@ -820,11 +788,10 @@ class Predictor(NamedFeatures):
         except TooManyStates:
             if values is not None:
                 raise
-            rules = single_rules(self.graph_.rules, self.classes_)
             for k, i in enumerate(places):
                 sample = np.flatnonzero(keep)[i]
-                labels = _decode_by_relaxation(rules, self.classes_, problem, i, w, sample)
-                found[0, slice(*samples.offsets[k : k + 2])] = labels
+                own = _decode_within_bounds(self.graph_, self.classes_, problem, i, w, sample)
+                found[0, slice(*samples.offsets[k : k + 2])], gaps[sample] = own
             return found
         if values is None:
             ends = self._pass(decode, ruled, found[0])

@@ -37,6 +37,7 @@ from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
+from ..inference.bounded_viterbi import BestFound, bounded_viterbi
 from ..inference.forward_backward import chain_chunks, forward_backward, workspace_size
 from ..inference.viterbi import (
     SparseViterbiScratch,
@@ -363,6 +364,10 @@ class RuledChainProblem(WideChainProblem):
     structure = "Chain"
 
 
+# The most pairs of a state and a label in each of the products that a bounded search has.
+_MOST_TOGETHER = 1024
+
+
 def _ruled(fields, tables, rules, classes, n_best) -> WideChainProblem:
     """The problem of chains under rules."""
     own = product_of(rules, classes)
@@ -656,6 +661,18 @@ class Chain(PairwiseGraph):
         if type(self) is not Chain or self.edge_features or self.rules:
             return None
         return transition_mask(self.forbidden, classes)
+
+    def _best_under_rules(self, classes, unary, pair) -> BestFound:
+        """The best labelling that obeys rules whose product may be too large."""
+        groups = [[]]
+        for rule in single_rules(self.rules, classes):
+            try:
+                product_of([*groups[-1], rule], classes, _MOST_TOGETHER)
+                groups[-1].append(rule)
+            except TooManyStates:
+                groups.append([rule])
+        products = [product_of(group, classes) for group in groups if group]
+        return bounded_viterbi(unary, pair, products)
 
     def _refill(self, problem, mask, samples, fit_intercept, weights):
         """Return a problem of one sample as that of another; None if it has another mask."""

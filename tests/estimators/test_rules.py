@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -32,6 +33,8 @@ from skstruct.data.rules import broken_rules, single_rules
 from skstruct.datasets import pack_shards
 from skstruct.estimators import prediction
 from skstruct.estimators.persistence import TRUSTED
+from skstruct.graphs import chain as chain_module
+from skstruct.inference import bounded_viterbi
 from skstruct.metrics import chunks
 from skstruct.testing import all_labellings, chain_scores, check_structure, random_sequences
 
@@ -266,18 +269,20 @@ def test_bad_rules_in_prediction(models):
                 method(x, rules=[AtMostOnce("a")])
 
 
-def test_products_that_are_too_large(models, monkeypatch):
-    """Sums cannot be bounded; the best labelling is searched for on a factor graph."""
-    crf, rng = models["plain"], np.random.default_rng(2)
+@pytest.mark.parametrize("kind", CHAINS)
+def test_products_that_are_too_large(models, monkeypatch, kind):
+    """Sums cannot be bounded; the best labelling is searched for by a beam with a bound."""
+    crf, rng = models[kind], np.random.default_rng(2)
     rules = [AtMostOnce(), AtLeastOnce("y"), AtMostOnce("I-x")]
-    X = _sequences(rng, CHAINS["plain"], [5] * 12)
+    X = _sequences(rng, CHAINS[kind], [5] * 12)
     known = [enumerated(crf, x, rules) for x in X]
     monkeypatch.setattr(rules_module, "_MOST_PAIRS", 9)
-    monkeypatch.setattr(prediction, "_MOST_TOGETHER", 10)
+    monkeypatch.setattr(chain_module, "_MOST_TOGETHER", 10)
     with pytest.raises(ValueError, match=r"the product of .* states on [45] labels, more than 9"):
         crf.predict_marginals(X, rules=rules)
+    chain = Chain(edge_features=crf.graph.edge_features, rules=rules)
     with pytest.raises(ValueError, match=r"the product of .* states on [45] labels, more than 9"):
-        SAGCRF(Chain(rules=rules)).fit(X, [["O", "O", "B-x", "I-x", "B-y"]] * 12)
+        SAGCRF(chain).fit(X, [["O", "O", "B-x", "I-x", "B-y"]] * 12)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = crf.predict(X, rules=rules)
@@ -286,23 +291,37 @@ def test_products_that_are_too_large(models, monkeypatch):
 
 
 def test_a_gap_that_is_left_is_told(models, monkeypatch):
-    crf, x = models["plain"], np.random.default_rng(3).normal(size=(5, 4))
-    rules = [AtMostOnce(), AtMostOnce("O")]
-    labellings, scores = enumerated(crf, x, rules)
-    from skstruct import map_inference
-
-    real = map_inference.solve_map
-
-    def unproved(graph, **options):
-        result = real(graph, **options)
-        return type(result)(**(vars(result) | {"bound": result.score + 0.5, "optimal": False}))
-
-    monkeypatch.setattr(map_inference, "solve_map", unproved)
-    monkeypatch.setattr(prediction, "_MOST_TOGETHER", 9)
+    """Once for each sample, and of the labelling that is returned."""
+    crf, X = models["plain"], [*np.random.default_rng(3).normal(size=(40, 5, 4))]
+    rules = [AtMostOnce(), AtMostOnce("O"), AtMostOnce("I-x"), AtMostOnce("I-y")]
+    known = [enumerated(crf, x, rules) for x in X]
+    monkeypatch.setattr(chain_module, "_MOST_TOGETHER", 9)
     monkeypatch.setattr(rules_module, "_MOST_PAIRS", 9)
-    with pytest.warns(UserWarning, match="sample 0 breaks rules .* its score is within 0.5 of"):
-        found = crf.predict([x], rules=rules)[0]
-    assert _codes(found) == labellings[scores.argmax()].tolist()
+    monkeypatch.setattr(bounded_viterbi, "_MOST_STEPS", 1)  # one state a node
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = crf.predict(X, rules=rules)
+    assert len({str(warning.message) for warning in caught}) == len(caught)
+    assert {warning.filename for warning in caught} == {__file__}
+    pattern = re.compile(r"sample (\d+) breaks rules .* its score is within (\S+) of")
+    told = dict(pattern.match(str(one.message)).groups() for one in caught)
+    assert 0 < len(told) < len(X)
+    for i, (labels, (labellings, scores)) in enumerate(zip(found, known, strict=True)):
+        lost = scores.max() - scores[(labellings == _codes(labels)).all(axis=1)][0]
+        assert lost <= float(told.get(str(i), 1e-9)) * 1.01
+
+
+def test_rules_that_clash_or_are_not_found_together(models, monkeypatch):
+    crf, x = models["plain"], np.ones((5, 4))
+    monkeypatch.setattr(rules_module, "_MOST_PAIRS", 9)
+    monkeypatch.setattr(chain_module, "_MOST_TOGETHER", 9)
+    needed = [AtLeastOnce(label) for label in ("B-x", "B-y", "I-x", "I-y", "O")]
+    with pytest.raises(ValueError, match="sample 0: no labelling obeys the rules AtLeastOnce"):
+        crf.predict([x[:4]], rules=needed)
+    assert set(crf.predict([x], rules=needed)[0]) == {*LABELS}
+    monkeypatch.setattr(bounded_viterbi, "_MOST_STEPS", 1)
+    with pytest.raises(ValueError, match=r"no labelling was found that obeys .* give fewer rules"):
+        crf.predict([x], rules=needed)
 
 
 # Training

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .features import DenseFeatures, SparseFeatures, prefetch, scores
+from .features import DenseFeatures, ObservedFeatures, SparseFeatures, prefetch, scores
 from .jit.dispatch import generic, inner_kernel, kernel
 from .oracles import potentials
 
@@ -143,6 +143,17 @@ def _(features, first, stop, table, stamps, clock):
             advance_row(table, stamps, features.intercept, clock)
 
 
+@catch_up_rows.register(ObservedFeatures)
+@kernel
+def _(features, first, stop, table, stamps, clock):
+    # A row is one weight; what fills up stays 0.
+    for p in range(features.indptr[first], features.indptr[stop]):
+        for k in range(features.width):
+            advance_row(table, stamps, features.indices[p] + k, clock)
+    for p in range(features.few_ptr[first], features.few_ptr[stop]):
+        advance_row(table, stamps, features.places[p], clock)
+
+
 @generic
 def catch_up(problem, i, w, clock):
     """Bring all rows of `w` that the potentials of sample i read up to date.
@@ -218,6 +229,30 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
             for k in range(half):
                 low = directions[k] if directions[k] > -l1 else -l1
                 found[k] += x * (directions[k] - (low if low < l1 else l1))
+        out = theta[offset + (t - first) * width : offset + (t - first + 1) * width]
+        for k in range(width):
+            out[k] = inverse * found[k]
+
+
+@rest_scores.register(ObservedFeatures)
+@kernel
+def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
+    # Rows of v and d, one a weight. What fills up has d = 0.
+    inverse, l1, flat = -1.0 / clock.l2, clock.l1, table.reshape(table.size)
+    found, places = acc[:width], features.places
+    for t in range(first, stop):
+        for k in range(width):
+            found[k] = 0.0
+        for p in range(features.indptr[t], features.indptr[t + 1]):
+            x, own = features.data[p], flat[2 * features.indices[p] :]
+            for k in range(width):
+                d = own[2 * k + 1]
+                low = d if d > -l1 else -l1
+                found[k] += x * (d - (low if low < l1 else l1))
+        for p in range(features.few_ptr[t], features.few_ptr[t + 1]):
+            d = flat[2 * places[p] + 1]
+            low = d if d > -l1 else -l1
+            found[features.labels[p]] += features.few_data[p] * (d - (low if low < l1 else l1))
         out = theta[offset + (t - first) * width : offset + (t - first + 1) * width]
         for k in range(width):
             out[k] = inverse * found[k]

@@ -88,12 +88,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         every pass; before stopping, it measures the gap in one more pass, which `history_` counts.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
         "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and (without L1) there are no weights to start from, else with SAG, and
-        continues with L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG,
-        its unbiased variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst
-        acceleration ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient
-        [6]_, which steps in the dual. With `l1_ratio`, "lbfgs" is OWL-QN [5]_, SAG is proximal,
-        "auto" continues with OWL-QN, and "saga", "casimir" and "svrg" are not available.
+        weights or more and there are no weights to start from, else with SAG, and continues with
+        L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG, its unbiased
+        variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
+        ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient [6]_, which steps
+        in the dual. With `l1_ratio`, "auto" is "oeg" (SAG and then OWL-QN where
+        memory is short, or `sampling` or `line_search` are set), "lbfgs" is OWL-QN [5]_, SAG is
+        proximal, and "saga", "casimir" and "svrg" are not available.
     warm_start : bool, default=False
         Start from the previous weights of labels and features that still exist: labels are matched
         by value, features by name where they have names (vectorizers, data frames), else by
@@ -242,8 +243,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
     that may have the label has the feature, with a value other than 0, or if the two labels may be
-    at the ends of an edge. Certificates are for the problem on these weights. With `l1_ratio`
-    "auto" is then OWL-QN; shards and ``partial_fit`` raise an error.
+    at the ends of an edge. Certificates are for the problem on these weights. Shards and
+    ``partial_fit`` raise an error.
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, far fewer than L-BFGS. From the fifteenth epoch on, "auto" compares
@@ -501,8 +502,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
                 f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "oeg", '
                 '"sag" or "lbfgs"'
             )
-        if ratio > 0.0 and solver in ("sag", "oeg") and self._observed is not None:
-            raise ValueError(f'{self._few_weights} with l1_ratio is for solver="auto" or "lbfgs"')
         if self.warm_start and solver == "oeg":
             raise ValueError(
                 'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
@@ -516,9 +515,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options = {"loss": self._training_loss(), "start": start}
         if ratio > 0.0:
             options["l1"] = ratio * lam
-        # Proximal SAG brings whole rows of weights up to date.
-        by_batches = self._observed is not None and ratio > 0.0
-        if solver == "lbfgs" or by_batches or not gram.supports(type(problem)):
+        if solver == "lbfgs" or not gram.supports(type(problem)):
             return (OrthantWise if ratio > 0.0 else QuasiNewton)(*task, **options)
         if solver in ("casimir", "svrg"):
             choices = CasimirOptions("svrg" if solver == "svrg" else "constant")

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -207,6 +208,8 @@ def test_auto_goes_on_with_owlqn_on_few_rows(words, ratio, monkeypatch):
     options = {"C": 3.0, "l1_ratio": ratio}
     best = _optimum(*words, **options)
     tol = 1e-7 if ratio < 1.0 else 1e-3
+    # Options of SAG's choose SAG.
+    options["sampling"] = "uniform"
     crf = _fit(*words, solver="auto", tol=tol, max_iter=600, **options)
     _check_history(crf, best)
     assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
@@ -300,18 +303,24 @@ def test_rows_that_oeg_left_out_too_early_come_back(words, monkeypatch):
     np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
 
 
-def test_auto_begins_with_oeg(words, monkeypatch):
-    monkeypatch.setattr(hybrid, "_MANY", 1)
-    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= 4)
-    begun, present = [], hybrid.change
-    monkeypatch.setattr(hybrid, "change", lambda early: begun.append(early) or present(early))
-    for ratio in (0.5, 0.999, 1.0):
-        options = {"C": 3.0, "l1_ratio": ratio}
-        best = _optimum(*words, **options)
-        crf = _fit(*words, solver="auto", tol=1e-5, max_iter=600, **options)
-        _check_history(crf, best)
-        assert crf.objective_ <= best.objective_ * (1 + 2e-5)
-    assert [type(early).__name__ for early in begun] == 3 * ["ProximalOEG"]
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(("C", "ratio"), [(3.0, 0.999), (500.0, 0.9), (5000.0, 0.5)])
+def test_auto_needs_few_passes_where_penalties_are_weak(words, C, ratio, few):
+    options = {"C": C, "l1_ratio": ratio, "all_possible_states": not few}
+    options["all_possible_transitions"] = not few
+    best = _optimum(*words, **options)
+    crf = _fit(*words, solver="auto", tol=1e-3, max_iter=500, **options)
+    _check_history(crf, best)
+    assert crf.suboptimality_ <= 1e-3
+    assert crf.objective_ <= best.objective_ * (1 + 2e-3)
+    assert crf.history_["passes"][-1] <= 200
+
+
+def test_auto_is_sag_where_memory_is_short(words, monkeypatch):
+    monkeypatch.setattr(hybrid, "ProximalOEG", Mock(side_effect=MemoryError))
+    options = {"l1_ratio": 0.5, "tol": 1e-2}
+    auto, sag = (_fit(*words, solver=solver, **options) for solver in ("auto", "sag"))
+    np.testing.assert_array_equal(auto.node_weights_, sag.node_weights_)
 
 
 @pytest.mark.parametrize("table", [True, False])

@@ -592,7 +592,8 @@ class Tagger:
     The best labelling is found by the algorithm of Viterbi. Probabilities come from one backward
     pass on logarithms, which turns the chain into a Markov chain, and one forward pass over its
     transition probabilities; that of a chunk is the sum over all labellings that have it, by the
-    same forward pass over the steps that begin it, go on with it and end it.
+    same forward pass over the steps that begin it, go on with it and end it. The likelihood of a
+    given labelling is not computed: use ``predict_log_likelihood`` of the estimator.
 
     Examples
     --------

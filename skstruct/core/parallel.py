@@ -265,7 +265,8 @@ class Scratch(NamedTuple):
 def make_scratch(problem):
     """Buffers that fit the largest sample of `problem`."""
     n_parts, n_nodes = longest_item(problem.part_ptr), longest_item(problem.label_ptr)
-    return Scratch(np.empty(n_parts), np.empty(n_parts), np.empty(n_nodes, dtype=np.int32))
+    theta, mu = aligned(n_parts, np.empty), aligned(n_parts, np.empty)
+    return Scratch(theta, mu, np.empty(n_nodes, dtype=np.int32))
 
 
 def private_copy(problem):

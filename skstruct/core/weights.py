@@ -125,9 +125,15 @@ def view_flat(flat, shapes):
     return Weights(node.reshape(shapes[0]), pair.reshape(shapes[1]))
 
 
+# Compiled loops take another path, which adds in another order, where the arrays that they read
+# and write begin within a few vectors: arrays of a thread lie further apart than that, or results
+# would depend on where its memory happens to be.
+_APART = 128
+
+
 def aligned(size, make=np.zeros):
-    """A flat float64 array that begins at a cache line."""
-    flat = make(size + _LINE)
+    """A flat float64 array that begins at a cache line, apart from what is allocated after it."""
+    flat = make(size + _LINE + _APART)
     skip = (-flat.ctypes.data // flat.itemsize) % _LINE
     return flat[skip : skip + size]
 

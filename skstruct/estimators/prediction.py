@@ -32,7 +32,7 @@ from ..core.oracles import (
 )
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import SamplesLike
-from ..core.weights import Weights
+from ..core.weights import Weights, aligned
 from ..data.constraints import without_prefix
 from ..data.labels import unseen_labels
 from ..data.matrices import readable, without_unused
@@ -558,7 +558,7 @@ class Predictor(NamedFeatures):
         w = self._weights()
 
         def run(part, start, stop):
-            scratch = make_scratch(part), *([] if room is None else [np.empty(room)])
+            scratch = make_scratch(part), *([] if room is None else [aligned(room, np.empty)])
             return kernel(part, w, start, stop, *scratch, *arrays)
 
         return over_samples(run, problem, self.n_jobs)

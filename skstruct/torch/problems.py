@@ -164,8 +164,8 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
             aligned(workspace_size(longest, n_labels), np.empty),
         )
         size = longest * n_labels + square
-        scratch = Scratch(np.empty(size), np.empty(size), np.empty(longest, dtype=np.int32))
-        return Room(work, scratch, np.empty(size))
+        theta, mu, augmented = (aligned(size, np.empty) for _ in range(3))
+        return Room(work, Scratch(theta, mu, np.empty(longest, dtype=np.int32)), augmented)
 
     def explain(i):
         if codes is None:
@@ -240,7 +240,7 @@ def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) 
 
     def make_room():
         room = make_scratch(problem)
-        return Room(private_copy(problem).work, room, np.empty_like(room.theta))
+        return Room(private_copy(problem).work, room, aligned(room.theta.size, np.empty))
 
     flops = 8 * int(problem.part_ptr[-1])
     return graph, shape[1], Task(problem, None, make_room, flops, lambda i: None)

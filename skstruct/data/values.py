@@ -116,6 +116,10 @@ def _refuse_nested(values, name, place):
 
 def _of_one_hot(values):
     """A hint if labels are rows of one 1 among zeros."""
+    if isinstance(values, (list, tuple)) and not all(type(row) is np.ndarray for row in values):
+        rows = all(isinstance(row, (list, tuple)) for row in values)
+        if not rows or not all(issubclass(type(v), _NUMBERS) for row in values for v in row):
+            return ""
     try:
         table = np.asarray(values)
     except ValueError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -26,9 +26,10 @@ from .core.parallel import Pieces, make_scratch, over_samples
 from .core.typing import RandomStateLike, SamplesLike
 from .core.weights import Weights, zero_weights
 from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
-from .data.labels import encode, read_sequence_labels
+from .data.labels import encode, read_label_names, read_sequence_labels
 from .data.matrices import numeric, readable, refuse_masked
 from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
+from .data.partial import is_partial
 from .data.ragged import RaggedArray, object_array, rows_of
 from .data.rules import check_rules, single_rules
 from .data.values import as_labels
@@ -156,6 +157,15 @@ class _Batch:
                 lengths = [len(rows)] if self.kind == "one" else lengths
                 given = None if lengths is None else np.asarray(_array(lengths, "lengths"))
                 is_mask = given is not None and given.dtype == bool
+                if (
+                    given is not None
+                    and not is_mask
+                    and given.shape == rows.shape[:-1] != (len(rows),)
+                ):
+                    raise TypeError(
+                        f"lengths has the shape of a mask, {given.shape}, and the type "
+                        f"{given.dtype}: a mask is of type bool, pass mask.astype(bool)"
+                    )
                 given = (None, given) if is_mask else (given, None)
                 self.layout = read_layout(rows.shape, *given)
                 rows = self.layout.pack(rows)
@@ -209,10 +219,7 @@ class _Chains:
             transitions, start, stop = transitions[:3]
         self.labels, self.classes = labels, np.arange(n_labels)
         if labels is not None:
-            self.classes = as_labels(labels, "labels", "label {}".format)
-            names = self.classes.tolist()
-            if not len({*names}) == len(names) == n_labels:
-                raise ValueError(f"labels must be {n_labels} different names, got {names}")
+            self.classes = read_label_names(labels, n_labels)
         try:
             self.mask = transition_mask(scheme, self.classes)
         except (TypeError, ValueError) as error:
@@ -297,7 +304,7 @@ def decode(
     transitions: ArrayLike | Transitions | None = None,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
@@ -324,8 +331,9 @@ def decode(
         Forbidden transitions, as the parameter `forbidden` of :class:`Chain`: a tagging scheme such
         as "bio" or "bioes", which needs `labels`; or pairs (label, next label), None for an end of
         the sequence; or a list of both.
-    labels : array-like of shape (K,), default=None
-        Names of the labels, in the order of the columns. Without them labels are 0 to K - 1.
+    labels : array-like of shape (K,) or dict, default=None
+        Names of the labels, in the order of the columns, or by their numbers (``id2label`` of
+        transformers). Without them labels are 0 to K - 1.
     lengths : array-like of shape (n_samples,) of int, or (n_samples, length) of bool, default=None
         Nodes of each padded sample, or a mask of the nodes; by default there is no padding. Scores
         of shape (n_nodes, K) hold the samples one after another.
@@ -410,7 +418,7 @@ def top_k(
     transitions: ArrayLike | Transitions | None = None,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
@@ -490,7 +498,7 @@ def marginals(
     transitions: ArrayLike | Transitions | None = None,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
@@ -549,7 +557,7 @@ def log_partition(
     transitions: ArrayLike | Transitions | None = None,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
@@ -616,7 +624,7 @@ def sample(
     transitions: ArrayLike | Transitions | None = None,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: ArrayLike | None = None,
@@ -719,7 +727,7 @@ def fit_transitions(
     y: SamplesLike,
     *,
     scheme: str | Iterable | None = None,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Mapping | None = None,
     lengths: ArrayLike | None = None,
     rules: list | None = None,
     kind: Literal["table", "biases"] = "table",
@@ -865,6 +873,19 @@ def fit_transitions(
 
 def _read_y(y, chains):
     """Codes of true labels, packed."""
+    try:
+        return _codes_of(y, chains)
+    except (TypeError, ValueError) as error:
+        if not is_partial(rows_of(y) if isinstance(y, RaggedArray) else y):
+            raise
+        raise ValueError(
+            f"{error}: fit_transitions needs one label per node; SAGCRF().fit(scores, y), with a "
+            "list of arrays as scores, takes missing labels and sets of labels"
+        ) from None
+
+
+def _codes_of(y, chains):
+    """The same, where each node has one label."""
     batch, y = chains.batch, _array(y, "y")
 
     def of_sample(row):

@@ -620,6 +620,10 @@ class Tagger:
     0 1 PER 0.72
     """
 
+    def __init__(self, *args: Any) -> None:
+        given = repr(args[0]) if args else "path"
+        raise TypeError(f"a Tagger is read from a file: Tagger.load({given})")
+
     def _fill(self, labels, weights, steps, reader, probabilities):
         self.classes = labels
         self._weights, self._reader, self._is_probable = weights, reader, probabilities
@@ -652,7 +656,9 @@ class Tagger:
             its size justifies.
         """
         what = "a file of skstruct.export or a CRFsuite model"
-        return Tagger()._fill(*read_fields(path, {b"PK\3\4": _read_export} | CRFSUITE, what))
+        return object.__new__(Tagger)._fill(
+            *read_fields(path, {b"PK\3\4": _read_export} | CRFSUITE, what)
+        )
 
     def _scores(self, x):
         """Scores of labels of all nodes, those of the ends included."""

@@ -599,3 +599,27 @@ def test_counts_are_positive(function):
 def test_names_at_the_top():
     names = [name for name in skstruct.decoding.__all__ if not re.match("[A-Z]", name)]
     assert all(getattr(skstruct, name) is getattr(skstruct.decoding, name) for name in names)
+
+
+def test_integer_masks_and_names_of_labels_by_number():
+    scores, mask = np.zeros((2, 3, 2)), np.array([[1, 1, 0], [1, 1, 1]])
+    scores[..., 1] = 1.0
+    with pytest.raises(TypeError, match=r"a mask is of type bool, pass mask.astype\(bool\)"):
+        decode(scores, lengths=mask)
+    names = {0: "O", 1: "B-X"}
+    by_text = {"1": "B-X", "0": "O"}  # as JSON has it
+    for labels in (names, by_text, names.values(), ["O", "B-X"]):
+        assert (decode(scores, labels=labels) == "B-X").all()
+    for labels, message in (
+        ({"O": 0, "B-X": 1}, "keys must be the numbers 0 to 1 .*id2label, not label2id"),
+        ({0: "O", 2: "B-X"}, "keys must be the numbers 0 to 1"),
+        ({0: "O"}, "labels must be 2 different names, got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decode(scores, labels=labels)
+
+
+@pytest.mark.parametrize("y", [[[0, None], [1, 0]], [[0, {0, 1}], [1, 0]], [[0, np.nan], [1, 0]]])
+def test_learning_transitions_needs_all_labels(y):
+    with pytest.raises(ValueError, match=r"y: sample 0.*SAGCRF\(\).fit\(scores, y\)"):
+        fit_transitions([np.zeros((2, 2))] * 2, y)

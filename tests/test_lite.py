@@ -826,3 +826,10 @@ def test_a_slow_pattern_is_refused_before_it_runs(tmp_path):
     assert len(tagger.tag(["ab", "b"])) == 2
     with pytest.raises(ValueError, match="busy"):
         tagger.tag(["a" * 100])
+
+
+def test_a_tagger_is_not_made_by_its_name():
+    with pytest.raises(TypeError, match=r"read from a file: Tagger.load\('x.npz'\)"):
+        Tagger("x.npz")
+    with pytest.raises(TypeError, match=r"Tagger.load\(path\)"):
+        Tagger()

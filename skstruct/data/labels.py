@@ -108,7 +108,8 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
     if isinstance(y, RaggedArray) or _has_sequences(y):
         raise ValueError(
             f"{name} has a sequence of labels for each sample, but X was read as a table, one node "
-            "a row: give sequences as a list of 2-D arrays (with one feature a node x[:, None])"
+            "a row: give sequences as a list of 2-D arrays (with one feature a node x[:, None]), "
+            "label sets as an indicator table (sklearn's MultiLabelBinarizer().fit_transform)"
         )
     if is_no_sequence(y) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a 1-D array of labels, got a {type(y).__name__}")
@@ -116,6 +117,8 @@ def read_table_labels(y, n_samples: int, name: str = "y") -> np.ndarray:
         n_axes = np.ndim(y)
     except ValueError:  # single labels among others, of which as_labels tells
         n_axes = 1
+    if n_axes == 2 and np.shape(y)[1] > 1:
+        as_labels(y if hasattr(y, "dtype") else np.asarray(y), name, "sample {}".format)
     labels = as_labels(y if n_axes == 1 else column_or_1d(y, warn=True), name, "sample {}".format)
     if labels.size != n_samples:
         raise ValueError(
@@ -160,9 +163,15 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
             "lengths; make one of label lists with sklearn's MultiLabelBinarizer"
         ) from None
     if table.ndim != 2:
+        own = table.flat[0] if table.dtype.kind == "O" and table.size else None
         raise ValueError(
             f"{name} must be an indicator table of shape (n_samples, n_labels), got shape "
             f"{table.shape}"
+            + (
+                "; make one of label sets with sklearn's MultiLabelBinarizer().fit_transform"
+                if isinstance(own, (Set, list, tuple))
+                else "; for one label per sample graph='multiclass'"
+            )
         )
     if table.shape[1] < 2:
         raise ValueError(
@@ -222,6 +231,23 @@ def _hint_of_marks(unknown):
     if unknown.dtype.kind not in "if":
         return ""
     return next((_instead(mark) for mark in _MARKERS if (unknown == mark).any()), "")
+
+
+def read_label_names(labels, n_labels: int) -> np.ndarray:
+    """Names of the labels 0, 1, ... in an array; a dict has them by number, as `id2label` does."""
+    if isinstance(labels, Mapping):
+        by_number = {str(number): name for number, name in labels.items()}
+        numbers = [*map(str, range(len(by_number)))]
+        if {*by_number} != {*numbers}:
+            raise ValueError(
+                f"labels is a dict, whose keys must be the numbers 0 to {n_labels - 1} of the "
+                f"labels (id2label, not label2id), got {[*labels][:5]}"
+            )
+        labels = [by_number[number] for number in numbers]
+    names = as_labels(labels, "labels", "label {}".format)
+    if not np.unique(names).size == names.size == n_labels:
+        raise ValueError(f"labels must be {n_labels} different names, got {names.tolist()}")
+    return names
 
 
 def _listed(classes, most=30):

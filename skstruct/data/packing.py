@@ -41,6 +41,8 @@ def is_structured(X) -> bool:
         raise ValueError("X is None: a table or a list of samples is needed")
     X = as_array(X)
     ndim = getattr(X, "ndim", 1)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US":
+        raise ValueError(f"X holds strings, for instance {X.flat[:1].tolist()}: {VECTORISE}")
     if ndim > 3:
         raise ValueError(
             f"X has {ndim} dimensions; expected a 2-D table, or sequences: a list of 2-D arrays or "
@@ -59,6 +61,8 @@ def is_structured(X) -> bool:
             "X: sample 0 is a dict, but a sequence is a list of feature dicts, one a node; "
             f"{VECTORISE} (for a table sklearn's DictVectorizer)"
         )
+    if isinstance(sample, np.ndarray) and sample.dtype.kind in "US":
+        raise TypeError(f"X: sample 0 is an array of strings: {VECTORISE}")
     if isinstance(sample, list):
         if sample and isinstance(sample[0], (str, bytes)):
             raise TypeError(f"X: sample 0 is a list of strings: {VECTORISE}")
@@ -98,8 +102,11 @@ def check_finite(features, offsets, name: str, row_name: str | None = "node") ->
     i = sample_of(row, offsets)
     subject = f"Input {name}" if name.startswith("X") else name
     where = f"sample {i}" if row_name is None else f"sample {i}, {row_name} {row - offsets[i]}"
-    hint = " fill missing values first, as SimpleImputer does" if np.isnan(bad) else ""
-    raise ValueError(f"{subject} contains {what}. ({where}){hint and ':' + hint}")
+    hint = ""
+    if np.isnan(bad):
+        filler = "SimpleImputer()" if row_name is None else "PerNode(SimpleImputer())"
+        hint = f": fill missing values first, for instance with {filler} in a pipeline"
+    raise ValueError(f"{subject} contains {what} ({where}){hint}")
 
 
 def pack_nodes(items, name: str, rows: str = "node"):
@@ -154,7 +161,11 @@ def read_flat(flat, name: str):
     if sparse.issparse(flat):
         return normal_csr(flat, name)
     if flat.ndim != 2:
-        raise ValueError(f"{name} must be 2-D (nodes, features), it has {flat.ndim} dimensions")
+        hint = f": {VECTORISE}" if flat.dtype.kind in "OUS" else ""
+        raise ValueError(
+            f"{name} must be 2-D (nodes, features), it has {flat.ndim} dimension"
+            f"{'s' * (flat.ndim != 1)}{hint}"
+        )
     return readable(numeric(flat, name))
 
 

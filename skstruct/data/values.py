@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView, ValuesView
+
 import numpy as np
 from scipy import sparse
 
@@ -103,13 +105,29 @@ def _hint_of_unknown(*values):
 def _refuse_nested(values, name, place):
     """Refuse labels in lists of their own, most likely (word, label) pairs."""
     t = next((t for t, value in enumerate(values) if isinstance(value, (tuple, list))), 0)
-    got, hint = values[t], ""
-    if isinstance(got, tuple) or (isinstance(got, list) and len(got) == 2):
+    got, hint = values[t], _of_one_hot(values)
+    if not hint and (isinstance(got, tuple) or (isinstance(got, list) and len(got) == 2)):
         hint = (
             f"; got {tuple(got)!r} ({place(t)}): of a pair (word, label) keep the label; for one "
             "of these labels fit takes a set"
         )
     raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)}){hint}")
+
+
+def _of_one_hot(values):
+    """A hint if labels are rows of one 1 among zeros."""
+    if isinstance(values, (list, tuple)) and not all(type(row) is np.ndarray for row in values):
+        rows = all(isinstance(row, (list, tuple)) for row in values)
+        if not rows or not all(issubclass(type(v), _NUMBERS) for row in values for v in row):
+            return ""
+    try:
+        table = np.asarray(values)
+    except ValueError:
+        return ""
+    is_table = table.ndim == 2 and table.shape[1] > 1 and table.dtype.kind in "biuf"
+    if not is_table or not (((table == 0) | (table == 1)).all() and (table.sum(axis=1) == 1).all()):
+        return ""
+    return ": it is one-hot; pass y.argmax(axis=-1), the position of the 1 in each row"
 
 
 def refuse_sparse(values, name: str) -> None:
@@ -121,6 +139,7 @@ def refuse_sparse(values, name: str) -> None:
 def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
     """Labels in an array, none of them changed; `any_values` may be fractions and NaN, too."""
     kinds = set()
+    values = [*values] if isinstance(values, (KeysView, ValuesView)) else values
     if not isinstance(values, (list, tuple)):
         refuse_masked(values, name)
         refuse_sparse(values, name)
@@ -147,7 +166,9 @@ def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
     except ValueError:
         array = None
     if array is None or array.ndim != 1:
-        raise ValueError(f"{name} must be a 1-D sequence of labels ({place(0)})")
+        raise ValueError(
+            f"{name} must be a 1-D sequence of labels ({place(0)}){_of_one_hot(array)}"
+        )
     if array.dtype.kind == "O":
         values = array.tolist()
         if values and isinstance(values[0], (list, tuple)):

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from ..core.parallel import Pieces
 from ..core.sklearn_private import safe_indexing
 from ..core.weights import Weights, squared_norm, zero_weights
+from ..data.matrices import VECTORISE
 from ..data.packing import read_sample_weight
 from ..losses.hinge import hinge_of
 from ..solvers.batch import BatchGradient
@@ -88,6 +89,12 @@ class Restoring:
         return squared_norm(gradient)
 
 
+_OF_PIPELINES = (
+    "in a pipeline validation samples are what its last step gets; fit the steps before it first, "
+    "then pass EarlyStopping((pipe[:-1].transform(X_dev), y_dev))"
+)
+
+
 def _count(data, name):
     shape = np.shape(data) if not hasattr(data, "__len__") else getattr(data, "shape", None)
     if shape == ():
@@ -149,14 +156,17 @@ class _Run:
             self.scores.append(np.nan)
             return False
         X, y, *weight = self._held_out
-        if callable(stopper.metric):
-            score = stopper.metric(model, X, y)
-        else:
-            try:
+        try:
+            if callable(stopper.metric):
+                score = stopper.metric(model, X, y)
+            else:
                 score = model.score(X, y, *weight)
-            except ValueError as error:
-                text = f"EarlyStopping cannot score the validation samples: {error}"
-                raise ValueError(text) from error
+        except (TypeError, ValueError) as error:
+            if VECTORISE not in str(error) and callable(stopper.metric):
+                raise
+            text = str(error).replace(VECTORISE, _OF_PIPELINES)
+            text = f"EarlyStopping cannot score the validation samples: {text}"
+            raise type(error)(text) from error
         if not isinstance(score, Real) or np.isnan(score):
             raise ValueError(f"EarlyStopping: metric must return a number, got {score!r}")
         self.scores.append(float(score))

@@ -36,7 +36,7 @@ from ..core.weights import Weights, aligned
 from ..data.constraints import without_prefix
 from ..data.labels import unseen_labels
 from ..data.matrices import readable, without_unused
-from ..data.names import ListedNames, names_of
+from ..data.names import ListedNames, VocabularyNames, names_of
 from ..data.packing import (
     check_n_features,
     is_empty_list,
@@ -468,7 +468,7 @@ class Predictor(NamedFeatures):
             self._compare_names(names)
             is_empty = not graph.is_table and is_empty_list(X)
             samples = graph.no_samples(self) if is_empty else graph.read_X(self, X, reset=False)
-            if names[0] is not None:
+            if names[0] is not None and "_feature_names" in vars(self):
                 self._warn_of_unknown(samples)
         return samples
 
@@ -477,13 +477,17 @@ class Predictor(NamedFeatures):
         features, edges = samples.features, getattr(samples, "edge_features", None)
         if not sparse.issparse(features) or features.nnz or not features.shape[0]:
             return
-        if edges is not None and edges.shape[1] > 1 and np.count_nonzero(edges.sum(axis=0)) > 1:
+        # Of edges a constant feature is known in any case.
+        if edges is not None and (not sparse.issparse(edges) or edges.nnz > edges.shape[0]):
             return
-        known = ", ".join(map(repr, itertools.islice(self._feature_names or (), 3)))
+        known, names = "", self._feature_names
+        if isinstance(names, VocabularyNames):  # others would all be made for the first ones
+            first = ", ".join(map(repr, itertools.islice(names.positions(), 3)))
+            known = f"; those of the model are named {first}, ..."
         warn_user(
             f"X: no feature of its {features.shape[0]} nodes occurred in training, so that "
-            "predictions do not depend on X. Make the features as in training: the same columns, "
-            f"or the same function from tokens to features; names of the model: {known}, ..."
+            "predictions do not depend on X. Make the features as in training, with the same "
+            f"columns or by the same function from tokens to features{known}"
         )
 
     def _read_labels(self, read, y, samples):

@@ -289,6 +289,8 @@ def _refuse_tokens(rows, ends, fitted):
     q = next(wrong)
     i = sample_of(q, ends)
     got = f"has {len(rows[q])} columns" if _is_tuple(rows[q]) else f"is {reprlib.repr(rows[q])}"
+    if isinstance(rows[q], (Mapping, list)):
+        wanted += " (SequenceVectorizer takes dicts of features and lists of attributes)"
     if hasattr(rows[q], "to_numpy"):
         got = f"is a {type(rows[q]).__name__}"
     raise ValueError(f"X: sequence {i}, token {q - ends[i]} {got}; {wanted}")

@@ -63,6 +63,11 @@ class NameCounts:
 _NUMBERS = (Number, np.bool_)
 _NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
 _NONE = repeat(-1)  # codes of names that are not known
+_OF_TOKENS = (
+    "turn tokens into features first, by SequenceVectorizer(features=function) or by a function of "
+    "your own before a fitted one; TemplateVectorizer takes tokens as they are (X is a list of "
+    "sequences: for one pass [x])"
+)
 # Dicts nested deeper than this contain themselves.
 _DEEPEST = 50
 
@@ -156,7 +161,9 @@ class TokenReader:
             return self._mapping("", token, 0)
         if isinstance(token, (list, tuple, Set, np.ndarray)):
             return ((self._text(attribute, "an attribute"), 1.0) for attribute in token)
-        hint = "; X is a list of sequences: for one pass [x]" if isinstance(token, str) else ""
+        hint = ""
+        if isinstance(token, (str, bytes)):
+            hint = (" as in fit" if self.fitted else "") + f": {_OF_TOKENS}"
         raise TypeError(
             f"{self._where()} is of type {type(token).__name__}; a dict of features or a list of "
             f"attribute strings was expected{hint}"

@@ -523,6 +523,11 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         if isinstance(self.templates, Path):
             return parse(self.read_templates(self.templates), str(self.templates))
         if isinstance(self.templates, str):
+            if not self.templates.strip():
+                raise ValueError(
+                    "templates is empty: it has one template per line, for instance U:%x[0,0] for "
+                    "the token itself"
+                )
             if _is_file_name(self.templates):
                 raise ValueError(
                     f"templates is the text of templates, got {self.templates!r}; to read a file "

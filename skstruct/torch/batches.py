@@ -42,7 +42,8 @@ def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool
     if mask is not None:
         if not isinstance(mask, torch.Tensor) or mask.dtype not in (torch.bool, torch.uint8):
             got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-            raise TypeError(f"mask must be a tensor of bool or uint8, got {got}")
+            hint = "; pass mask.bool()" if isinstance(mask, torch.Tensor) else ""
+            raise TypeError(f"mask must be a tensor of bool or uint8, got {got}{hint}")
         mask = mask.detach().cpu().numpy() != 0
     layout = layout_of(tuple(scores.shape), lengths, mask, batch_first)
     empty = np.flatnonzero(np.diff(layout.offsets) == 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..core.arguments import check_integer
 from ..data.constraints import transition_mask
+from ..data.labels import read_label_names
 from ..graphs import Chain
 from ..graphs.base import Graph
 from . import functional
@@ -44,8 +45,9 @@ class CRF(torch.nn.Module):
         Forbidden transitions (label, next label) of a chain, None for an end: ``(None, 3)`` forbids
         label 3 at the first node. With `labels` also a tagging scheme, such as "iob2". For other
         structures it is a parameter of the graph.
-    labels : sequence, default=None
-        Names of the labels in `forbidden`, in order; by default 0 to num_tags - 1.
+    labels : sequence or dict, default=None
+        Names of the labels in `forbidden`, in order or by their numbers (``id2label``); by default
+        0 to num_tags - 1.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class CRF(torch.nn.Module):
         graph: str | Graph = "chain",
         ends: bool | None = None,
         forbidden: str | Iterable | None = None,
-        labels: Sequence | None = None,
+        labels: Sequence | Mapping | None = None,
     ) -> None:
         super().__init__()
         if isinstance(num_tags, Integral) and num_tags < 1:
@@ -324,9 +326,7 @@ class CRF(torch.nn.Module):
 
 def _numbered(forbidden, labels, n_labels):
     """Forbidden steps as pairs of numbers."""
-    names = np.arange(n_labels) if labels is None else np.asarray(labels)
-    if names.shape != (n_labels,) or np.unique(names).size != n_labels:
-        raise ValueError(f"labels must be {n_labels} different names, got {labels!r}")
+    names = np.arange(n_labels) if labels is None else read_label_names(labels, n_labels)
     mask = transition_mask(forbidden, names)
     pairs = [(int(a), int(b)) for a, b in np.argwhere(np.isneginf(mask.pairs))]
     pairs += [(None, int(k)) for k in np.flatnonzero(np.isneginf(mask.start))]

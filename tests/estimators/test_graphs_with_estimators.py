@@ -307,7 +307,7 @@ LABELS = np.array([["a", "b", "a"], ["b", "a", "a"]])
         (Pairwise(), (x, EDGES, x[:2]), r"sample 1 must be a tuple .*, got a tuple of 3"),
         (Pairwise(), (np.empty((0, 2)), EDGES), r"sample 1 has the edge \(0, 1\), but no nodes"),
         (Pairwise(), (np.empty((0, 2)), []), "sample 1 is empty, a sample needs at least one node"),
-        (Pairwise(), (np.full((3, 2), np.inf), EDGES), r"infinity. \(sample 1, node 0\)"),
+        (Pairwise(), (np.full((3, 2), np.inf), EDGES), r"infinity \(sample 1, node 0\)"),
         (
             Pairwise(),
             (x, np.ma.masked_array(EDGES, [[0, 1], [0, 0]])),

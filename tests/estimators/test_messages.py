@@ -38,12 +38,14 @@ from skstruct import (
     TemperatureScaling,
     Tree,
 )
+from skstruct.callbacks import EarlyStopping
 from skstruct.cli import main
 from skstruct.core.jit.dispatch import inner_kernel, kernel
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
 from skstruct.decoding import fit_transitions
 from skstruct.estimators.persistence import TRUSTED
+from skstruct.graphs.registry import recognise
 from skstruct.inspection import (
     CalibrationDisplay,
     TransitionDisplay,
@@ -248,11 +250,11 @@ def test_missing_values_in_a_table():
     X = np.eye(4)
     X[2, 1] = np.nan
     for table in (X, sparse.csr_matrix(X), pd.DataFrame(X)):
-        with pytest.raises(ValueError, match=r"Input X contains NaN. \(sample 2\): fill") as caught:
+        with pytest.raises(ValueError, match=r"Input X contains NaN \(sample 2\): fill") as caught:
             SAGCRF().fit(table, [0, 1, 0, 1])
         assert "HistGradientBoosting" not in str(caught.value)
     X[2, 1] = np.inf
-    with pytest.raises(ValueError, match=r"Input X contains infinity. \(sample 2\)$"):
+    with pytest.raises(ValueError, match=r"Input X contains infinity \(sample 2\)$"):
         SAGCRF().fit(X, [0, 1, 0, 1])
 
 
@@ -527,3 +529,127 @@ def test_huge_counts_are_not_printed():
     with pytest.raises(MemoryError, match=r"over 10\*\*18 best labellings") as raised:
         model.predict_top_k(X, 10**400)
     assert len(str(raised.value)) < 300
+
+
+# What looks like something else, and is said to.
+
+
+def test_a_batch_of_unknown_features_only(tmp_path):
+    X, y = [[["w=He"], ["w=runs"]], [["w=she"], ["w=runs"]]], [["D", "V"], ["D", "V"]]
+    words = [[token[0][2:] for token in x] for x in X]
+    dicts = [[{"w": word} for word in x] for x in words]
+    vectorizers = {
+        SequenceVectorizer(): (dicts, [[{"word": "He"}]], [[["He"]]]),
+        TemplateVectorizer("U:%x[0,0]"): (words, [["it"]], [["It", "was"]]),
+        TemplateVectorizer("U:%x[0,0]\nB:%x[0,0]"): (words, [["it"]], [["It", "was"]]),
+    }
+    for vectorizer, (known, *batches) in vectorizers.items():
+        graph = Chain(edge_features="B" in str(getattr(vectorizer, "templates", "")))
+        model = make_pipeline(vectorizer, SAGCRF(graph, tol=0.5, random_state=0)).fit(known, y)
+        for batch in batches:
+            with pytest.warns(UserWarning, match=r"X: no feature .* as in training") as caught:
+                model.predict(batch)
+            assert len(caught) == 1
+            assert caught[0].filename == __file__
+        model.predict([known[0], *batches[0]])
+        model.predict([[]])
+    SAGCRF(tol=0.5, random_state=0).fit([sparse.csr_matrix(np.eye(2))] * 2, y).predict(
+        [sparse.csr_matrix((1, 2))]
+    )  # without names: as good as any numbers
+
+
+def test_tokens_in_a_pipeline_of_crfsuite(tmp_path):
+    X, y = [[["w=He"], ["w=runs"]], [["w=she"], ["w=runs"]]], [["D", "V"], ["D", "V"]]
+    model = make_pipeline(SequenceVectorizer(), SAGCRF(tol=0.5, random_state=0)).fit(X, y)
+    model[-1].to_crfsuite(tmp_path / "model")
+    read = SAGCRF.from_crfsuite(tmp_path / "model")
+    with pytest.raises(TypeError, match=r"type str; .* as in fit: .*features=function.*Template"):
+        read.predict([["He", "runs"]])
+    for tokens in ([[["He"], ["runs"]]], [[("He", "PRP"), ("runs", "VBZ")]], [[{"word": "He"}]]):
+        with pytest.warns(UserWarning, match="no feature of its . nodes occurred in training"):
+            read.predict(tokens)
+    with pytest.raises(TypeError, match=r"type str; .* expected: .*features=function.*Template"):
+        SequenceVectorizer().fit([["He", "runs"]])
+    for tokens in ([[{"word": "He"}]], [[["w=He", "t"], ["w=runs"]]]):
+        with pytest.raises(ValueError, match="SequenceVectorizer takes dicts of features and list"):
+            TemplateVectorizer("U:%x[0,0]").fit(tokens)
+    for empty in ("", " \n"):
+        with pytest.raises(ValueError, match=r"templates is empty: .* U:%x\[0,0\]"):
+            TemplateVectorizer(empty).fit([["a"]])
+
+
+def _tables():
+    rng = np.random.default_rng(0)
+    X, tags = rng.normal(size=(6, 3)), ["B-A", "I-A", "O", "B-B", "O", "O"]
+    Y = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1]] * 2)
+    lists = {
+        "lists": X.tolist(),
+        "arrays": [*X],
+        "Series": [pd.Series(row) for row in X],
+        "polars": [pl.Series(row) for row in X],
+    }
+    tables = {"array": X, "frame": pd.DataFrame(X), "sparse": sparse.csr_matrix(X)} | lists
+    flat = {"numbers": np.arange(6) % 3, "strings": [*"abcabc"], "O-": ["O", "B-A"] * 3}
+    sets = {"array": Y, "frame": pd.DataFrame(Y), "wide": np.hstack([Y, Y]).tolist()}
+    of_rows = {"lists": Y.tolist(), "arrays": [*Y], "Series": [pd.Series(row) for row in Y]}
+    for name, x in tables.items():
+        for kind, y in (flat | sets).items():
+            yield pytest.param(x, y, None, id=f"{name}-{kind}")
+        for kind, y in of_rows.items():
+            message = "lists of rows of the same length" if name in lists else None
+            yield pytest.param(x, y, message, id=f"{name}-{kind}")
+        for y in (tags, np.array(tags), pd.Series(tags), pl.Series(tags)):
+            yield pytest.param(x, y, "y has tags of chunks: .*np.split", id=f"{name}-tags")
+    index = pd.MultiIndex.from_product([[0, 1], range(3)])
+    frame = pd.DataFrame(X, index=index)
+    yield pytest.param(frame, flat["numbers"], "index of several levels: .*groupby", id="index")
+
+
+@pytest.mark.parametrize(("X", "y", "message"), [*_tables()])
+def test_tables_that_look_like_sequences(X, y, message):
+    if message is None:
+        recognise(X, y)
+        return
+    with pytest.warns(UserWarning, match=f"{message}.* If X is a table, pass graph='multi"):
+        recognise(X, y)
+
+
+def test_that_auto_takes_a_table_is_said_where_the_user_stands():
+    X, y = np.eye(4), ["B-A", "I-A", "O", "O"]
+    with pytest.warns(UserWarning, match="If X is a table, pass graph='multiclass'") as caught:
+        SAGCRF(tol=0.5, random_state=0).fit(X, y)
+    assert caught[0].filename == __file__
+    SAGCRF("multiclass", tol=0.5, random_state=0).fit(X, y)
+
+
+def test_words_label_sets_and_one_hot_labels_have_a_remedy(sequences):
+    X, y = sequences
+    for words in (np.array([["a", "b"]]), [np.array(["a", "b"])]):
+        with pytest.raises((TypeError, ValueError), match=r"strings.*SequenceVectorizer"):
+            SAGCRF().fit(words, [["a", "b"]])
+    for sets in ([{"a"}, {"b", "c"}, {"a"}], [["a"], ["b", "c"], ["a"]]):
+        for graph in (MultiLabel("full"), "auto", "multilabel"):
+            with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+                SAGCRF(graph).fit(np.eye(3), sets)
+    hot = [np.eye(3)[np.arange(len(labels)) % 3] for labels in y]
+    for one_hot in (hot, [rows.tolist() for rows in hot]):
+        with pytest.raises(ValueError, match=r"it is one-hot; pass y.argmax\(axis=-1\)"):
+            SAGCRF().fit(X, one_hot)
+    with pytest.raises(ValueError, match=r"it is one-hot; pass y.argmax\(axis=-1\)"):
+        SAGCRF("multiclass").fit(np.eye(3), np.eye(3))
+    with pytest.raises(ValueError, match=r"\(sample 0, node 0\): fill .* PerNode\(SimpleImputer"):
+        SAGCRF().fit([np.full((2, 1), np.nan)], [[0, 1]])
+    with pytest.raises(ValueError, match=r"Got 1.0 instead: did you mean C=1.0\?"):
+        SAGCRF(1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("metric", ["score", lambda model, X, y: model.score(X, y)])
+def test_raw_tokens_for_early_stopping(metric):
+    words, y = [["He", "runs"], ["she", "runs"]], [["D", "V"], ["D", "V"]]
+    packed = RaggedArray(np.array(["He", "runs"] * 2), [0, 2, 4])
+    for X in (words, [[{"w": word} for word in x] for x in words], packed, ["He runs"] * 2):
+        model = make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF(random_state=0))
+        model[-1].set_callbacks(EarlyStopping((X, y), metric=metric))
+        message = r"EarlyStopping .*pipe\[:-1\].transform\(X_dev\), y_dev\)"
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.fit(words, y)

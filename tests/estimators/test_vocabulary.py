@@ -61,6 +61,7 @@ def _transforms():
     yield "edges", _templates("U:%x[0,0]\nB:%x[0,0]/%x[-1,0]"), COLUMNS
 
 
+@pytest.mark.filterwarnings("ignore:X. no feature of its:UserWarning")
 @pytest.mark.parametrize(
     ("vectorizer", "x"), [pytest.param(v, x, id=name) for name, v, x in _transforms()]
 )

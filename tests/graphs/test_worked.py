@@ -36,10 +36,10 @@ def test_kept_kept_pairs():
 
 def test_registry_recognise():
     assert repr(recognise(np.zeros((2, 3)), ["a", "b"])) == "MultiClass()"
-    with pytest.warns(UserWarning, match=r"of one shape.*graph='chain'; 'multilabel' silences"):
+    with pytest.warns(UserWarning, match=r"rows of the same lengths.*graph='multilabel'"):
         recognise([np.zeros(2), np.ones(2)], [[0, 1], [1, 0]])
-    with pytest.warns(UserWarning, match=r"such as 'B-PER'.*graph='multiclass' silences this"):
-        recognise(np.zeros((2, 3)), ["O", "B-PER"])
+    with pytest.warns(UserWarning, match=r"tags of chunks.*graph='multiclass'"):
+        recognise(np.zeros((3, 3)), ["O", "B-PER", "I-PER"])
     assert "did you mean C=1.0?" in wrong_graph(1.0)
 
 

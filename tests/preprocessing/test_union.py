@@ -219,7 +219,7 @@ def test_frames():
             [("nan", FunctionTransformer(lambda X: [x * np.nan for x in look_up(X)]))],
             {},
             ValueError,
-            "output of 'nan' contains NaN. .sample 0, node 0",
+            "output of 'nan' contains NaN .sample 0, node 0",
         ),
     ],
 )
@@ -269,7 +269,7 @@ def test_members_that_are_no_pairs(members):
     ("output", "match"),
     [
         (None, "^output of 'n' is None"),
-        ([[[np.nan]]], "^output of 'n' contains NaN. .sample 0, node 0"),
+        ([[[np.nan]]], "^output of 'n' contains NaN .sample 0, node 0"),
         ({}, "^output of 'n' must be a list of samples, got a dict"),
     ],
 )

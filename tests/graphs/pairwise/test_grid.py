@@ -165,7 +165,7 @@ GOOD = np.ones((2, 3, 2))
         (np.ones((0, 3, 2)), r"none of them 0, got the shape \(0, 3, 2\)"),
         (np.ones((3, 0, 2)), r"none of them 0, got the shape \(3, 0, 2\)"),
         (np.ones((2, 3, 4)), "sample 1 has 4 features a pixel, sample 0 has 2"),
-        (np.full((2, 3, 2), np.nan), r"contains NaN. \(sample 1, node 0\)"),
+        (np.full((2, 3, 2), np.nan), r"contains NaN \(sample 1, node 0\)"),
         (np.full((2, 3, 2), "x"), "sample 1"),
         ((GOOD, np.ones((7, 2))), "sample 1"),
     ],

@@ -217,11 +217,8 @@ class DualMixture:
         keeps = keeps and not cone.coefficients.size
         n_points = min(_MOST_POINTS, _POINT_ROOM // max(size, 1)) if keeps else 0
         # The latest points, their g and terms.
-        self._points, self._terms, self._n_offers = (
-            np.zeros((n_points, size)),
-            np.zeros(n_points),
-            0,
-        )
+        self._points, self._terms = np.zeros((n_points, size)), np.zeros(n_points)
+        self._n_offers = 0
         best_shares(np.empty(0), np.empty((0, 0)), 0.0, np.empty(0))  # compiles it
 
     @property

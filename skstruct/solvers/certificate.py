@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import NO_CONE, Cone, settle
-from ..core.weights import Weights, inner_product, squared_norm
+from ..core.jit.dispatch import kernel
+from ..core.weights import Weights, inner_product, squared_norm, view_flat
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
 # place. It always counts as gap.
@@ -159,14 +160,51 @@ def certify_l1(
     return Certificate(objective, gap, float(_relative(gap, objective)), gradient_norm)
 
 
+# Dual points that are kept for a mixture, and the floats that there is room for.
+_MOST_POINTS, _POINT_ROOM = 16, 1 << 22
+# Steps between two points at most, for each of them; those below this share of the terms are none.
+_PAIR_STEPS, _LEAST_RISE = 300, 1e-12
+
+
+@kernel
+def best_shares(slopes, products, least, shares):
+    """Move `shares` of points, at least 0 and of sum 1, towards those of the highest bound.
+
+    Each step takes mass from one point to another, by as much as is best: no step lowers it. It
+    rises by the `slopes` of the points at these shares, until they differ by less than `least`.
+    """
+    n = slopes.shape[0]
+    for _ in range(_PAIR_STEPS * n):
+        up, down = 0, -1
+        for i in range(n):
+            if slopes[i] > slopes[up]:
+                up = i
+            if shares[i] > 0.0 and (down < 0 or slopes[i] < slopes[down]):
+                down = i
+        rise = slopes[up] - slopes[down]
+        if not rise > least:
+            break
+        curvature = products[up, up] - 2.0 * products[up, down] + products[down, down]
+        step = shares[down]
+        if curvature * step > rise:
+            step = rise / curvature
+        shares[up] += step
+        shares[down] = shares[down] - step if step < shares[down] else 0.0
+        for i in range(n):
+            slopes[i] -= step * (products[i, up] - products[i, down])
+
+
 class DualMixture:
     """The best lower bound among mixtures of the dual points met.
 
-    The terms c_i are concave: of a mixture of two points, their mean is at least the mixture of
-    theirs, and g exactly that of theirs. The best share has a closed form (a Frank-Wolfe step).
+    The terms c_i are concave: of a mixture of points, their mean is at least the mixture of theirs,
+    and g exactly that of theirs. Of the mixture so far, the truth (of term and g 0), the new point
+    and those before it, as far as there is room, the best shares are found (the dual of a bundle
+    method). In a cone, where the bound is no quadratic, or without `keeps`, only the share of the
+    new one is found (a Frank-Wolfe step).
     """
 
-    def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE):
+    def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE, keeps: bool = True):
         self._lam, self._term, self._direction = lam, 0.0, zeros
         self._cone = cone
         # -g with the best multipliers, where there is a cone: the other tables are shared.
@@ -175,6 +213,13 @@ class DualMixture:
         self.change = zeros.copy()
         #: The bound, and the size of the terms that it is a difference of.
         self.value = self.magnitude = 0.0
+        size = sum(table.size for table in zeros.tables)
+        keeps = keeps and not cone.coefficients.size
+        n_points = min(_MOST_POINTS, _POINT_ROOM // max(size, 1)) if keeps else 0
+        # The latest points, their g and terms.
+        self._points, self._terms = np.zeros((n_points, size)), np.zeros(n_points)
+        self._n_offers = 0
+        best_shares(np.empty(0), np.empty((0, 0)), 0.0, np.empty(0))  # compiles it
 
     @property
     def weights(self) -> Weights:
@@ -182,7 +227,35 @@ class DualMixture:
         return Weights(*(table / -self._lam for table in self._direction.tables))
 
     def offer(self, term: float, direction, step: float | None = None) -> None:
-        """Raise the bound by one more point; or mix it by a share that is given."""
+        """Raise the bound by one more point; where none are kept, by a share that is given."""
+        if len(self._points):
+            self._mix_all(term, direction)
+        else:
+            self._mix_one(term, direction, step)
+        half_norm = squared_norm(self._ascent) / (2.0 * self._lam)
+        self.value, self.magnitude = self._term - half_norm, self._term + half_norm
+
+    def _mix_all(self, term, direction):
+        place = self._n_offers % len(self._points)
+        self._points[place] = np.concatenate([table.ravel() for table in direction])
+        self._terms[place] = term
+        self._n_offers += 1
+        known = min(self._n_offers, len(self._points))
+        mixed = np.concatenate([table.ravel() for table in self._direction.tables])
+        points = np.vstack([mixed, np.zeros_like(mixed), self._points[:known]])
+        terms = np.r_[self._term, 0.0, self._terms[:known]]
+        shares = np.zeros(terms.size)
+        shares[0] = 1.0
+        products = np.einsum("ij,kj->ik", points, points) / self._lam
+        least = _LEAST_RISE * abs(terms).max()
+        best_shares(terms - products[0], products, least, shares)
+        self._term = float(shares @ terms)
+        shapes = [table.shape for table in self._direction.tables]
+        best = view_flat(np.einsum("i,ij->j", shares, points), shapes)
+        for table, own in zip(self._direction.tables, best.tables, strict=True):
+            table[:] = own
+
+    def _mix_one(self, term, direction, step):
         mixed, changes = self._direction.tables, self.change.tables
         for new, g, change in zip(direction, mixed, changes, strict=True):
             np.subtract(new, g, out=change)
@@ -201,5 +274,3 @@ class DualMixture:
             np.negative(self._direction.pair, out=pair)
             settle(self._cone, self._ascent)
             np.negative(pair, out=pair)
-        half_norm = squared_norm(self._ascent) / (2.0 * self._lam)
-        self.value, self.magnitude = self._term - half_norm, self._term + half_norm

@@ -504,7 +504,7 @@ class BatchFrankWolfe(Method):
         super().__init__(*task)
         self.line_search, self.n_calls, self.best = line_search, 0, Best()
         self.w, self._gradient = zero_weights(self.shapes), zero_weights(self.shapes)
-        self._mixture = DualMixture(self.lam, zero_weights(self.shapes))
+        self._mixture = DualMixture(self.lam, zero_weights(self.shapes), keeps=False)
         #: The best lower bound on the optimum.
         self.dual, self._out = 0.0, np.zeros((2, self.n))
         task = hinge_of(self.problem), self.problem, self.sample_weight, self.n_jobs

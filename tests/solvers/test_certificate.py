@@ -1,0 +1,91 @@
+"""Mixtures of dual points: their bound is the best one, and never falls."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skstruct import BCFWSSVM, CasimirSSVM, Grid
+from skstruct.core.weights import Weights, flatten, zero_weights
+from skstruct.solvers import certificate
+from skstruct.solvers.certificate import DualMixture
+
+SHAPES = (4, 3), (1, 9)
+LAM = 0.3
+
+
+def _draw(rng):
+    """The term and the mean gradient of a dual point, near those of others."""
+    tables = [1.0 + 0.5 * rng.normal(size=shape) for shape in SHAPES]
+    return 30.0 + rng.normal(), Weights(*tables)
+
+
+def _bound(shares, terms, points):
+    g = shares @ points
+    return shares @ terms - g @ g / (2.0 * LAM)
+
+
+@pytest.mark.parametrize("n", [1, 3, 12])
+def test_the_best_mixture_of_few_points_is_scipys(n):
+    rng = np.random.default_rng(n)
+    mixture, terms, points = DualMixture(LAM, zero_weights(SHAPES)), [0.0], [np.zeros(21)]
+    for _ in range(n):
+        term, g = _draw(rng)
+        mixture.offer(term, g.tables)
+        terms.append(term)
+        points.append(flatten(g))
+        found = minimize(
+            lambda shares, *known: -_bound(shares, *known),
+            np.full(len(terms), 1.0 / len(terms)),
+            args=(np.array(terms), np.array(points)),
+            bounds=[(0.0, 1.0)] * len(terms),
+            constraints={"type": "eq", "fun": lambda shares: shares.sum() - 1.0},
+            options={"ftol": 1e-14, "maxiter": 1000},
+        )
+        assert mixture.value == pytest.approx(-found.fun, rel=1e-6)
+        w = flatten(mixture.weights)
+        # The bound is what its weights say: none of rounding errors alone.
+        assert mixture.magnitude - mixture.value == pytest.approx(LAM * w @ w, rel=1e-12)
+
+
+@pytest.mark.parametrize("room", [1 << 22, 50, 0])
+def test_bounds_do_not_fall_when_points_are_forgotten(room, monkeypatch):
+    monkeypatch.setattr(certificate, "_POINT_ROOM", room)
+    rng = np.random.default_rng(0)
+    mixture, simple = (DualMixture(LAM, zero_weights(SHAPES), keeps=k) for k in (True, False))
+    values = [0.0]
+    for _ in range(3 * certificate._MOST_POINTS):
+        term, g = _draw(rng)
+        kept = flatten(g)
+        for own in (mixture, simple):
+            own.offer(term, g.tables)
+        np.testing.assert_array_equal(flatten(g), kept)
+        values.append(mixture.value)
+    assert (np.diff(values) >= -1e-12 * max(values)).all()
+    if room == 0:
+        assert mixture.value == simple.value
+    else:
+        assert mixture.value > simple.value > 0.0
+
+
+def test_equal_points_and_those_of_the_truth():
+    mixture = DualMixture(LAM, zero_weights(SHAPES))
+    term, g = _draw(np.random.default_rng(0))
+    for _ in range(4):
+        mixture.offer(term, g.tables)
+        mixture.offer(0.0, zero_weights(SHAPES).tables)
+    squared = flatten(g) @ flatten(g) / LAM
+    share = min(term / squared, 1.0)
+    assert mixture.value == pytest.approx(share * (term - 0.5 * share * squared), rel=1e-12)
+
+
+def test_casimir_on_grids_is_certified_where_its_weights_are_good():
+    rng, X, y = np.random.default_rng(0), [], []
+    for _ in range(12):
+        y.append(rng.integers(2, size=(4, 5)))
+        X.append(np.eye(2)[y[-1]] + 0.8 * rng.normal(size=(4, 5, 2)))
+    best = BCFWSSVM(Grid(), C=10.0, tol=1e-6, max_iter=5000, random_state=0).fit(X, y)
+    svm = CasimirSSVM(Grid(), C=10.0, tol=1e-2, max_iter=1000, random_state=0).fit(X, y)
+    assert svm.suboptimality_ <= 1e-2
+    assert (svm.history_["dual_objective"] <= best.objective_).all()
+    assert best.dual_objective_ <= svm.objective_
+    assert svm.history_["passes"][-1] <= 100

@@ -224,6 +224,7 @@ def test_a_tagger_without_numba_has_the_calibrated_probabilities(frozen, tmp_pat
         export(isotonic, tmp_path / "crf.npz")
 
 
+@pytest.mark.filterwarnings("ignore:X. no feature:UserWarning")
 @pytest.mark.parametrize(
     ("lines", "graph"),
     [

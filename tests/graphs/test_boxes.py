@@ -350,7 +350,7 @@ def points(places, values=(0,), shape=(2, 3)):
         ([CODES, MAP], [BOX] * 2, "sample 1 must have codes like sample 0, it has features"),
         ([MAP, np.zeros((2, 3))], [BOX] * 2, "X: sample 1 must be a map"),
         ([MAP, np.zeros((2, 0, 1))], [BOX] * 2, "X: sample 1 is an image of 2 x 0 pixels"),
-        ([MAP, np.full((2, 3, 1), np.nan)], [BOX] * 2, r"NaN. \(sample 1, node 0\)"),
+        ([MAP, np.full((2, 3, 1), np.nan)], [BOX] * 2, r"NaN \(sample 1, node 0\)"),
         ([CODES, CODES - 1], [BOX] * 2, "X: sample 1 has the code -1"),
         ([points([[0, 0]]), points([[2, 0]])], [BOX] * 2, "sample 1: point 0 .* is outside"),
         ([points([[0, -1]])], [BOX], "sample 0: point 0 .* is outside"),

@@ -283,7 +283,7 @@ _X, _Y = [np.eye(2)] * 3, [["a", "b"]] * 3
         (_pack([], []), ValueError, "X is empty"),
         (_pack(iter([]), iter([])), ValueError, "X is empty"),
         (_pack("text", _Y), TypeError, "X must be samples, got a str"),
-        (_pack([*_X, np.full((1, 2), np.nan)], [*_Y, ["a"]]), ValueError, r"NaN. \(sample 3"),
+        (_pack([*_X, np.full((1, 2), np.nan)], [*_Y, ["a"]]), ValueError, r"NaN \(sample 3"),
         (_pack([*_X, np.empty((0, 2))], [*_Y, []]), ValueError, "sample 3 is empty"),
         (_pack([*_X, np.eye(3)], [*_Y, ["a"] * 3]), ValueError, "X has 3 features, but pack_sh"),
         (_pack([*_X, sparse.eye(2)], [*_Y, ["a", "b"]]), ValueError, "sparse from sample 3 on"),

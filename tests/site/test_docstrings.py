@@ -200,6 +200,8 @@ _MAY_LACK = [
     (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
     # shown with their class
     (r"lite\.Tagger\.\w+", {"See Also", "Examples"}),
+    # made by its method `load`
+    (r"lite\.Tagger", {"Parameters"}),
     # a list, with its use in the chapter on deployment
     (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
     # the fields are those of its base

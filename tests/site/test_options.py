@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skstruct
 from skstruct import SAGCRF, Chain, SmoothedClassifier, TemperatureScaling, inspection, metrics
-from tests.site.test_docstrings import USERS
+from tests.site.test_docstrings import HAS_TORCH, USERS
 
 _MODELS = [
     skstruct.SAGCRF, skstruct.BCFWSSVM, skstruct.CasimirSSVM, skstruct.GDMMSSVM,
@@ -192,6 +192,8 @@ SCHEMES = {
 def _have_scheme():
     """Public functions, classes and methods with a parameter `scheme`."""
     for name in USERS:
+        if name.startswith("torch.") and not HAS_TORCH:
+            continue
         item = pydoc.locate(f"skstruct.{name}")
         members = {} if not inspect.isclass(item) else dict(inspect.getmembers(item, callable))
         for member, function in {"": item, **members}.items():

@@ -235,3 +235,11 @@ def test_arrays_that_do_not_fit(changes, message, tmp_path):
         load_multilabel(tmp_path / "file.npz")
     with pytest.raises(ValueError, match="test is for svmlight files"):
         load_multilabel(tmp_path / "file.npz", tmp_path / "file.npz")
+
+
+def test_labels_of_many_digits_stay_apart(tmp_path):
+    path = tmp_path / "train.svm"
+    path.write_text(f"{10**17 + 1} 1:1\n{10**17 + 2}.0 1:1\n-{10**17 + 1} 1:1\n")
+    data = load_multilabel(path)
+    assert data.label_names.tolist() == [-(10**17) - 1, 10**17 + 1, 10**17 + 2]
+    assert data.Y.tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
@@ -535,6 +536,7 @@ def chunk_rules(labels: list, scheme: str | None) -> tuple:
 _DAMAGE = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
     *(SyntaxError, TypeError, ValueError, re.error, struct.error, zipfile.BadZipFile, zlib.error),
+    tokenize.TokenError,  # NumPy takes headers that it cannot read for those of Python 2
 )
 
 

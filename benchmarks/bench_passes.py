@@ -203,6 +203,7 @@ ESTIMATORS = {
         for solver in ("auto", "oeg", "sag", "saga", "svrg", "casimir", "lbfgs")
     },
     "bcfw": (BCFWSSVM, {}),
+    "bcfw-cache": (BCFWSSVM, {"oracle_cache": True}),
     "gdmm": (GDMMSSVM, {}),
     "gdmm-afw": (GDMMSSVM, {"variant": "afw"}),
     "gdmm-away": (GDMMSSVM, {"variant": "away"}),

@@ -235,7 +235,10 @@ class _Dicts:
                 elif isinstance(token, (list, tuple, Set, np.ndarray)):
                     rows += [row for row in map(get, map(_text, token)) if row is not None]
                 else:
-                    raise TypeError(f"a {type(token).__name__}; a dict or a list was expected")
+                    raise TypeError(
+                        f"a {type(token).__name__}; a dict of features or a list of attributes was "
+                        "expected, as in training"
+                    )
             except (TypeError, ValueError) as error:
                 raise type(error)(f"token {t}: {error}") from None
         return rows, starts, values
@@ -551,6 +554,8 @@ def read_fields(path: Any, readers: dict, what: str) -> tuple:
         )
     if data[:4] not in readers:
         why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+        if data.startswith(b"#mdl#"):
+            why = ", but a model of Wapiti: SAGCRF.from_wapiti reads it"
         if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
             why = ": it is compressed, decompress it first"
         raise ValueError(f"{path} is not {what}{why}")

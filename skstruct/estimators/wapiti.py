@@ -239,6 +239,8 @@ def read_wapiti(path, new) -> Pipeline:
         data = file.read()
     if not data.startswith(b"#mdl#"):
         why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+        if data.startswith(b"lCRF"):
+            why = ", but one of CRFsuite: SAGCRF.from_crfsuite reads it"
         raise ValueError(f"{path} is not a model file of Wapiti{why}")
     if data[: data.find(b"\n")].endswith(b"\r"):  # no string of a model has a line end in it
         data = data.replace(b"\r\n", b"\n")

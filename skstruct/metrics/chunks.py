@@ -94,8 +94,8 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     [(0, 2, 'NP')]
     """
     labels = read_chunk_labels(labels, scheme)
-    warn_of_mark(labels, "labels")
     found = chunks_of_read(labels, scheme)
+    warn_of_mark(labels, "labels")
     warn_of_tags(labels, scheme)
     return found
 

@@ -80,6 +80,8 @@ def in_layout(table):
     """
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "biuf":
         return table
+    if isinstance(table, np.ma.MaskedArray):  # NaN is refused: nothing is known of these
+        table = table.astype(np.float64).filled(np.nan)
     return np.asarray(np.require(table, np.float64, ["C", "A"]))
 
 

@@ -54,6 +54,8 @@ def _parts(model, feature_names):
     check_is_fitted(model)
     if not hasattr(model, "graph_"):
         raise TypeError(f"{type(model).__name__} is not an estimator of skstruct, nor contains one")
+    if hasattr(model, "node_weights_"):  # they may have been assigned
+        model._check_tables(model.graph_.no_samples(model))
     n = model.n_features_in_
     if feature_names is None and before is not None:
         feature_names = output_names(before)

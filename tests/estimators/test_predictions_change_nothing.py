@@ -26,6 +26,7 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.estimators import prediction
+from skstruct.inspection import coef_frame, explain, top_features, transition_frame
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -214,6 +215,25 @@ def test_single_samples_see_edited_models():
     model.pair_weights_ = np.zeros((1, 16))
     with pytest.raises(ValueError, match="pair_weights_ must be a float64 array"):
         model.predict(X[:1])
+
+
+@pytest.mark.parametrize("name", ["node_weights_", "pair_weights_"])
+def test_assigned_tables_that_are_none(name):
+    X = [np.eye(3), np.eye(3)[[1, 0]]]
+    model = SAGCRF(Chain(), random_state=0, tol=0.5).fit(X, [["a", "b", "a"], ["b", "a"]])
+    table = getattr(model, name)
+    masked = np.ma.array(table, mask=False)
+    setattr(model, name, masked)
+    assert (getattr(model, name) == table).all()
+    masked[0, 0] = np.ma.masked
+    setattr(model, name, masked)
+    with pytest.raises(ValueError, match=f"{name} are not finite"):
+        model.predict(X)
+    for wrong in (table[:-1], table[None], "x", None, table.tolist()):
+        setattr(model, name, wrong)
+        for ask in (coef_frame, top_features, transition_frame, lambda m: explain(m, X[0])):
+            with pytest.raises(ValueError, match=f"{name} must be a float64 array of shape"):
+                ask(model)
 
 
 def test_single_samples_after_other_fits():

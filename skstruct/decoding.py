@@ -25,7 +25,7 @@ from .core.offsets import ends_of, longest_item
 from .core.parallel import Pieces, make_scratch, over_samples
 from .core.typing import RandomStateLike, SamplesLike
 from .core.weights import Weights, zero_weights
-from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
+from .data.constraints import check_ends, check_steps, transition_mask
 from .data.labels import encode, read_label_names, read_sequence_labels
 from .data.matrices import numeric, readable, refuse_masked
 from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
@@ -34,7 +34,7 @@ from .data.ragged import RaggedArray, object_array, rows_of
 from .data.rules import check_rules, single_rules
 from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
-from .lite import chunk_step, tag_and_kind
+from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.batch import BatchGradient
 from .solvers.passes import decode as decode_samples

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..core.typing import SamplesLike
 from ..data.partial import split_partial
-from ..metrics.calibration import chunk_confidences, split_model
+from ..metrics.calibration import chunk_confidences, innermost, split_model
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
 
@@ -159,7 +159,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
             self.isotonic_ = self._fit_isotonic(held, temperature)
         self.temperature_, self.log_likelihoods_ = temperature, likelihoods
         self.estimator_ = self.estimator.estimator if is_frozen else clone(self.estimator).fit(X, y)
-        self.classes_ = split_model(self.estimator_, None, transform=False)[0].classes_
+        self.classes_ = innermost(self.estimator_)[1].classes_
         return self
 
     def _held_out(self, X, y, groups):
@@ -377,9 +377,9 @@ for _name, _what in {
     setattr(TemperatureScaling, _name, _passed_on(_name, _what))
 
 
-def _structured(model, X, transform=True):
+def _structured(model, X):
     """The structured estimator of a model, if it has a distribution, and what it sees of X."""
-    model, X = split_model(model, X, transform)
+    model, X = split_model(model, X)
     if not isinstance(model, ProbabilisticPredictor):
         raise TypeError(
             f"estimator must be a SAGCRF, or a Pipeline or search that ends in one: "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import warn_user
 from ..core.memory import check_memory, shown
 from ..core.offsets import ends_of, longest_item
 from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
@@ -120,7 +119,7 @@ class ProbabilisticPredictor:
             and self.graph_.inference_ == "exact"
         ):
             why = why_relaxed(problem, "probabilities are those of a bound")
-            warnings.warn(why, UserWarning, stacklevel=4)
+            warn_user(why)
 
     def _edges(self, samples, keep, problem):
         n_classes = len(self.classes_)

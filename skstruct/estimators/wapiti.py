@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import warn_user
 from ..core.text_files import unpacked
 from ..data.names import ListedNames
 from ..data.store import written_beside
@@ -68,11 +68,9 @@ def write_wapiti(path, model, template) -> None:
     strings = _marked(template)
     macros = [macro for t in (*template._node, *template._edge) for macro in t.macros]
     if any(macro.lower for macro in macros) and any(map(_CASED.search, strings)):
-        warnings.warn(
+        warn_user(
             "Wapiti lowers ASCII letters alone: a template in upper case (%X) has seen others, and "
-            "will give other features where a token has them in upper case",
-            UserWarning,
-            stacklevel=3,
+            "will give other features where a token has them in upper case"
         )
     names = _observations(strings, template._node_features)
     for own, (pattern, name) in _OWN.items():

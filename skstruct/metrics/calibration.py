@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.arguments import check_integer
+from ..core.arguments import check_integer, warn_user
 from ..data.partial import is_partial
 from .chunks import chunks
 
@@ -71,11 +70,9 @@ def node_confidences(model, X, y):
             "CalibrationDisplay of each label, or of the items of all samples"
         )
     if not is_known.all():
-        warnings.warn(
+        warn_user(
             f"y: labels that fit has not seen count as wrong, in {(~is_known).sum()} of "
-            f"{is_known.size} samples, first in sample {is_known.argmin()}",
-            UserWarning,
-            stacklevel=4,
+            f"{is_known.size} samples, first in sample {is_known.argmin()}"
         )
     marginals = flat.reshape(codes.size, -1)
     best = marginals.argmax(axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
+from ..core.arguments import warn_user
 from ..core.typing import SamplesLike
 from ..data.constraints import without_prefix
 from ..data.labels import warn_of_mark
@@ -32,15 +32,13 @@ def read_chunk_labels(labels, scheme: str | None) -> list:
     return array.tolist()
 
 
-def warn_of_tags(labels, scheme: str | None, stacklevel: int = 3) -> None:
+def warn_of_tags(labels, scheme: str | None) -> None:
     """Warn if labels are most likely no labels of chunks."""
     tag = None if scheme == "runs" else without_prefix(labels)
     if tag is not None:
-        warnings.warn(
+        warn_user(
             f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
-            'node_classification_report, for runs of equal labels scheme="runs"',
-            UserWarning,
-            stacklevel=stacklevel,
+            'node_classification_report, for runs of equal labels scheme="runs"'
         )
 
 
@@ -90,7 +88,8 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     """
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
     labels = read_chunk_labels(labels, scheme)
-    warn_of_mark(labels, "labels")
+    if scheme == "runs":  # others are strings
+        warn_of_mark(labels, "labels")
     found = chunks_of_read(labels, scheme)
     warn_of_tags(labels, scheme)
     return found
@@ -129,7 +128,7 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
             for chunk in sorted(true | predicted)
         ]
     present = sorted({kind for kind, *_ in items})
-    warn_of_tags(sorted(seen), scheme, 5)
+    warn_of_tags(sorted(seen), scheme)
     kinds = present if labels is None else _asked_kinds(labels, present)
     code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
     # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.

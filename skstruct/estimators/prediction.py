@@ -57,7 +57,7 @@ from ..solvers.passes import (
     decodes_exactly,
     why_relaxed,
 )
-from .persistence import TABLES, WeightTable, check_parts, check_shapes
+from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
 
@@ -382,11 +382,14 @@ _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbi
 class Predictor(NamedFeatures):
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
-    node_weights_, pair_weights_ = WeightTable(), WeightTable()
     #: The fitted attributes that training finds.
     _tables = TABLES
     #: What divides all scores of a model that TemperatureScaling has copied.
     _temperature = None
+
+    def __setattr__(self, name, value):
+        """Bring tables into the layout of fit, else each prediction would do so."""
+        super().__setattr__(name, in_layout(value) if name in TABLES else value)
 
     def __copy__(self):
         """A copy with the same arrays; by way of a pickle's state all weights would be packed."""

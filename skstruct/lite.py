@@ -547,6 +547,11 @@ _DAMAGE = (
 )
 
 
+def why_nothing(data: bytes) -> str:
+    """Return what a file is if nothing has been written to it."""
+    return "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+
+
 def read_fields(path: Any, readers: dict, what: str) -> tuple:
     """The fields of a tagger, from a file of a kind that its first bytes show."""
     data = Path(path).read_bytes()
@@ -557,7 +562,7 @@ def read_fields(path: Any, readers: dict, what: str) -> tuple:
             "such a file"
         )
     if data[:4] not in readers:
-        why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+        why = why_nothing(data)
         if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
             why = ": it is compressed, decompress it first"
         raise ValueError(f"{path} is not {what}{why}")

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
@@ -234,7 +235,10 @@ class _Dicts:
                 elif isinstance(token, (list, tuple, Set, np.ndarray)):
                     rows += [row for row in map(get, map(_text, token)) if row is not None]
                 else:
-                    raise TypeError(f"a {type(token).__name__}; a dict or a list was expected")
+                    raise TypeError(
+                        f"a {type(token).__name__}; a dict of features or a list of attributes was "
+                        "expected, as in training"
+                    )
             except (TypeError, ValueError) as error:
                 raise type(error)(f"token {t}: {error}") from None
         return rows, starts, values
@@ -544,12 +548,21 @@ def chunk_rules(labels: list, scheme: str | None) -> tuple:
 _DAMAGE = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
     *(SyntaxError, TypeError, ValueError, re.error, struct.error, zipfile.BadZipFile, zlib.error),
+    tokenize.TokenError,  # NumPy takes headers that it cannot read for those of Python 2
 )
 
 
-def why_nothing(data: bytes) -> str:
-    """Return what a file is if nothing has been written to it."""
-    return "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
+def what_else(data: bytes) -> str:
+    """Return what a file is that is no model of the kind asked for, as far as its bytes tell."""
+    if data.startswith(b"#mdl#"):
+        return ", but a model of Wapiti: SAGCRF.from_wapiti reads it"
+    if data.startswith(b"lCRF"):
+        return ", but one of CRFsuite: SAGCRF.from_crfsuite reads it"
+    if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
+        return ": it is compressed, decompress it first"
+    if data.strip(b"\0"):
+        return ""
+    return ": it holds zeros alone" if data else ": it is empty"
 
 
 def read_fields(path: Any, readers: dict, what: str) -> tuple:
@@ -562,10 +575,7 @@ def read_fields(path: Any, readers: dict, what: str) -> tuple:
             "such a file"
         )
     if data[:4] not in readers:
-        why = why_nothing(data)
-        if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
-            why = ": it is compressed, decompress it first"
-        raise ValueError(f"{path} is not {what}{why}")
+        raise ValueError(f"{path} is not {what}{what_else(data)}")
     try:
         return readers[data[:4]](data)
     except _DAMAGE as error:

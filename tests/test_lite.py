@@ -454,6 +454,19 @@ def test_a_damaged_file_is_refused_or_predicts_the_same(tmp_path, kind):
     assert peak < 2**24
 
 
+def test_headers_that_numpy_tokenizes(tmp_path):
+    path = tmp_path / "model.npz"
+    _exported("arrays", path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name, content in members.items():
+        with zipfile.ZipFile(path, "w") as archive:
+            for other, own in members.items():
+                archive.writestr(other, content.replace(b"}", b"(", 1) if other == name else own)
+        with pytest.raises(ValueError, match="is damaged, or not a model"):
+            Tagger.load(path)
+
+
 def test_a_damaged_crfsuite_file_is_refused_or_read(crfsuite, tmp_path):
     data, path, refused = crfsuite[0].read_bytes(), tmp_path / "model", 0
     tracemalloc.start()

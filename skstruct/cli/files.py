@@ -18,6 +18,7 @@ from pathlib import Path
 import joblib
 from sklearn.pipeline import Pipeline
 
+from ..core.text_files import packing
 from ..estimators.base import StructuredEstimator
 from ..preprocessing import TemplateVectorizer
 
@@ -145,7 +146,12 @@ def writing(name: str, sources: tuple[str, ...], encoding: str):
         with naming(name), open(name, "wb") as out:
             yield lambda lines: _write(out, lines, encoding, name)
     else:
-        with replacing(name) as new, naming(name), open(new, "wb") as out:
+        with (
+            replacing(name) as new,
+            naming(name),
+            open(new, "wb") as file,
+            packing(file, name) as out,
+        ):
             yield lambda lines: _write(out, lines, encoding, name)
 
 
@@ -241,8 +247,10 @@ def read_any(name: str, trusted: list[str] = TRUSTED):
     except (OSError, MemoryError, _UntrustedError):
         raise
     except Exception as error:  # on a file of another kind pickle may raise anything
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{name} cannot be read as a model ({said})") from None
+        said = f" ({type(error).__name__}: {error})" if may_be_model(name) else ""
+        raise ValueError(
+            f"{name} cannot be read as a model of train, joblib or skops{said}"
+        ) from None
 
 
 def load_model(name: str) -> Pipeline:

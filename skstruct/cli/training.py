@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import BCFWSSVM, SAGCRF, Chain
 from ..callbacks import EarlyStopping
+from ..datasets.text import separator_hint
 from ..metrics import SCORERS
 from ..pipeline import Pipeline
 from ..preprocessing import TemplateVectorizer
@@ -191,7 +192,8 @@ def _read(name, n_columns, given):
     if not found:
         raise ValueError(f"{'standard input' if name == '-' else name}: there is no sentence")
     if len(found[0].tokens[0]) < 2:
-        raise ValueError(f"{found[0].place}: a column before that of the label was expected")
+        hint = separator_hint(found[0].lines[0], given.separator)
+        raise ValueError(f"{found[0].place}: a column before that of the label was expected{hint}")
     return found
 
 
@@ -268,6 +270,11 @@ def _check_place(given):
     """Refuse before training what could not be written after it, or would be lost by it."""
     name = given.model
     place = Path(name)
+    if place.suffix in (".npz", ".crfsuite", ".wapiti"):
+        raise ValueError(
+            f"{name}: train writes files of joblib (.joblib) or skops (.skops); skstruct.export, "
+            "to_crfsuite and to_wapiti make others of them in Python"
+        )
     if not place.parent.is_dir():
         raise ValueError(f"{name}: there is no folder {os.path.dirname(name)}")
     if place.is_dir() or name.endswith("/"):

@@ -21,6 +21,8 @@ _PACKED = (
     (re.compile(rb"\xfd7zXZ\x00"), lzma.open),
 )
 _PREFIX = 10  # bytes that tell
+# Files to be written have no bytes yet: there the name decides.
+_SUFFIXES = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # UTF-32 first: its mark begins like that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -49,6 +51,17 @@ def unpacked(source) -> Iterator[BinaryIO]:
     finally:
         if file is not source:
             file.detach()  # or it would close what is not ours
+
+
+@contextmanager
+def packing(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """The file to write to, which compresses if the name ends in .gz, .bz2 or .xz."""
+    opened = _SUFFIXES.get(os.path.splitext(name)[1])
+    if opened is None:
+        yield file
+        return
+    with opened(file, "wb") as out:
+        yield out
 
 
 def _unpacked(file, name):

@@ -199,12 +199,16 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
 
 
 # The mark of samples without a label of scikit-learn, and that of PyTorch's losses. -1 may be a
-# class of its own (-1 and 1, or -1, 0 and 1), -100 beside 0, 1, ... hardly ever is.
+# class of its own (-1 and 1, or -1, 0 and 1), -100 beside 0, 1, ... hardly ever is. Among strings
+# it is the empty cell of a table.
 _MARKERS = (-1, -100)
 
 
 def _mark_in(labels):
-    """Return -1 or -100 if it most likely marks missing labels among others, else None."""
+    """Return -1, -100 or "" if it most likely marks missing labels among others, else None."""
+    if labels.dtype.kind == "U" and labels.ndim == 1:
+        empty = labels == ""
+        return "" if empty.any() and not empty.all() else None
     if labels.dtype.kind not in "if" or labels.ndim != 1 or not labels.size:
         return None
     if labels.min() not in _MARKERS:
@@ -217,13 +221,13 @@ def _mark_in(labels):
 
 
 def warn_of_mark(labels: np.ndarray, name: str = "y") -> None:
-    """Warn of -1 or -100 among labels 0, 1, 2, ...: other packages mark missing labels so."""
+    """Warn of -1 or -100 among labels 0, 1, 2, ..., or of "": they may mark missing labels."""
     if (mark := _mark_in(np.asarray(labels))) is not None:
-        warn_user(f"{name}: {mark} is a class like any other{_instead(mark)}")
+        warn_user(f"{name}: {mark!r} is a class like any other{_instead(mark)}")
 
 
 def _instead(mark):
-    return f": if {mark} marks missing labels, put None in its place"
+    return f": if {mark!r} marks missing labels, put None in its place"
 
 
 def _hint_of_marks(unknown):

@@ -116,6 +116,8 @@ def _tags(name, labels: tuple, rule) -> dict:
         return {k: next((own[k] for own in kinds.values() if k in own), "I")}
     if name not in kinds:
         known = f"the classes are {[*labels]}" + (f", the kinds {[*kinds]}" if kinds else "")
+        if isinstance(rule, Pattern) and re.search(r"[^\w-]", name):
+            known += "; in a pattern put spaces between names and signs, as in 'a . b*'"
         raise ValueError(f"rules: {rule}: unknown label {name!r}; {known}")
     return kinds[name]
 
@@ -512,7 +514,7 @@ def read_rules(rules: Any) -> tuple:
     if rules is None:
         return ()
     if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, Rule) for rule in rules):
-        raise TypeError(f"rules must be a list of rules such as AtMostOnce('a'), got {rules!r}")
+        raise TypeError(f"rules must be a list of rules such as [AtMostOnce('a')], got {rules!r}")
     for rule in rules:
         if not all(isinstance(name, Hashable) for name in vars(rule).values()):
             raise TypeError(f"rules: {rule}: a label must be a str, a number or a bool")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import lzma
 import os
 import shutil
+import struct
+import tokenize
 import uuid
 import zipfile
 import zlib
@@ -21,8 +25,17 @@ from ..core.tree import tree_leaves, tree_like
 
 _PIECE = 1 << 22  # bytes read at once
 _SUM = 16  # bytes of a checksum
-# Exceptions of reading an array that is damaged or larger than memory.
-_UNREADABLE = (ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError)
+# Exceptions of reading an array that is damaged or larger than memory. NumPy takes headers that it
+# cannot read for those of Python 2, and tokenizes them.
+_UNREADABLE = (
+    *(ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError),
+    tokenize.TokenError,
+)
+# The same of an archive: RuntimeError is for ciphers and compressions that zipfile does not know.
+_UNREADABLE_ARCHIVE = (
+    *(*_UNREADABLE, RuntimeError, struct.error),
+    *(OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 
 
 class Damage(ValueError):
@@ -320,7 +333,14 @@ def read_arrays(path, wanted=None) -> dict:
             names = file.files if wanted is None else wanted
             lacking = [name for name in names if name not in file.files]
             arrays = {name: file[name] for name in names if not lacking}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            # Other members than arrays come as bytes.
+            odd = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+            if odd:
+                raise ValueError(f"{odd[0]} is no array")
+    except _UNREADABLE_ARCHIVE as error:
+        # Of a place before the file's beginning, or of bzip2, which gives no number.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         raise ValueError(f"{path} is no .npz file of arrays that can be read: {error}") from None
     if lacking:
         raise ValueError(f"{path} has no array {lacking[0]!r}")

@@ -143,24 +143,28 @@ def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
     if not isinstance(values, (list, tuple)):
         refuse_masked(values, name)
         refuse_sparse(values, name)
-        values = values if isinstance(values, np.ndarray) else unwrapped(values)
-    if isinstance(values, (list, tuple)):
-        kinds = set(map(type, values))
+        values = unwrapped(values)
+        values = np.asarray(values) if hasattr(values, "__array__") else values
+    is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1
+    items = values.tolist() if is_objects else values
+    if isinstance(items, (list, tuple)):
+        kinds = set(map(type, items))
         if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in kinds):
-            _refuse_nested(values, name, place)
-        _refuse_mixtures(values, kinds, name, place)
+            _refuse_nested(items, name, place)
+        _refuse_mixtures(items, kinds, name, place)
         for text, nul in (("", "\0"), (b"", b"\0")):
             same = any(issubclass(kind, type(text)) for kind in kinds)
-            if same and nul in text.join(values):  # at an end of one of them?
-                t = next((t for t, value in enumerate(values) if value.endswith(nul)), None)
+            if same and nul in text.join(items):  # at an end of one of them?
+                t = next((t for t, value in enumerate(items) if value.endswith(nul)), None)
                 if t is not None:
                     raise ValueError(
-                        f"{name}: the label {values[t]!r} ({place(t)}) ends with NUL, which NumPy "
+                        f"{name}: the label {items[t]!r} ({place(t)}) ends with NUL, which NumPy "
                         "drops"
                     )
         if any(issubclass(kind, str) and kind is not str for kind in kinds):
             # Of a member of an Enum, NumPy takes str(), cut to the length of its value.
-            values = [str.__str__(value) for value in values]
+            items = [str.__str__(value) for value in items]
+            values = np.array(items, dtype=object) if is_objects else items
     try:
         array = np.asarray(values)
     except ValueError:

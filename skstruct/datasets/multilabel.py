@@ -142,7 +142,9 @@ def _read_rows(path):
                 f"indices are integers, got {reprlib.repr(line)}"
             )
         lines.append(number)
-        labels.append([int(float(label)) for label in (found[1] or "").split(",") if label])
+        labels.append(
+            [int(label.partition(".")[0]) for label in (found[1] or "").split(",") if label]
+        )
         items.append(found[2])
     if not lines:
         raise ValueError(f"{path} has no samples")

@@ -173,6 +173,14 @@ def begins_document(line: str) -> bool:
     return line.startswith("-DOCSTART-")
 
 
+def separator_hint(line: str, separator: str | None) -> str:
+    """Return the end of a message: a mark that may separate the columns, and is not in use."""
+    for mark in "\t;,":
+        if mark != separator and mark in line and all(map(str.strip, line.split(mark))):
+            return f"; if {mark!r} separates the columns, give it as the separator"
+    return ""
+
+
 class Lines:
     """Lines of a column file with their columns; None for those without a token.
 
@@ -213,7 +221,7 @@ class Lines:
             expected = " or ".join(map(str, self.widths))
             raise ValueError(
                 f"{self.place}: {len(columns)} columns, but {expected} were expected: "
-                f"{reprlib.repr(line)}"
+                f"{reprlib.repr(line)}{separator_hint(line, self.separator)}"
             )
         self.widths = (len(columns),)
         if not (self._warned or line.isascii()):

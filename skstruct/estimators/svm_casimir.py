@@ -27,7 +27,8 @@ class CasimirSSVM(StructuralSVM):
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
 
     Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. The residuals of each
-    snapshot are a dual point, which certifies this primal method. Read more in the :ref:`User Guide
+    snapshot are a dual point, which certifies this primal method. With a large `C`
+    :class:`BCFWSSVM` needs fewer passes (:ref:`passes`). Read more in the :ref:`User Guide
     <solvers_guide>`.
 
     Parameters

@@ -48,11 +48,12 @@ class GDMMSSVM(StructuralSVM):
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
     With up to 128 labels the steps are those of :class:`BCFWSSVM` instead, which decode (see
-    `algorithm`). Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. Without
-    cycles, nodes and edges that agree are labellings. For label sets and graphs with cycles the
-    maximum is that of the LP relaxation (``graph_.training_inference_`` is "relaxed"), an upper
-    bound on the above; predictions are exact where the structure decodes exactly
-    (``graph_.inference_``). Read more in the :ref:`User Guide <large_label_sets>`.
+    `algorithm`): the paper's need many more passes there (:ref:`passes`). Objectives and gaps are
+    reported for this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree
+    are labellings. For label sets and graphs with cycles the maximum is that of the LP relaxation
+    (``graph_.training_inference_`` is "relaxed"), an upper bound on the above; predictions are
+    exact where the structure decodes exactly (``graph_.inference_``). Read more in the :ref:`User
+    Guide <large_label_sets>`.
 
     Parameters
     ----------

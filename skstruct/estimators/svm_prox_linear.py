@@ -58,8 +58,9 @@ class ProxLinearSSVM(StructuralSVM):
 
     where the map f gives the scores of all labels at all nodes, and w has the parameters of the map
     and the weights of pairs. Objectives are reported for this divided by :math:`C \sum_i s_i`. It
-    is not convex: the solution depends on where training starts, and has no certificate. Read more
-    in the :ref:`User Guide <nonlinear_guide>`.
+    is not convex: the solution depends on where training starts, and has no certificate. With
+    linear scores :class:`BCFWSSVM` needs far fewer passes (:ref:`passes`). Read more in the
+    :ref:`User Guide <nonlinear_guide>`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from ..core.text_files import unpacked
 from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
-from ..lite import most_weights, why_nothing
+from ..lite import most_weights, what_else
 from ..pipeline import Pipeline
 from ..preprocessing.columns import TokenColumns
 from ..preprocessing.patterns import parse_line
@@ -236,7 +236,7 @@ def read_wapiti(path, new) -> Pipeline:
     with unpacked(path) as file:
         data = file.read()
     if not data.startswith(b"#mdl#"):
-        raise ValueError(f"{path} is not a model file of Wapiti{why_nothing(data)}")
+        raise ValueError(f"{path} is not a model file of Wapiti{what_else(data)}")
     if data[: data.find(b"\n")].endswith(b"\r"):  # no string of a model has a line end in it
         data = data.replace(b"\r\n", b"\n")
     try:

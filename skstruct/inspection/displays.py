@@ -40,7 +40,7 @@ def _pyplot():
 
 def _axes(ax):
     plt = _pyplot()
-    return plt.subplots()[1] if ax is None else ax
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 class ConvergenceDisplay:
@@ -150,7 +150,7 @@ class ConvergenceDisplay:
             values = np.asarray(model.history_[key], dtype=float)
             # Some solvers evaluate every few passes: the others are left out of the curve.
             if values.size > 1 and not np.isfinite(values[:-1]).any():
-                raise ValueError(f"{name} did not record {key!r}: fit with track_objective=True")
+                raise ValueError(_unrecorded(name, model, key))
             curves[name] = np.asarray(model.history_[x], dtype=float), values
         if y == "excess":
             lowest = min(np.nanmin(values) for _, values in curves.values())
@@ -242,6 +242,19 @@ class ConvergenceDisplay:
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _unrecorded(name, model, key):
+    """Return the error about a key of which a history has the last value alone, or none."""
+    options = ("track_objective", True), ("gap_every", 1)
+    known = [f"{name}={value}" for name, value in options if hasattr(model, name)]
+    numbers = {k: np.asarray(v, dtype=float) for k, v in model.history_.items()}
+    others = [k for k, v in numbers.items() if "objective" in k and np.isfinite(v[:-1]).any()]
+    return (
+        f"{name} did not record {key!r} at each pass"
+        + "".join(f": fit with {option}" for option in known[:1])
+        + "".join(f", or draw y={k!r}" for k in others)
+    )
 
 
 def _named(many, name_of):

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.constraints import transition_mask
-from ..data.ragged import object_array
+from ..data.ragged import RaggedArray, object_array
 from ..metrics.calibration import innermost
 from ..preprocessing.ragged_transformer import output_names
 
@@ -451,7 +451,7 @@ def _decoded(model, before, x):
         samples, codes = model._decode(X)
     except (TypeError, ValueError) as error:
         kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a frame has several dtypes
-        if getattr(x, "ndim", 3) <= 2 and kind != "O":
+        if getattr(x, "ndim", 3) <= 2 and kind != "O" and not isinstance(x, RaggedArray):
             raise
         hint = "explain takes one sample x, not a list of samples such as [x]"
         kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -88,9 +88,9 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     """
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
     labels = read_chunk_labels(labels, scheme)
+    found = chunks_of_read(labels, scheme)
     if scheme == "runs":  # others are strings
         warn_of_mark(labels, "labels")
-    found = chunks_of_read(labels, scheme)
     warn_of_tags(labels, scheme)
     return found
 

@@ -316,6 +316,12 @@ def _texts(column, j, offsets):
         if missing or hasattr(value, "__len__"):
             i = sample_of(row, offsets)
             what = "is missing" if missing else f"is of type {type(value).__name__}, not str"
-            raise ValueError(f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}")
+            hint = (
+                "; pandas reads words such as NA and null as missing values: "
+                "read_csv(..., keep_default_na=False) keeps them; for others, fill the column"
+            )
+            raise ValueError(
+                f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}{hint * missing}"
+            )
     # Members of an Enum have another str().
     return _coded([str.__str__(v) if isinstance(v, str) else str(v) for v in column])

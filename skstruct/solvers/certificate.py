@@ -206,6 +206,8 @@ class DualMixture:
 
     def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE, keeps: bool = True):
         self._lam, self._term, self._direction = lam, 0.0, zeros
+        # What the rounding of all mixtures so far may have added to the bound.
+        self._rounding = 0.0
         self._cone = cone
         # -g with the best multipliers, where there is a cone: the other tables are shared.
         self._ascent = zeros._replace(pair=zeros.pair.copy()) if cone.coefficients.size else zeros
@@ -233,7 +235,8 @@ class DualMixture:
         else:
             self._mix_one(term, direction, step)
         half_norm = squared_norm(self._ascent) / (2.0 * self._lam)
-        self.value, self.magnitude = self._term - half_norm, self._term + half_norm
+        self.value = self._term - half_norm - self._rounding
+        self.magnitude = self._term + half_norm
 
     def _mix_all(self, term, direction):
         place = self._n_offers % len(self._points)
@@ -249,6 +252,12 @@ class DualMixture:
         products = np.einsum("ij,kj->ik", points, points) / self._lam
         least = _LEAST_RISE * abs(terms).max()
         best_shares(terms - products[0], products, least, shares)
+        if shares[0] == 1.0:
+            return
+        # Each of many steps rounds two shares; the truth has what is missing of a sum of 1.
+        shares /= max(shares.sum(), 1.0)
+        sizes = abs(terms) + products.diagonal()
+        self._rounding = float(shares[0] * self._rounding + _UNIT * (shares @ sizes))
         self._term = float(shares @ terms)
         shapes = [table.shape for table in self._direction.tables]
         best = view_flat(np.einsum("i,ij->j", shares, points), shapes)
@@ -265,6 +274,9 @@ class DualMixture:
         if step is None:
             best = np.clip(slope / curvature, 0.0, 1.0) if curvature > 0 else gain > 0
             step = float(best)
+        size = abs(self._term) + step * abs(gain)
+        size += squared_norm(self._direction) / self._lam + step * step * curvature
+        self._rounding = float((1.0 - step) * self._rounding + _UNIT * size * (step > 0.0))
         self._term += step * gain
         for g, change in zip(mixed, changes, strict=True):
             change *= step

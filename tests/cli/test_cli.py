@@ -1,7 +1,9 @@
 """The command line: python -m skstruct train, tag, template, show-versions."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import re
 import sys
@@ -279,7 +281,14 @@ def test_wrong_arguments_are_usage_errors(options, capsys):
             "{}/d, line 2: 1 columns, but 2 were expected",
         ),
         ({"d": "a\n"}, "train {}/d {}/m.joblib", "{}/d, line 1: a column before that of the label"),
+        ({"d": "a;O\n"}, "train {}/d {}/m.joblib", "expected; if ';' separates the columns"),
         ({"d": "\n\n"}, "train {}/d {}/m.joblib", "{}/d: there is no sentence"),
+        ({"d": "a b\n"}, "train {}/d {}/m.npz", "m.npz: train writes files of joblib"),
+        (
+            {"m": b"lCRF0000"},
+            "tag {}/m",
+            "{}/m cannot be read as a model of train, joblib or skops\n",
+        ),
         ({}, "train {}/d {}/m.joblib", "{}/d: No such file or directory"),
         ({"d": "a b\n"}, "train {}/d {}/no/m.joblib", "there is no folder {}/no"),
         ({"d": "a b\n"}, "train {}/d {}", "{} is a folder"),
@@ -405,6 +414,11 @@ def test_separators_of_columns(separator, tmp_path, capsys):
     assert main(["tag", *option, model, str(data)]) == 0
     out = capsys.readouterr().out
     assert out == text.replace("X Y", f"X Y{s}X Y").replace("Z", f"Z{s}Z")
+    for suffix, module in (("gz", gzip), ("bz2", bz2), ("xz", lzma), ("txt", None)):
+        made = tmp_path / f"out.{suffix}"
+        assert main(["tag", *option, model, str(data), "-o", str(made)]) == 0
+        content = made.read_bytes()
+        assert (module.decompress(content) if module else content).decode() == out
     assert main(["tag", *option, "--marginals", model, str(data)]) == 0
     row = capsys.readouterr().out.split("\n")[1].split(s)
     assert [cell.split("/")[0] for cell in row] == ["New York", "B C", "X Y", "X Y", "X Y", "Z"]

@@ -1,8 +1,11 @@
 """Loaders and generators of label sets and glyph chains; real data where it is at hand."""
 
 import bz2
+import contextlib
 import gzip
+import io
 import lzma
+import zipfile
 
 import numpy as np
 import pytest
@@ -235,3 +238,36 @@ def test_arrays_that_do_not_fit(changes, message, tmp_path):
         load_multilabel(tmp_path / "file.npz")
     with pytest.raises(ValueError, match="test is for svmlight files"):
         load_multilabel(tmp_path / "file.npz", tmp_path / "file.npz")
+
+
+def test_labels_of_many_digits_stay_apart(tmp_path):
+    path = tmp_path / "train.svm"
+    path.write_text(f"{10**17 + 1} 1:1\n{10**17 + 2}.0 1:1\n-{10**17 + 1} 1:1\n")
+    data = load_multilabel(path)
+    assert data.label_names.tolist() == [-(10**17) - 1, 10**17 + 1, 10**17 + 2]
+    assert data.Y.tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_archives(method, tmp_path):
+    rng, path, arrays = np.random.default_rng(0), tmp_path / "file.npz", {}
+    for name in "XY":
+        stream = io.BytesIO()
+        np.save(stream, np.eye(3))
+        arrays[name] = stream.getvalue()
+    for n_inside in [0] * 60 + [1] * 60:
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for name, content in arrays.items():
+                broken = bytearray(content)
+                for at in rng.integers(90, size=n_inside):
+                    broken[at] = rng.integers(256)
+                # NumPy tokenizes such a header.
+                archive.writestr(f"{name}.npy", bytes(broken).replace(b"}", b"(" * n_inside))
+        broken = bytearray(path.read_bytes())
+        for at in rng.integers(len(broken), size=3 * (1 - n_inside)):
+            broken[at] = rng.integers(256)
+        path.write_bytes(broken)
+        with contextlib.suppress(ValueError):
+            load_multilabel(path)
+    with pytest.raises(FileNotFoundError):
+        load_multilabel(tmp_path / "absent.npz")

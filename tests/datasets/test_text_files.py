@@ -111,6 +111,10 @@ def test_separators(tmp_path):
     path.write_text("New York\tB X\n\t\nhe\t\n,\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 4: 1 columns, but 2 were expected: ','"):
         load_conll(path, separator="\t")
+    for text, mark in (("New York\tB\nhe\tO\n", "\t"), ("a;B\n;;O\nc d;O\n", ";")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=f"; if {mark!r} separates".replace("\\", "\\\\")):
+            load_conll(path)
     path.write_text("New York,B X\n,\nhe,\n", encoding="utf-8")
     found = load_conll(path, ["word", "tag"], separator=",")
     assert [x.tolist() for x in found.word] == [["New York"], ["he"]]

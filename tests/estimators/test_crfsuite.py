@@ -153,6 +153,16 @@ def test_models_of_nothing(tmp_path):
         SAGCRF.from_crfsuite(path)
 
 
+def test_model_files_of_the_other_program_are_named(tmp_path):
+    (tmp_path / "a").write_bytes(b"#mdl#2#2\n")
+    (tmp_path / "b").write_bytes(b"lCRF" + bytes(99))
+    for read in (SAGCRF.from_crfsuite, Tagger.load):
+        with pytest.raises(ValueError, match=r"a is not a .*, but a model of Wapiti: .*wapiti"):
+            read(tmp_path / "a")
+    with pytest.raises(ValueError, match=r"b is not a .*, but one of CRFsuite: .*from_crfsuite"):
+        SAGCRF.from_wapiti(tmp_path / "b")
+
+
 def test_damaged_files_are_refused(trained, tmp_path):
     data = trained[0].read_bytes()
     path = tmp_path / "model"

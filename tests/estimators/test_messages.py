@@ -306,6 +306,18 @@ def test_marks_of_missing_labels_are_warned_of_wherever_labels_are_read(
         SAGCRF().fit(np.eye(3), sets)
 
 
+def test_an_empty_string_among_the_labels_is_warned_of(sequences):
+    X, y = sequences
+    marked = [np.where(labels == "c", "", labels).tolist() for labels in y]
+    with pytest.warns(UserWarning, match="y: '' is a class like any other: if '' .* None"):
+        model = SAGCRF(tol=0.5, random_state=0).fit(X, marked)
+    with pytest.warns(UserWarning, match="y_true: '' is a class like any other"):
+        node_f1_score(marked, marked)
+    missing = [[label or None for label in labels] for labels in marked]
+    assert "" in model.classes_
+    assert SAGCRF(tol=0.5, random_state=0).fit(X, missing).classes_.tolist() == ["a", "b"]
+
+
 def test_a_class_of_minus_100_is_warned_of_next_to_two_others(sequences):
     X, y = sequences
     marked = [np.where(labels == "a", -100, np.where(labels == "b", 0, 1)) for labels in y]
@@ -316,7 +328,7 @@ def test_a_class_of_minus_100_is_warned_of_next_to_two_others(sequences):
 def test_explain_takes_one_sample(sequences):
     X, y = sequences
     model = SAGCRF(tol=0.5, random_state=0).fit(X, y)
-    for given in ([X[0]], X):
+    for given in ([X[0]], X, RaggedArray.from_list(X), RaggedArray.from_list(X[:1])):
         with pytest.raises(ValueError, match=r"explain takes one sample x, not a list .* \[x\]"):
             explain(model, given)
     on_table = SAGCRF(tol=0.5, random_state=0).fit(np.vstack(X), np.concatenate(y))

@@ -32,7 +32,7 @@ CRFS = [
 ]
 SVMS = [
     (BCFWSSVM(tol=1e-8, max_iter=20000), 1e-3),
-    (CasimirSSVM(tol=1e-4, max_iter=2000), 2e-2),
+    (CasimirSSVM(tol=1e-5, max_iter=2000), 2e-2),
     (ExtragradientSSVM(tol=1e-5, max_iter=20000), 3e-2),
     (GDMMSSVM(tol=1e-6, max_iter=20000), 1e-2),
     (GDMMSSVM(algorithm="gdmm", tol=1e-6, max_iter=20000), 1e-2),

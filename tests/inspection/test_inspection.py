@@ -225,8 +225,12 @@ class TestDisplays:
         options = {"solver": "sag", "max_iter": 100, "tol": 1e-4, "random_state": 0}
         model = SAGCRF(**options).fit(*sequences)
         assert model.n_iter_ > 1
-        with pytest.raises(ValueError, match="track_objective=True"):
+        with pytest.raises(ValueError, match=r"track_objective=True, or draw y='dual_objective'$"):
             ConvergenceDisplay.from_estimators(model, y="objective")
+        svm = BCFWSSVM(C=0.1, tol=0.1, random_state=0).fit(*sequences)
+        svm.history_["dual_gap"][:-1] = np.nan  # as of GDMMSSVM(gap_every=0)
+        with pytest.raises(ValueError, match="'dual_gap' at each pass: fit with gap_every=1, or"):
+            ConvergenceDisplay.from_estimator(svm, y="dual_gap")
         with pytest.raises(ValueError, match="no 'infeasibility' in history_"):
             ConvergenceDisplay.from_estimators(model, y="infeasibility")
 

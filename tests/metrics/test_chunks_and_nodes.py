@@ -1,5 +1,6 @@
 """Metrics against seqeval, against a conlleval of its own rules, and by hand."""
 
+import enum
 import warnings
 
 import numpy as np
@@ -351,6 +352,17 @@ def test_zero_division():
 def test_metrics_merge_no_labels(metric, y, predicted, match):
     with pytest.raises((ValueError, TypeError), match=match):
         metric(y, predicted)
+
+
+def test_objects_are_read_as_lists_are():
+    """scikit-learn cuts NULs, and takes str() of members of an Enum, once they are strings."""
+    tag = enum.Enum("tag", {"PER": "per", "LOC": "loc"}, type=str)
+    members = np.array([tag.PER, tag.LOC, tag.PER], dtype=object)
+    for y in ([members], [pd.Series(members)], RaggedArray.from_list([members])):
+        scores = node_f1_score(y, [["per", "per", "loc"]], average=None)
+        assert scores.tolist() == [0.0, 0.5]
+    with pytest.raises(ValueError, match=r"y_true: sample 0: .*node 1\) ends with NUL"):
+        node_f1_score([np.array(["a", "a\0"], dtype=object)], [["a", "a"]])
 
 
 def test_metrics_tell_large_integers_apart():

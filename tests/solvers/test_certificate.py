@@ -1,5 +1,8 @@
 """Mixtures of dual points: their bound is the best one, and never falls."""
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -76,6 +79,33 @@ def test_equal_points_and_those_of_the_truth():
     squared = flatten(g) @ flatten(g) / LAM
     share = min(term / squared, 1.0)
     assert mixture.value == pytest.approx(share * (term - 0.5 * share * squared), rel=1e-12)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_rounding_of_many_mixtures_raises_no_bound(keeps):
+    """Of points on a line, the best bound is that of the one best share, here in fractions."""
+    rng = np.random.default_rng(0)
+    excess = []
+    for _ in range(20):
+        shapes, lam = ((1, 1), (0, 1)), 10.0 ** rng.integers(-3, 2)
+        terms, points = rng.uniform(size=25) + 1.0, rng.normal(size=25) * np.sqrt(2.0 * lam)
+        mixture = DualMixture(lam, zero_weights(shapes), keeps=keeps)
+        for i in rng.integers(25, size=1000):
+            mixture.offer(float(terms[i]), [np.array([[points[i]]]), np.empty((0, 1))])
+        known = [(Fraction(0), Fraction(0))]
+        known += [(Fraction(t), Fraction(g)) for t, g in zip(terms, points, strict=True)]
+        best = max(_best_of_two(*two, Fraction(lam)) for two in itertools.combinations(known, 2))
+        excess.append(Fraction(mixture.value) - best)
+    assert max(excess) <= 0
+
+
+def _best_of_two(one, other, lam):
+    """The best bound of a mixture of two points of one weight, without rounding."""
+    term, g = one
+    gain, change = other[0] - term, other[1] - g
+    share = (gain - g * change / lam) * lam / (change * change)
+    share = min(max(share, Fraction(0)), Fraction(1))
+    return term + share * gain - (g + share * change) ** 2 / (2 * lam)
 
 
 def test_casimir_on_grids_is_certified_where_its_weights_are_good():

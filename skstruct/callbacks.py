@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import time
-import warnings
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import joblib
 from sklearn.base import clone
 from sklearn.callback import CallbackContext
 
+from .core.arguments import warn_user
 from .core.typing import PathLike
 from .data.store import remove_parts, written_beside
 from .estimators.base import StructuredEstimator, fitted_state
@@ -204,4 +204,4 @@ class Checkpoint(_Timed):
             with written_beside(path, lasting=True) as file:
                 joblib.dump(kept, file)
         except OSError as error:
-            warnings.warn(f"Checkpoint: {path} was not written: {error}", stacklevel=2)
+            warn_user(f"Checkpoint: {path} was not written: {error}")

@@ -7,7 +7,6 @@ estimators, compiled once for both, and equal scores have the same answers, bit 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -19,13 +18,13 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .core.arguments import check_integer, check_real
+from .core.arguments import check_integer, check_real, warn_user
 from .core.memory import check_memory, n_best_bytes, shown
 from .core.offsets import ends_of, longest_item
 from .core.parallel import Pieces, make_scratch, over_samples
 from .core.typing import RandomStateLike, SamplesLike
 from .core.weights import Weights, zero_weights
-from .data.constraints import check_ends, check_steps, scheme_name, transition_mask
+from .data.constraints import check_ends, check_steps, transition_mask
 from .data.labels import encode, read_label_names, read_sequence_labels
 from .data.matrices import numeric, readable, refuse_masked
 from .data.packing import Layout, check_scores, read_layout, rows_as_scores, sample_of
@@ -34,7 +33,7 @@ from .data.ragged import RaggedArray, object_array, rows_of
 from .data.rules import check_rules, single_rules
 from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
-from .lite import chunk_step, tag_and_kind
+from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.batch import BatchGradient
 from .solvers.passes import decode as decode_samples
@@ -859,11 +858,10 @@ def fit_transitions(
     x = minimize(objective, np.zeros(n_free), **how).x
     value, gap = objective(x)[0], last["gap"]
     if gap > tol * value:
-        warnings.warn(
+        warn_user(
             f"fit_transitions did not converge in max_iter={max_iter} iterations: the relative gap "
             f"is {gap / value:.1e}, tol is {tol:.1e}",
             ConvergenceWarning,
-            stacklevel=2,
         )
     pairs, (first, final) = w.pair.reshape(n_labels, n_labels), w.node[-2:]
     biases = None if names is None else dict(zip(names, x.tolist(), strict=True))

@@ -467,14 +467,29 @@ _SCHEMES = {
     "iobes": (".B* .S*", "BI= BE= II= IE=", "S.* E.*"),
 }
 _SCHEMES["bilou"] = _SCHEMES["iobes"]
-_ALIASES = {"bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou"}
+# Those under which other tools know them, too.
+SCHEME_NAMES = {name: name for name in _SCHEMES} | {
+    "bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou",
+}  # fmt: skip
 
 
 OUTSIDE = "O", ""
 
 
-def tag_and_kind(label: str, scheme: str | None, where: str = "") -> tuple[str, str]:
+def scheme_name(scheme: Any, argument: str = "scheme", runs: bool = False) -> str:
+    """The name that this package uses for a tagging scheme, of any case; may be "runs"."""
+    names, name = SCHEME_NAMES | ({"runs": "runs"} if runs else {}), str(scheme).lower()
+    if name in names:
+        return names[name]
+    if name == "runs":
+        raise ValueError(f"{argument}: 'runs' forbids no transition; leave it out")
+    raise ValueError(f"{argument} must be a scheme ({', '.join(sorted(names))}), got {scheme!r}")
+
+
+def tag_and_kind(label: Any, scheme: str | None, where: str = "") -> tuple[str, Any]:
     """Return the tag of a label and its kind; last and unit are called end and single."""
+    if scheme == "runs":
+        return OUTSIDE if label == "O" else ("", label)
     tag, dash, kind = label.partition("-")
     tag, kind = (tag[:1], kind) if dash else (label[:1], label[1:])
     if not tag:
@@ -496,6 +511,8 @@ def _agrees(rules, before, after):
 @lru_cache(maxsize=2**12)
 def chunk_step(before: tuple, after: tuple, scheme: str | None) -> tuple:
     """Return whether a step begins a chunk, goes on with one, ends one."""
+    if scheme == "runs":  # labels without prefixes: neighbours of the same one are a chunk
+        return after not in (before, OUTSIDE), before == after, before != after
     if scheme is not None:
         return tuple(_agrees(rules, before, after) for rules in _SCHEMES[scheme])
     (tag, kind), (after_tag, after_kind) = before, after  # by conlleval's rules
@@ -520,20 +537,12 @@ def find_chunks(steps: Iterable) -> list[tuple[int, int]]:
 
 def chunk_rules(labels: list, scheme: str | None) -> tuple:
     """The kinds of labels, and three masks of (label, next label), whose last is an end."""
-    name = None if scheme is None else _ALIASES.get(str(scheme).lower(), str(scheme).lower())
-    if name not in (None, "runs", *_SCHEMES):
-        known = ", ".join(sorted(_SCHEMES | _ALIASES))
-        raise ValueError(f"scheme must be 'runs' or a scheme ({known}), got {scheme!r}")
-    if name == "runs":
-        kinds, tags = labels, [*labels, "O"]
-        rules = [[(b not in (a, "O"), a == b, a != b) for b in tags] for a in tags]
-    elif not isinstance(labels[0], str):
+    name = None if scheme is None else scheme_name(scheme, runs=True)
+    if name != "runs" and not isinstance(labels[0], str):
         raise TypeError(f"labels of chunks must be str, got {labels[0]!r}")
-    else:
-        tags = [*(tag_and_kind(label, name) for label in labels), OUTSIDE]
-        kinds = [kind for _, kind in tags]
-        rules = [[chunk_step(a, b, name) for b in tags] for a in tags]
-    return kinds, np.array(rules).transpose(2, 0, 1)
+    tags = [*(tag_and_kind(label, name) for label in labels), OUTSIDE]
+    rules = [[chunk_step(a, b, name) for b in tags] for a in tags]
+    return [kind for _, kind in tags], np.array(rules).transpose(2, 0, 1)
 
 
 _DAMAGE = (
@@ -541,6 +550,19 @@ _DAMAGE = (
     *(SyntaxError, TypeError, ValueError, re.error, struct.error, zipfile.BadZipFile, zlib.error),
     tokenize.TokenError,  # NumPy takes headers that it cannot read for those of Python 2
 )
+
+
+def what_else(data: bytes) -> str:
+    """Return what a file is that is no model of the kind asked for, as far as its bytes tell."""
+    if data.startswith(b"#mdl#"):
+        return ", but a model of Wapiti: SAGCRF.from_wapiti reads it"
+    if data.startswith(b"lCRF"):
+        return ", but one of CRFsuite: SAGCRF.from_crfsuite reads it"
+    if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
+        return ": it is compressed, decompress it first"
+    if data.strip(b"\0"):
+        return ""
+    return ": it holds zeros alone" if data else ": it is empty"
 
 
 def read_fields(path: Any, readers: dict, what: str) -> tuple:
@@ -553,12 +575,7 @@ def read_fields(path: Any, readers: dict, what: str) -> tuple:
             "such a file"
         )
     if data[:4] not in readers:
-        why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
-        if data.startswith(b"#mdl#"):
-            why = ", but a model of Wapiti: SAGCRF.from_wapiti reads it"
-        if data.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
-            why = ": it is compressed, decompress it first"
-        raise ValueError(f"{path} is not {what}{why}")
+        raise ValueError(f"{path} is not {what}{what_else(data)}")
     try:
         return readers[data[:4]](data)
     except _DAMAGE as error:

@@ -9,26 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..lite import SCHEME_NAMES, scheme_name
 from .values import UNKNOWN, family
 
-# Names of tagging schemes: any case, and the aliases under which other tools know them.
-
-_ALIASES = {"bio": "iob2", "bioes": "iobes", "biluo": "bilou", "bioul": "bilou"}
-_SCHEME_NAMES = {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou"}
 # Labels that need no prefix: those of chunks without a kind.
 _ALONE = set("OBIESLU.")
-
-
-def scheme_name(scheme, argument: str = "scheme") -> str:
-    """The name that this package uses for a tagging scheme."""
-    name = str(scheme).lower()
-    name = _ALIASES.get(name, name)
-    if name == "runs":
-        raise ValueError(f"{argument}: 'runs' forbids no transition; leave it out")
-    if name not in _SCHEME_NAMES:
-        known = ", ".join(sorted(_SCHEME_NAMES | set(_ALIASES)))
-        raise ValueError(f"{argument} must be a scheme ({known}), got {scheme!r}")
-    return name
 
 
 def without_prefix(labels: Iterable[str]) -> str | None:
@@ -140,8 +125,7 @@ def _rules(forbidden):
             "forbidden is an iterator, which can be read only once: pass a list of pairs"
         )
     rules = list(forbidden)
-    names = _SCHEME_NAMES.union(_ALIASES)
-    if len(rules) == 2 and all(_is_label(v) and str(v).lower() not in names for v in rules):
+    if len(rules) == 2 and all(_is_label(v) and str(v).lower() not in SCHEME_NAMES for v in rules):
         raise ValueError(f"forbidden must be a list of pairs: [{tuple(rules)}]")
     return rules
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import reprlib
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from ..core.arguments import warn_user
 from ..core.text_files import BLANKS, lines_of, name_of, split_line
 from ..core.typing import PathLike, RandomStateLike
 from ..data.ragged import RaggedArray
@@ -237,9 +237,7 @@ class Lines:
             what = f"{columns[0]!r} begins with a byte order mark, as of files that were joined"
         if what:
             self._warned = True
-            warnings.warn(
-                f"{self.place}: {what}; it stays a part of the column", UserWarning, stacklevel=2
-            )
+            warn_user(f"{self.place}: {what}; it stays a part of the column")
 
 
 def load_conll(

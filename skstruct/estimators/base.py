@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
 from ..core import oracles
+from ..core.arguments import warn_user
 from ..core.jit.dispatch import cache_folder
 from ..core.jit.numba_private import announced_compiles
 from ..core.sklearn_private import InvalidParameterError, fit_context
@@ -316,12 +316,11 @@ class StructuredEstimator(
                 hint += ": for images try 1 / pixels"
             if getattr(self, "l1_ratio", None) == 1:
                 hint += "; or set l1_ratio=0.99, which is certified sooner"
-            warnings.warn(
+            warn_user(
                 f"{name} did not converge in max_iter={self.max_iter} passes: the "
                 f"{result.measure} is {result.distance:.1e}, tol is {self.tol:.1e}; "
                 f"{result.remedy}{hint}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         if self.verbose:
             end = "stopped by a callback" if result.stopped else "max_iter reached"

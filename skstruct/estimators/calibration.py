@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import check_cv
@@ -17,9 +17,10 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..core.typing import SamplesLike
 from ..data.partial import split_partial
-from ..metrics.calibration import chunk_confidences, split_model
+from ..metrics.calibration import chunk_confidences, innermost, split_model
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
+from .wrapper import Wrapper
 
 # Temperatures are searched for between exp(-8) and exp(8).
 _WIDEST = 8.0
@@ -33,7 +34,7 @@ def at_temperature(model: Any, temperature: float) -> Any:
     return scaled
 
 
-class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
+class TemperatureScaling(Wrapper):
     r"""Calibrate the probabilities of a CRF by one temperature, found on held-out samples.
 
     The temperature divides scores, :math:`p(y \mid x) \propto \exp(\langle w, \Phi(x, y) \rangle /
@@ -94,6 +95,12 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     >>> bool(after.mean() > before.mean())
     True
     """
+
+    _example = """>>> from sklearn.frozen import FrozenEstimator
+        >>> from skstruct import SAGCRF, TemperatureScaling
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> crf = SAGCRF(random_state=0).fit(X, y)
+        >>> model = TemperatureScaling(FrozenEstimator(crf)).fit(X, y)"""
 
     def __init__(
         self, estimator: Any, cv: Any = None, isotonic: bool = False, scheme: str | None = None
@@ -159,7 +166,7 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
             self.isotonic_ = self._fit_isotonic(held, temperature)
         self.temperature_, self.log_likelihoods_ = temperature, likelihoods
         self.estimator_ = self.estimator.estimator if is_frozen else clone(self.estimator).fit(X, y)
-        self.classes_ = split_model(self.estimator_, None, transform=False)[0].classes_
+        self.classes_ = innermost(self.estimator_)[1].classes_
         return self
 
     def _held_out(self, X, y, groups):
@@ -198,88 +205,16 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         return get_tags(self.estimator)
 
-    def _read_truth(self, X, y):
-        model, X = split_model(self.estimator_, X)
-        return model._read_truth(X, y)
-
     def _wrapped(self):
         return [], self.estimator_
 
-    def _scaled(self, X):
-        """The model at its temperature, and what it sees of X."""
-        check_is_fitted(self)
+    def _inside(self, name, X):
+        """The model, for its probabilities at the temperature; the best labelling has none."""
         model, X = split_model(self.estimator_, X)
-        model = copy(model)
-        model._temperature = self.temperature_
+        if name not in ("predict", "score"):
+            model = copy(model)
+            model._temperature = self.temperature_
         return model, X
-
-    def predict(self, X: SamplesLike, **options: Any) -> np.ndarray:
-        """Best labelling of each sample: those of the model itself.
-
-        Parameters
-        ----------
-        X : list, object array or RaggedArray
-            Samples.
-        **options : object
-            As of the model's `predict`.
-
-        Returns
-        -------
-        ndarray
-            The labels.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> TemperatureScaling(FrozenEstimator(crf)).fit(X, y).predict(X)[0].tolist()
-        ['D', 'N']
-        """
-        check_is_fitted(self)
-        model, X = split_model(self.estimator_, X)
-        return model.predict(X, **options)
-
-    def score(
-        self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Accuracy of the model: fraction of correctly labelled nodes.
-
-        Parameters
-        ----------
-        X, y : list, object array or RaggedArray
-            Samples and their labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of samples.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-
-        See Also
-        --------
-        skstruct.SAGCRF.score : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> TemperatureScaling(FrozenEstimator(crf)).fit(X, y).score(X, y)
-        1.0
-        """
-        check_is_fitted(self)
-        model, X = split_model(self.estimator_, X)
-        return model.score(X, y, sample_weight)
 
     def predict_chunks(self, X: SamplesLike, **options: Any) -> np.ndarray:
         """Chunks with calibrated probabilities, corrected by `isotonic_` if there is one.
@@ -310,7 +245,8 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         >>> TemperatureScaling(FrozenEstimator(crf)).fit(X, y).predict_chunks(X)[0][0][:3]
         (0, 1, 'D')
         """
-        model, X = self._scaled(X)
+        check_is_fitted(self)
+        model, X = self._inside("predict_chunks", X)
         found = model.predict_chunks(X, **({"scheme": self.scheme} | options))
         if hasattr(self, "isotonic_") and options.get("confidence", True):
             for own in found:
@@ -322,64 +258,9 @@ class TemperatureScaling(MetaEstimatorMixin, BaseEstimator):
         return found
 
 
-# Of the examples of methods that need more than X.
-_ARGUMENTS = {"predict_log_likelihood": ", y", "predict_top_k": ", k=3"}
-
-
-def _passed_on(name, what):
-    """A method of the model at its temperature."""
-
-    def method(self, X: SamplesLike, *args: Any, **options: Any) -> Any:
-        model, X = self._scaled(X)
-        return getattr(model, name)(X, *args, **options)
-
-    method.__name__, method.__qualname__ = name, f"TemperatureScaling.{name}"
-    method.__doc__ = f"""{what}
-
-        Parameters
-        ----------
-        X : list, object array or RaggedArray
-            Samples.
-        *args, **options : object
-            Those of the method of the model.
-
-        Returns
-        -------
-        object
-            The result of the model, at the temperature.
-
-        See Also
-        --------
-        skstruct.SAGCRF.{name} : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> model = TemperatureScaling(FrozenEstimator(crf)).fit(X, y)
-        >>> len(model.{name}(X{_ARGUMENTS.get(name, "")}))
-        2
-        """
-    return method
-
-
-for _name, _what in {
-    "predict_marginals": "Calibrated probability of each label at each node.",
-    "predict_proba": "Calibrated probability of each label at each node.",
-    "predict_log_likelihood": "Calibrated log-probability of whole labellings.",
-    "predict_entropy": "Entropy of the calibrated distribution over labellings.",
-    "predict_top_k": "The best labellings; differences of their scores are calibrated log-odds.",
-    "sample": "Labellings drawn from the calibrated distribution.",
-}.items():
-    setattr(TemperatureScaling, _name, _passed_on(_name, _what))
-
-
-def _structured(model, X, transform=True):
+def _structured(model, X):
     """The structured estimator of a model, if it has a distribution, and what it sees of X."""
-    model, X = split_model(model, X, transform)
+    model, X = split_model(model, X)
     if not isinstance(model, ProbabilisticPredictor):
         raise TypeError(
             f"estimator must be a SAGCRF, or a Pipeline or search that ends in one: "

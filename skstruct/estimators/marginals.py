@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import warn_user
 from ..core.memory import check_memory, shown
 from ..core.offsets import ends_of, longest_item
 from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
@@ -95,8 +94,7 @@ class ProbabilisticPredictor:
         >>> np.allclose(edges[0][0].sum(axis=1), nodes[0][0])  # they are of one distribution
         True
         """
-        self._take_rules(rules)
-        samples, keep, problem = self._read_for_prediction(X)
+        samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict")
         self._warn_of_bounds(problem)
         if pairwise:
@@ -107,11 +105,12 @@ class ProbabilisticPredictor:
         wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
-    def _take_rules(self, rules):
-        """Predict under further rules from now on: `self` is a copy, see :func:`on_one_state`."""
+    def _read_ruled(self, X, rules):
+        """Read samples to predict under further rules: `self` is a copy, see on_one_state."""
         if rules is not None:
             check_is_fitted(self)
             self.graph_ = self.graph_.with_rules(rules)
+        return self._read_for_prediction(X)
 
     def _warn_of_bounds(self, problem):
         """Warn where fit was exact, and marginals of these samples are not."""
@@ -120,7 +119,7 @@ class ProbabilisticPredictor:
             and self.graph_.inference_ == "exact"
         ):
             why = why_relaxed(problem, "probabilities are those of a bound")
-            warnings.warn(why, UserWarning, stacklevel=4)
+            warn_user(why)
 
     def _edges(self, samples, keep, problem):
         n_classes = len(self.classes_)
@@ -214,8 +213,7 @@ class ProbabilisticPredictor:
         >>> np.allclose(np.exp(crf.predict_log_likelihood(X[:1] * 4, every)).sum(), 1.0)
         True
         """
-        self._take_rules(rules)
-        samples, keep, problem = self._read_for_prediction(X)
+        samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
         self._warn_of_bounds(problem)
         partial = None
@@ -321,8 +319,7 @@ class ProbabilisticPredictor:
 
     @on_one_state
     def _sample(self, X, n, seed, rules):
-        self._take_rules(rules)
-        samples, keep, problem = self._read_for_prediction(X)
+        samples, keep, problem = self._read_ruled(X, rules)
         self._require_exact(problem, "draws")
         self._require(sample_oracle, problem, "call predict_top_k")
         n_nodes = int(samples.offsets[-1])
@@ -397,8 +394,7 @@ class ProbabilisticPredictor:
         >>> np.exp(crf.predict_entropy(X)).round(1)  # of four labellings each
         array([2.9, 2.9])
         """
-        self._take_rules(rules)
-        samples, keep, problem = self._read_for_prediction(X)
+        samples, keep, problem = self._read_ruled(X, rules)
         self._require_exact(problem, "entropies")
         values = np.empty(int(keep.sum()))
         ends = self._pass(entropies, problem, values, room=self._room(problem, samples))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.arguments import warn_user
 from ..core.sklearn_private import fit_context
 from ..core.typing import SamplesLike
 from ..core.weights import Weights
@@ -133,11 +133,9 @@ class Streaming:
         if classes is not None and not _has_names(new.graph_):
             _check_unnamed(classes, new.classes_)
         elif classes is None and before is None and _has_names(new.graph_):
-            warnings.warn(
+            warn_user(
                 "the first partial_fit has no classes and takes the labels of its batch, "
-                f"{new.classes_.tolist()}: others will be refused in later batches; {_ALL_CLASSES}",
-                UserWarning,
-                stacklevel=4,
+                f"{new.classes_.tolist()}: others will be refused in later batches; {_ALL_CLASSES}"
             )
         if before is not None:
             _check_features(before, new)

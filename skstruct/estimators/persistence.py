@@ -85,32 +85,6 @@ def in_layout(table):
     return np.asarray(np.require(table, np.float64, ["C", "A"]))
 
 
-class WeightTable:
-    """A fitted table of weights, brought into the layout of fit when it is assigned.
-
-    Else each prediction would do so. Pickles come by :func:`unpack_table`.
-    """
-
-    def __set_name__(self, owner, name):
-        self.name = name
-
-    def __get__(self, model, owner=None):
-        if model is None:
-            return self
-        try:
-            return vars(model)[self.name]
-        except KeyError:
-            kind = type(model).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {self.name!r}") from None
-
-    def __set__(self, model, table):
-        vars(model)[self.name] = in_layout(table)
-
-    def __delete__(self, model):
-        self.__get__(model)
-        del vars(model)[self.name]
-
-
 def pack_table(table: np.ndarray, dtype):
     """Return the smaller of two forms of a weight table, dense or sparse."""
     table = np.asarray(table).astype(dtype, copy=False)

@@ -6,7 +6,6 @@ import copy
 import functools
 import inspect
 import itertools
-import warnings
 from collections import defaultdict
 from itertools import pairwise
 from operator import index
@@ -58,7 +57,7 @@ from ..solvers.passes import (
     decodes_exactly,
     why_relaxed,
 )
-from .persistence import TABLES, WeightTable, check_parts, check_shapes
+from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
 
@@ -239,7 +238,7 @@ def _score_shards(self, X, y=None, sample_weight=None):
     right, total, unseen = map(sum, zip(*_over_shards(model, shards, _count_right), strict=True))
     if unseen.any():
         labels, n_nodes = shards.classes[unseen > 0], shards.n_nodes.sum()
-        warnings.warn(unseen_labels(labels, unseen.sum(), n_nodes), UserWarning, stacklevel=3)
+        warn_user(unseen_labels(labels, unseen.sum(), n_nodes))
     return float(right / total)
 
 
@@ -383,11 +382,14 @@ _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbi
 class Predictor(NamedFeatures):
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
-    node_weights_, pair_weights_ = WeightTable(), WeightTable()
     #: The fitted attributes that training finds.
     _tables = TABLES
     #: What divides all scores of a model that TemperatureScaling has copied.
     _temperature = None
+
+    def __setattr__(self, name, value):
+        """Bring tables into the layout of fit, else each prediction would do so."""
+        super().__setattr__(name, in_layout(value) if name in TABLES else value)
 
     def __copy__(self):
         """A copy with the same arrays; by way of a pickle's state all weights would be packed."""
@@ -675,7 +677,7 @@ class Predictor(NamedFeatures):
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
-            warnings.warn(why_relaxed(problem), UserWarning, stacklevel=4)
+            warn_user(why_relaxed(problem))
 
         def run(part, start, stop):
             scratch = make_scratch(part)
@@ -775,11 +777,9 @@ class Predictor(NamedFeatures):
                 found[:, of_part] = model._decode_under(*task, values, len(codes), gaps, **options)
             codes[:, nodes] = found
         for sample in sorted(sample for sample, gap in gaps.items() if gap > 0.0):
-            warnings.warn(
+            warn_user(
                 f"sample {sample} breaks rules whose product is too large: the labelling may not "
-                f"be the best one, its score is within {gaps[sample]:.3g} of that",
-                UserWarning,
-                stacklevel=5,
+                f"be the best one, its score is within {gaps[sample]:.3g} of that"
             )
 
     def _decode_under(self, samples, places, keep, problem, values, n_best, gaps, **options):
@@ -1008,11 +1008,9 @@ class Predictor(NamedFeatures):
         wide = steps.repeated(problem.own.labels) if has_rules else steps
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
-            warnings.warn(
+            warn_user(
                 f"label {tag!r} has no chunk prefix (such as B- or I-): scheme='runs' is for such "
-                "labels",
-                UserWarning,
-                stacklevel=3,
+                "labels"
             )
         count, ptr = np.full(keep.sum(), -1), problem.label_ptr
         found = np.empty((ptr[-1], 3), dtype=np.int32)
@@ -1152,7 +1150,7 @@ class Predictor(NamedFeatures):
             codes[partial.hidden] = predicted[partial.hidden]
         if (codes < 0).any():
             said = unseen_labels(labels[codes < 0], (codes < 0).sum(), codes.size)
-            warnings.warn(said + self._when_inferred(self.graph_), UserWarning, stacklevel=3)
+            warn_user(said + self._when_inferred(self.graph_))
         lengths = samples.lengths
         if not lengths.any():
             raise ValueError("X has no nodes: there is no score")

@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ..core.typing import SamplesLike
 from ..data.labels import read_node_labels
@@ -20,8 +18,8 @@ from ..data.partial import split_partial
 from ..graphs.base import Graph
 from ..preprocessing.pernode import PerNode
 from .crf import SAGCRF
-from .prediction import as_given
 from .svm_bcfw import BCFWSSVM
+from .wrapper import Wrapper
 
 # Zeros and ones of forests are no certainties (dates of digits: with 1e-6 a forest is
 # worse smoothed than alone, with 0.03 as good as here).
@@ -109,16 +107,7 @@ def _method(classifier):
     )
 
 
-def _has(name):
-    def check(model):
-        if hasattr(model, "smoother_"):
-            return hasattr(model.smoother_, name)
-        return hasattr(model._new_smoother(), name)
-
-    return available_if(check)
-
-
-class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
+class SmoothedClassifier(Wrapper):
     """Classifier of individual nodes, smoothed by a structured model on its scores.
 
     The classifier is cross-fitted: a structured model (by default a CRF) is trained on its scores
@@ -175,6 +164,11 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
     (0.67, 0.96)
     """
 
+    _example = """>>> from sklearn.tree import DecisionTreeClassifier
+        >>> from skstruct import SmoothedClassifier
+        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+        >>> model = SmoothedClassifier(DecisionTreeClassifier(), cv=2).fit(X, y)"""
+
     def __init__(
         self,
         classifier: Any,
@@ -187,9 +181,6 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
         self.structure = structure
         self.smoother = smoother
         self.cv = cv
-
-    def _read_truth(self, X, y):
-        return self.smoother_._read_truth(self._scores.transform(X), y)
 
     def _new_smoother(self):
         if self.smoother is not None:
@@ -301,175 +292,9 @@ class SmoothedClassifier(MetaEstimatorMixin, BaseEstimator):
     def _wrapped(self):
         return [self._scores], self.smoother_
 
-    def _smoothed(self, name, X, *args, **options):
-        check_is_fitted(self)
-        found = getattr(self.smoother_, name)(self._scores.transform(X), *args, **options)
-        return as_given(found, X, self.smoother_.graph_) if isinstance(found, np.ndarray) else found
+    def _inside(self, name, X):
+        return self.smoother_, self._scores.transform(X)
 
-    def predict(self, X: SamplesLike, **options: Any) -> np.ndarray:
-        """Best (MAP) labelling of each sample.
-
-        Parameters
-        ----------
-        X : list of samples or RaggedArray
-            As in fit.
-        **options : object
-            As of the smoother's `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of object
-            Labels, one array per sample; one array if X is one of sequences or images.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> model = SmoothedClassifier(DecisionTreeClassifier()).fit(X, y)
-        >>> len(model.predict(X)[0]) == len(y[0])
-        True
-        """
-        return self._smoothed("predict", X, **options)
-
-    def score(
-        self, X: SamplesLike, y: SamplesLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Accuracy: the fraction of nodes that are labelled correctly.
-
-        Parameters
-        ----------
-        X, y : list or RaggedArray
-            Samples and their labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of samples.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-
-        See Also
-        --------
-        skstruct.SAGCRF.score : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> 0 <= SmoothedClassifier(DecisionTreeClassifier()).fit(X, y).score(X, y) <= 1
-        True
-        """
-        return self._smoothed("score", X, y, sample_weight)
-
-    @_has("predict_marginals")
-    def predict_marginals(self, X: SamplesLike, **options: Any) -> np.ndarray:
-        """Probability of each label at each node, of smoothers that have them.
-
-        Parameters
-        ----------
-        X : list of samples or RaggedArray
-            As in fit.
-        **options : object
-            As of the smoother's `predict_marginals`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array per sample; one array if X is one.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> model = SmoothedClassifier(DecisionTreeClassifier()).fit(X, y)
-        >>> model.predict_marginals(X)[0].shape == (len(X[0]), 3)
-        True
-        """
-        return self._smoothed("predict_marginals", X, **options)
-
-    def predict_top_k(
-        self, X: SamplesLike, k: int, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labellings of each sample, with their scores.
-
-        Parameters
-        ----------
-        X : list of samples or RaggedArray
-            As in fit.
-        k : int
-            Number of labellings.
-        **options : object
-            As of the smoother's `predict_top_k`.
-
-        Returns
-        -------
-        labels, scores : ndarray of shape (n_samples,) of object
-            For each sample labellings of shape (k', n_nodes), best first, and their scores.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_top_k : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> model = SmoothedClassifier(DecisionTreeClassifier()).fit(X, y)
-        >>> labels, scores = model.predict_top_k(X, 2)
-        >>> bool((labels[0][0] == model.predict(X)[0]).all())
-        True
-        """
-        return self._smoothed("predict_top_k", X, k, **options)
-
-    @_has("predict_marginals")
-    def predict_proba(self, X: SamplesLike, **options: Any) -> np.ndarray:
-        """Probability of each label at each node: :meth:`predict_marginals`.
-
-        Parameters
-        ----------
-        X : list of samples or RaggedArray
-            As in fit.
-        **options : object
-            As of the smoother's `predict_marginals`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) of object
-            One (n_nodes, n_classes) array per sample; one array if X is one.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_proba : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> model = SmoothedClassifier(DecisionTreeClassifier()).fit(X, y)
-        >>> np.allclose(model.predict_proba(X)[0].sum(axis=1), 1.0)
-        True
-        """
-        return self._smoothed("predict_marginals", X, **options)
+    def _offers(self, name):
+        fitted = getattr(self, "smoother_", None)
+        return hasattr(fitted or self._new_smoother(), name)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.arguments import warn_user
 from ..core.text_files import unpacked
 from ..data.names import ListedNames
 from ..data.store import written_beside
 from ..graphs.chain import Chain
-from ..lite import most_weights
+from ..lite import most_weights, what_else
 from ..pipeline import Pipeline
 from ..preprocessing.columns import TokenColumns
 from ..preprocessing.patterns import parse_line
@@ -68,11 +68,9 @@ def write_wapiti(path, model, template) -> None:
     strings = _marked(template)
     macros = [macro for t in (*template._node, *template._edge) for macro in t.macros]
     if any(macro.lower for macro in macros) and any(map(_CASED.search, strings)):
-        warnings.warn(
+        warn_user(
             "Wapiti lowers ASCII letters alone: a template in upper case (%X) has seen others, and "
-            "will give other features where a token has them in upper case",
-            UserWarning,
-            stacklevel=3,
+            "will give other features where a token has them in upper case"
         )
     names = _observations(strings, template._node_features)
     for own, (pattern, name) in _OWN.items():
@@ -238,10 +236,7 @@ def read_wapiti(path, new) -> Pipeline:
     with unpacked(path) as file:
         data = file.read()
     if not data.startswith(b"#mdl#"):
-        why = "" if data.strip(b"\0") else ": it is empty" if not data else ": it holds zeros alone"
-        if data.startswith(b"lCRF"):
-            why = ", but one of CRFsuite: SAGCRF.from_crfsuite reads it"
-        raise ValueError(f"{path} is not a model file of Wapiti{why}")
+        raise ValueError(f"{path} is not a model file of Wapiti{what_else(data)}")
     if data[: data.find(b"\n")].endswith(b"\r"):  # no string of a model has a line end in it
         data = data.replace(b"\r\n", b"\n")
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arguments import warn_user
 from ..core.weights import Weights
 from ..scores import LinearMap
 
@@ -19,7 +19,7 @@ class CannotWarmStart(Exception):
 
 def warn_of_restart(text) -> None:
     """Tell the user of a fit that weights start from scratch."""
-    warnings.warn(f"warm_start: {text}", UserWarning, stacklevel=6)
+    warn_user(f"warm_start: {text}")
 
 
 def match_columns(before, now, n_before: int, n_now: int, what: str = "features"):

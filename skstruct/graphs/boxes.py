@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from ..core.arguments import warn_user
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import ends_of
 from ..core.oracles import (
@@ -570,12 +570,11 @@ class Boxes(ItemGraph):
         if cut.size:
             names = ", ".join(str(first + i) for i in cut[:10].tolist())
             names += ", ..." if cut.size > 10 else ""
-            warnings.warn(
+            warn_user(
                 f"max_expansions={self.max_expansions} cut the search for boxes in sample"
                 f"{'s' if cut.size > 1 else ''} {names}: a better one may score up to "
                 f"{gaps[cut].max():.3g} more",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Points) -> np.ndarray:

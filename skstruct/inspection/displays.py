@@ -27,7 +27,7 @@ from .tables import _label_names, transition_frame
 
 def _name_of(model):
     """The name of a model in a legend: that of its last step."""
-    return type(split_model(model, None, transform=False)[0]).__name__
+    return type(innermost(model, own=False)[1]).__name__
 
 
 def _pyplot():

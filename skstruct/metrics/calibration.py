@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -12,27 +11,26 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.arguments import check_integer
+from ..core.arguments import check_integer, warn_user
 from ..data.partial import is_partial
 from .chunks import chunks
 
 # Whether what a model predicts is right, and how sure it is.
 
 
-def split_model(model, X, transform=True):
-    """The structured estimator in pipelines, frozen models and searches, and what it sees of X."""
-    if isinstance(model, Pipeline):
-        X = model[:-1].transform(X) if transform and len(model) > 1 else X
-        return split_model(model[-1], X, transform)
-    if isinstance(model, FrozenEstimator):
-        return split_model(model.estimator, X, transform)
-    if hasattr(model, "best_estimator_"):
-        return split_model(model.best_estimator_, X, transform)
+def split_model(model, X):
+    """What predicts in pipelines, frozen models and searches, and what it sees of X."""
+    before, model = innermost(model, own=False)
+    for step in before:
+        X = step.transform(X)
     return model, X
 
 
-def innermost(model):
-    """The transformers that wrappers of all kinds apply first, and the structured estimator."""
+def innermost(model, own=True):
+    """The transformers that wrappers apply first, and the structured estimator.
+
+    Without `own`, what changes its predictions is not looked into: wrappers of this package.
+    """
     before = []
     while True:
         if isinstance(model, Pipeline):
@@ -42,7 +40,7 @@ def innermost(model):
             model = model.estimator
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
-        elif hasattr(model, "_wrapped"):  # a wrapper of this package: its steps, and the model
+        elif own and hasattr(model, "_wrapped"):
             check_is_fitted(model)
             steps, model = model._wrapped()
             before += steps
@@ -72,11 +70,9 @@ def node_confidences(model, X, y):
             "CalibrationDisplay of each label, or of the items of all samples"
         )
     if not is_known.all():
-        warnings.warn(
+        warn_user(
             f"y: labels that fit has not seen count as wrong, in {(~is_known).sum()} of "
-            f"{is_known.size} samples, first in sample {is_known.argmin()}",
-            UserWarning,
-            stacklevel=4,
+            f"{is_known.size} samples, first in sample {is_known.argmin()}"
         )
     marginals = flat.reshape(codes.size, -1)
     best = marginals.argmax(axis=1)
@@ -91,6 +87,7 @@ def chunk_confidences(model, X, y, scheme=None):
     right, given = [], []
     found = model.predict_chunks(X, scheme=scheme)
     check_consistent_length(found, y)
+    model._read_truth(X, y)  # refuses samples with more or fewer labels than nodes
     for own, labels in zip(found, y, strict=True):
         if is_partial(labels):
             continue

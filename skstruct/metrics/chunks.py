@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,26 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
+from ..core.arguments import warn_user
 from ..core.typing import SamplesLike
-from ..data.constraints import scheme_name, without_prefix
+from ..data.constraints import without_prefix
 from ..data.labels import warn_of_mark
 from ..data.values import as_labels, family
-from ..lite import OUTSIDE, chunk_step, find_chunks, tag_and_kind
+from ..lite import OUTSIDE, chunk_step, find_chunks, scheme_name, tag_and_kind
 from .validation import check_average, one_score, read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 
 
-def _is_runs(scheme):
-    """Whether chunks are runs of one label, which needs no prefixes; see `predict_chunks`."""
-    return str(scheme).lower() == "runs"
-
-
-def read_chunk_labels(labels, scheme: str | None = None) -> list:
+def read_chunk_labels(labels, scheme: str | None) -> list:
     """Labels of one sequence, which must be strings unless chunks are runs of labels."""
     labels = labels if hasattr(labels, "__len__") else list(labels)
     array = as_labels(labels, "labels", "node {}".format)
-    if array.size and family(type(array[0])) != "strings" and not _is_runs(scheme):
+    if array.size and family(type(array[0])) != "strings" and scheme != "runs":
         raise TypeError(
             f"labels of chunks must be str, got {array.tolist()[0]!r} (node 0); chunks of labels "
             'without prefixes, such as numbers, are their runs: scheme="runs"'
@@ -37,15 +32,13 @@ def read_chunk_labels(labels, scheme: str | None = None) -> list:
     return array.tolist()
 
 
-def warn_of_tags(labels, scheme: str | None, stacklevel: int = 3) -> None:
+def warn_of_tags(labels, scheme: str | None) -> None:
     """Warn if labels are most likely no labels of chunks."""
-    tag = None if _is_runs(scheme) else without_prefix(labels)
+    tag = None if scheme == "runs" else without_prefix(labels)
     if tag is not None:
-        warnings.warn(
+        warn_user(
             f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
-            'node_classification_report, for runs of equal labels scheme="runs"',
-            UserWarning,
-            stacklevel=stacklevel,
+            'node_classification_report, for runs of equal labels scheme="runs"'
         )
 
 
@@ -93,20 +86,17 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     >>> chunks(["B-NP", "I-NP", "O", "I-VP"], scheme="BIO")
     [(0, 2, 'NP')]
     """
+    scheme = None if scheme is None else scheme_name(scheme, runs=True)
     labels = read_chunk_labels(labels, scheme)
     found = chunks_of_read(labels, scheme)
-    warn_of_mark(labels, "labels")
+    if scheme == "runs":  # others are strings
+        warn_of_mark(labels, "labels")
     warn_of_tags(labels, scheme)
     return found
 
 
 def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str]]:
     """:func:`chunks` of labels that have been read."""
-    if _is_runs(scheme):
-        starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
-        runs = pairwise([*starts, len(labels)])
-        return [(start, stop, labels[start]) for start, stop in runs if labels[start] != "O"]
-    scheme = None if scheme is None else scheme_name(scheme)
     tags = [tag_and_kind(label, scheme, f" at node {t}") for t, label in enumerate(labels)]
     steps = (chunk_step(*step, scheme) for step in pairwise([OUTSIDE, *tags, OUTSIDE]))
     return [(start, stop, tags[stop - 1][1]) for start, stop in find_chunks(steps)]
@@ -122,6 +112,7 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
     Each chunk that is true, predicted or both is one item; its classes are positions in `kinds`,
     `_NONE` on the side that does not have it.
     """
+    scheme = None if scheme is None else scheme_name(scheme, runs=True)
     items, seen = [], set()
     *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
     for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
@@ -137,7 +128,7 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
             for chunk in sorted(true | predicted)
         ]
     present = sorted({kind for kind, *_ in items})
-    warn_of_tags(sorted(seen), scheme, 5)
+    warn_of_tags(sorted(seen), scheme)
     kinds = present if labels is None else _asked_kinds(labels, present)
     code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
     # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.

@@ -14,7 +14,7 @@ import numpy as np
 from ..data.matrices import refuse_masked
 from ..data.packing import sample_of
 from ..data.ragged import RaggedArray
-from ..data.values import read_keys
+from ..data.values import is_missing, read_keys
 from ..shards.reading import Shards
 from .ragged_transformer import check_sequence, sequences_of
 
@@ -188,7 +188,6 @@ def token_lists(samples: list, names: list, as_dicts: bool = False) -> list:
     return sequences
 
 
-_MISSING = {"nan", "None", "<NA>", "NaT"}
 _ONE = "X is a list of sequences: for one sequence pass [x]"
 
 
@@ -313,7 +312,7 @@ def _texts(column, j, offsets):
     for row, value in enumerate(column):
         if isinstance(value, str):
             continue
-        missing = str(value) in _MISSING
+        missing = is_missing(value)
         if missing or hasattr(value, "__len__"):
             i = sample_of(row, offsets)
             what = "is missing" if missing else f"is of type {type(value).__name__}, not str"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..core.arguments import warn_user
 from ..core.text_files import split_lines
 
 _MACRO = re.compile(
@@ -129,12 +129,10 @@ def _check_regex(regex, where):
         raise ValueError(f"{where}: bad regular expression {regex!r}: {error}") from None
     literal = _LITERAL.search(re.sub(r"\\.", "_", regex))
     if literal:
-        warnings.warn(
+        warn_user(
             f"{where}: in {regex!r}, {literal.group()!r} stands for these very characters: the "
             "regular expressions of templates know . * ? ^ $ and classes such as \\u only, as in "
-            "Wapiti. If that is meant, escape it with \\.",
-            UserWarning,
-            stacklevel=2,
+            "Wapiti. If that is meant, escape it with \\."
         )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
 from skstruct.data.boxes import read_positions
-from skstruct.data.constraints import scheme_name
 from skstruct.data.labels import (
     is_indicator,
     read_label_lists,
@@ -42,6 +41,7 @@ from skstruct.data.partial import read_table_mask
 from skstruct.data.ragged import RaggedArray, rows_of
 from skstruct.data.store import Checked, written_beside
 from skstruct.data.values import as_labels, family, join_values
+from skstruct.lite import scheme_name
 
 
 def test_allowed_read_table_mask():

@@ -257,3 +257,11 @@ def test_only_the_weights_that_samples_use_are_divided(lines, graph):
     crf.node_weights_ *= 0.0  # what is edited later counts
     crf.pair_weights_ *= 0.0
     np.testing.assert_allclose(np.concatenate([*model.predict_marginals(X)]), 0.5)
+
+
+@pytest.mark.parametrize("labels", [["B-A"], ["B-A", "O", "O"], ["B-A", None, "O"]])
+def test_chunks_of_samples_with_other_numbers_of_labels_are_refused(labels):
+    X, y = [np.eye(2)] * 2, [["B-A", "O"]] * 2
+    crf = SAGCRF(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=f"sample 1: X has 2 nodes, but y has {len(labels)}"):
+        chunk_confidences(crf, X, [y[0], labels])

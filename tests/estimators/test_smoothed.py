@@ -285,3 +285,27 @@ def test_frames_are_samples():
         assert labels.tolist() == other.tolist()
     with pytest.raises(ValueError, match="'c'"):
         model.predict([own[["a", "b"]] for own in frames])
+
+
+def test_methods_are_those_of_the_smoother():
+    model = SmoothedClassifier(GaussianNB(), cv=2).fit(X, Y)
+    scores = model._scores.transform(X)
+    calls = {
+        "predict_log_likelihood": ([*Y],),
+        "predict_entropy": (),
+        "predict_top_k": (2,),
+        "sample": (2, 0),
+    }
+    for name, given in calls.items():
+        found, expected = (
+            getattr(model, name)(X, *given),
+            getattr(model.smoother_, name)(scores, *given),
+        )
+        for own, his in zip(np.ravel(found), np.ravel(expected), strict=True):
+            np.testing.assert_array_equal(own, his)
+    chunks = model.predict_chunks(X, scheme="runs")
+    assert chunks.tolist() == model.smoother_.predict_chunks(scores, scheme="runs").tolist()
+    tags = SmoothedClassifier(GaussianNB(), smoother=BCFWSSVM(), cv=2)
+    assert hasattr(tags, "predict_chunks")
+    for name in ("predict_log_likelihood", "predict_entropy", "sample"):
+        assert not hasattr(tags, name)

@@ -23,12 +23,12 @@ import shutil
 import tempfile
 import time
 import uuid
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...core.arguments import warn_user
 from ...data.store import (
     check_file,
     is_sound_tree,
@@ -315,10 +315,8 @@ class Keeper:
             break
         if damaged:
             then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
-            warnings.warn(
-                f"checkpoint: {damaged[0]} or a file that it names is missing or damaged; {then}",
-                UserWarning,
-                stacklevel=2,
+            warn_user(
+                f"checkpoint: {damaged[0]} or a file that it names is missing or damaged; {then}"
             )
             for path in damaged:
                 path.unlink(missing_ok=True)

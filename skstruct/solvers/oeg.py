@@ -12,7 +12,7 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
 from ..core.parallel import Pieces
-from ..core.proximal import rest_potentials, soft_sums
+from ..core.proximal import SOFT, rest_potentials, soft_sums
 from ..core.weights import (
     Weights,
     aligned,
@@ -452,6 +452,10 @@ def _product(tables, others):
 
 # Fraction of the divergences at the visits of an epoch that is left at its end, about.
 _LEFT = 0.8
+# Rounding of a float, and roundings of a weight in an epoch but for those of its visits.
+_EPS, _ROUNDINGS = float(np.finfo(np.float64).eps), 4
+# Share of the gap that rounding may be, before g is summed again.
+_LOST = 0.1
 
 
 class OEG(StoredMixtures):
@@ -498,6 +502,8 @@ class OEG(StoredMixtures):
         self._scratch = np.empty((MEMORY + 1, buffers.shape[1])), labels
         self._gradients = BatchGradient(self.loss, self.problem, self.sample_weight, self.n_jobs)
         self._half_norm, self._model, self._measured = 0.0, 0.0, 0
+        #: Bound on the norm of what rounding has added to g since it was summed.
+        self._rounding, self._n_visits = 0.0, 0
         self.certificate_schedule = CertificateSchedule(least=0.1)
         self._idle = np.zeros(self.n, dtype=np.int64)
 
@@ -551,7 +557,14 @@ class OEG(StoredMixtures):
         for w, v in zip(self.w.tables, self._gradient.tables, strict=True):
             np.subtract(v, w, out=v)
             v *= rho
+        # Every visit rounds the weights; g is known from their change.
+        size = math.sqrt(_product(self.w.tables, self.w.tables))
+        self._rounding += _EPS * rho * (self._n_visits + _ROUNDINGS) * size
         best = max(self._dual_objective(), self.dual)
+        # About what the bound has lost so, and the gap.
+        if self._rounding * size > _LOST * (self._model + divergence - best) and not self._single:
+            self._sum_memory()
+            best = max(self._dual_objective(), self.dual)
         # Divergences are those at the visits, and have fallen since.
         objective, likely = self._model + divergence, self._model + _LEFT * divergence
         is_known = objective < np.inf
@@ -577,6 +590,7 @@ class OEG(StoredMixtures):
     def _visits(self, rng, progress):
         """Make the steps of an epoch; the mean divergence, about the gap of the epoch's problem."""
         order = self._choose(rng)
+        self._n_visits = order.size
         for first, last in progress.pieces.visits(order.size):
             self._steps(order[first:last])
         return float(self.state.divergences @ self.sample_weight) / self.n
@@ -623,6 +637,7 @@ class OEG(StoredMixtures):
             self.state = self.state._replace(residuals=_NOTHING)
             self.state = self.state._replace(residuals=_room(self.state.phi.size, False))
         self._options = self._options._replace(on_weights=1.0 / self.n)
+        self._gradient, self._rounding = _padded_weights(self.shapes), 0.0
         self._sum(self._gradient, self.n, again)
         for w, gradient in zip(self.w.tables, self._gradient.tables, strict=True):
             gradient += self.lam * w
@@ -633,7 +648,7 @@ class OEG(StoredMixtures):
             self._single = False
         if self.w.single.size:
             node = self.w.single.astype(np.float64)
-            self.w, self._gradient = Weights(node, self.w.pair), _padded_weights(self.shapes)
+            self.w = Weights(node, self.w.pair)
             self._sum_memory()
             self.dual = max(self.dual, self._dual_objective())
 
@@ -645,6 +660,9 @@ class OEG(StoredMixtures):
         left = _product(gradient, gradient) - 2.0 * self.lam * along
         # |g|^2 / (2 lam), without a table for g.
         half = left / (2.0 * max(self.lam, TINY)) + self._half_norm
+        half = (
+            math.sqrt(max(half, 0.0)) + self._rounding / math.sqrt(2.0 * max(self.lam, TINY))
+        ) ** 2
         term = float(self.state.terms @ self.sample_weight) / self.n
         # The objective at w without the mean divergence.
         self._model = term + along - self._half_norm
@@ -755,8 +773,10 @@ class ProximalOEG(FewRows, OEG):
         self.clock = whole._replace(l2=self.lam + rho)
         self._options = self._options._replace(inverse=1.0 / (self.clock.l2 * self.n))
         pulls = [rho * v for v, _ in halves(self.w, self.shapes)]
+        size = 0.0
         for (_, d), pull in zip(halves(self.w, self.shapes), pulls, strict=True):
             d -= pull
+            size = math.hypot(size, np.linalg.norm(d))
         self.clock.now[:] += _REST
         divergence = self._visits(rng, progress)
         self._norms()
@@ -764,7 +784,14 @@ class ProximalOEG(FewRows, OEG):
         for (_, d), pull in zip(halves(self.w, self.shapes), pulls, strict=True):
             d += pull
         self._norms()
-        self.estimate, gap, objective = self._estimate_gaps(self._mean_term(), divergence)
+        self._rounding += _EPS * (self._n_visits + _ROUNDINGS) * size
+        lost, terms = self._lost(), self._mean_term()
+        estimates = self._estimate_gaps(terms - lost, divergence)
+        if lost > _LOST * estimates[0] * estimates[2]:
+            self._sum_memory()
+            self._norms()
+            estimates = self._estimate_gaps(terms - self._lost(), divergence)
+        self.estimate, gap, objective = estimates
         self._adapt_rho(gap, divergence, objective)
         self.gaps.append(gap)
 
@@ -773,7 +800,17 @@ class ProximalOEG(FewRows, OEG):
         proximal_oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
     def _sum_memory(self):
+        for _, d in halves(self.w, self.shapes):
+            d[:] = 0.0
+        self._rounding = 0.0
         self._sum(self.w, self.n)
+
+    def _lost(self):
+        """What rounding may have added to the bounds of :meth:`_best_multiple`."""
+        lost = self._mean_term() / self.l1  # where g is taken into the box
+        if self.lam > 0.0:
+            lost += (math.sqrt(self._sums[SOFT]) + 0.5 * self._rounding) / self.lam
+        return self._rounding * lost
 
     def _mean_term(self):
         return float(self.state.terms @ self.sample_weight) / self.n

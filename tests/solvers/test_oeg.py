@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import softmax, xlogy
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Chain, Grid, MultiLabel, Pairwise, Tree
@@ -369,3 +370,24 @@ def test_the_default_on_sparse_features_with_potts_interactions(monkeypatch):
     X = [(sparse.csr_matrix(x), edges) for x, edges in X]
     crf = SAGCRF(Pairwise(interactions="potts"), C=10.0, random_state=0).fit(X, y)
     assert crf.history_["passes"][-1] <= 60
+
+
+@pytest.mark.parametrize(("l1_ratio", "seed"), [(0.0, 3), (0.1, 4)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rounding_of_many_epochs_raises_no_bound(l1_ratio, seed):
+    """The gradient of the dual point, known from the change of the weights, drifted from it."""
+    rng = np.random.default_rng(seed)
+    for _ in range(15):
+        n_labels = int(rng.integers(2, 4))
+        y = [rng.integers(n_labels, size=n) for n in rng.integers(1, 5, size=rng.integers(2, 7))]
+        y[0] = np.arange(n_labels)
+        X = [
+            np.eye(n_labels)[own] + rng.choice([0.1, 1, 3]) * rng.normal(size=(len(own), n_labels))
+            for own in y
+        ]
+        model = SAGCRF(Chain(), C=rng.choice([10.0, 100.0, 1000.0]), l1_ratio=l1_ratio)
+        model.set_params(tol=1e-14, max_iter=500, random_state=0)
+        fits = [clone(model).set_params(solver=name).fit(X, y) for name in ("oeg", "lbfgs")]
+        least = min(fit.objective_ for fit in fits)
+        assert np.nanmax(fits[0].history_["dual_objective"]) <= least
+        assert fits[0].dual_objective_ <= least

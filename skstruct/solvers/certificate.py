@@ -28,8 +28,7 @@ _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 # excess shows what rounding did, and counts as gap, too.
 _LEAST_EXCESS = 1e-11
 # The gap of a gradient needs no difference, and may be far below the last digit of the objective,
-# whose own rounding counts as soon as the gap touches more than its last four digits. A bound that
-# is the objective less the gap always allows for these digits.
+# whose own rounding counts as soon as it touches more than its last four digits.
 _LAST_DIGITS = 1e-12
 
 
@@ -66,7 +65,7 @@ class Certificate(NamedTuple):
     @property
     def dual_objective(self) -> float:
         """A lower bound on ``min P``."""
-        return lower_bound(self.objective - max(self.dual_gap, _LAST_DIGITS * self.objective))
+        return lower_bound(self.objective - self.dual_gap)
 
     @property
     def record(self) -> dict[str, float]:
@@ -146,9 +145,8 @@ def certify(
     if not np.isfinite(squared_gradient):
         raise FloatingPointError(_OVERFLOW)
     value = max(float(objective), 0.0)
-    rounding, digits = _UNIT * (value + magnitude), _LAST_DIGITS * value
-    own_gap = squared_gradient / (2.0 * lam)
-    own_gap += rounding if own_gap + rounding > digits else max(rounding - digits, 0.0)
+    rounding = max(_UNIT * (value + magnitude) - _LAST_DIGITS * value, 0.0)
+    own_gap = squared_gradient / (2.0 * lam) + rounding
     return certify_l1(objective, squared_gradient, own_gap, dual, magnitude)
 
 

@@ -17,6 +17,9 @@ from skstruct.datasets import Shards, pack_shards
 from skstruct.lite import Tagger
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
 
+# An empty label is one of them.
+pytestmark = pytest.mark.filterwarnings("ignore:y. '' is a class:UserWarning")
+
 X = [[["w=a", "rare\t\n"], ["w=b"]], [["w=b", ""], ["w=a"]]]
 Y = [["A\tB", ""], ["\ud83d\ude00", "A\tB"]]  # two surrogates, which are not one character
 

@@ -28,7 +28,7 @@ _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 # excess shows what rounding did, and counts as gap, too.
 _LEAST_EXCESS = 1e-11
 # The gap of a gradient needs no difference, and may be far below the last digit of the objective,
-# whose own rounding counts as soon as it touches more than its last four digits.
+# whose own rounding counts for `tol` as soon as it touches more than its last four digits.
 _LAST_DIGITS = 1e-12
 
 
@@ -55,7 +55,7 @@ class Certificate(NamedTuple):
     objective: float
     # An upper bound on ``P(w) - min P``, rounding included; NaN where nothing bounds it.
     dual_gap: float
-    # The same as a fraction of P(w): what `tol` is compared with.
+    # The same as a fraction of P(w): what `tol` is compared with. See :data:`_LAST_DIGITS`.
     relative: float
     # ``|P'(w)|``, of smooth losses.
     gradient_norm: float | None = None
@@ -145,9 +145,10 @@ def certify(
     if not np.isfinite(squared_gradient):
         raise FloatingPointError(_OVERFLOW)
     value = max(float(objective), 0.0)
-    rounding = max(_UNIT * (value + magnitude) - _LAST_DIGITS * value, 0.0)
-    own_gap = squared_gradient / (2.0 * lam) + rounding
-    return certify_l1(objective, squared_gradient, own_gap, dual, magnitude)
+    rounding, own_gap = _UNIT * (value + magnitude), squared_gradient / (2.0 * lam)
+    found = certify_l1(objective, squared_gradient, own_gap + rounding, dual, magnitude)
+    seen = own_gap + max(rounding - _LAST_DIGITS * value, 0.0)
+    return found._replace(relative=min(found.relative, float(_relative(seen, value))))
 
 
 def certify_l1(

@@ -659,10 +659,10 @@ class OEG(StoredMixtures):
         self._half_norm = 0.5 * self.lam * squared
         left = _product(gradient, gradient) - 2.0 * self.lam * along
         # |g|^2 / (2 lam), without a table for g.
-        half = left / (2.0 * max(self.lam, TINY)) + self._half_norm
-        half = (
-            math.sqrt(max(half, 0.0)) + self._rounding / math.sqrt(2.0 * max(self.lam, TINY))
-        ) ** 2
+        twice = 2.0 * max(self.lam, TINY)
+        half = max(left / twice + self._half_norm, 0.0)
+        root = math.sqrt(half) + self._rounding / math.sqrt(twice)
+        half = root * root
         term = float(self.state.terms @ self.sample_weight) / self.n
         # The objective at w without the mean divergence.
         self._model = term + along - self._half_norm

@@ -110,7 +110,8 @@ def test_features_that_are_all_zero(solver, sampling):
         assert crf.suboptimality_ <= 1e-3
     flat = SAGCRF("multiclass", fit_intercept=False, tol=0.0, **options).fit(X, y)
     assert flat.n_iter_ <= 3
-    assert flat.dual_gap_ == 0.0
+    assert flat.suboptimality_ == 0.0
+    assert flat.dual_gap_ <= 1e-14  # the rounding of the objective
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

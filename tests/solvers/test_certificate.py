@@ -99,6 +99,20 @@ def test_rounding_of_many_mixtures_raises_no_bound(keeps):
     assert max(excess) <= 0
 
 
+def test_no_bound_is_above_what_rounding_may_have_left_of_the_objective():
+    rng, values = np.random.default_rng(0), [1.0]
+    values += (10.0 ** rng.uniform(-3, 3, size=200)).tolist()
+    for value in values:
+        magnitude = value * 10.0 ** rng.uniform(0, 3)
+        squared = value * rng.choice([0.0, 10.0 ** rng.uniform(-18, -8)])
+        known = certificate.certify(value, squared, LAM, 0.0, magnitude)
+        # Rounding may have raised the objective by one unit in the last place of its terms.
+        truth = Fraction(value) - Fraction(magnitude) / 2**52
+        truth -= Fraction(squared) / (2 * Fraction(LAM))
+        assert Fraction(known.dual_objective) <= truth
+        assert known.dual_gap >= squared / (2.0 * LAM)
+
+
 def _best_of_two(one, other, lam):
     """The best bound of a mixture of two points of one weight, without rounding."""
     term, g = one

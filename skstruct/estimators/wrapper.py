@@ -34,9 +34,10 @@ _METHODS = {
 
 
 class Wrapper(MetaEstimatorMixin, BaseEstimator):
-    """Base of estimators that ask a fitted structured model, see :meth:`_inside`.
+    """Base of estimators that ask a fitted structured model.
 
-    Where not all models have all methods, ``_offers(name)`` tells.
+    Subclasses define ``_inside(name, X)``: the fitted model whose method `name` is called, and what
+    it sees of X. Where not all models have all methods, ``_offers(name)`` tells.
     """
 
     #: Lines of the examples that make a fitted ``model``.
@@ -47,10 +48,6 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         for name, texts in _METHODS.items():
             if name not in vars(cls):
                 setattr(cls, name, _passed_on(cls, name, *texts))
-
-    def _inside(self, name, X):
-        """The fitted model whose method is called, and what it sees of X."""
-        raise NotImplementedError
 
     def _read_truth(self, X, y):
         model, X = self._inside("predict", X)

@@ -211,7 +211,8 @@ def _skip_inherited(app, what, name, item, skip, options):
 def _shorten_defaults(app, what, name, item, options, signature, returns):
     """Leave out defaults that are arrays; those of NamedTuples cannot be read from the source."""
     if what == "class" and (signature or "").startswith("(*args"):  # of __new__, also torch's mock
-        return stringify_signature(inspect.signature(item), show_annotation=False), returns
+        own = stringify_signature(inspect.signature(item), show_annotation=False)
+        return "" if own.startswith("(*args") else own, returns  # nobody calls lite.Tagger
     if signature is None or "=(array(" not in signature:
         return None
     return re.sub(r"=\(array\(.*\)\)\)", "=...)", signature), returns

@@ -145,7 +145,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, up to
         rounding.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, which `tol` bounds.
+        ``dual_gap_ / objective_``, less at most 1e-12 that the rounding of the objective adds;
+        `tol` bounds it.
     gradient_norm_ : float
         Euclidean norm of the gradient at the end, exact; with `l1_ratio`, of the smallest
         subgradient.

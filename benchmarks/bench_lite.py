@@ -11,8 +11,7 @@ largest that the process has held at the first answer. Figures are medians over 
 over all training addresses, too.
 
 The model of all rows but python-crfsuite's own is one fit: the pipeline in joblib's file (with
-kernels in numba's cache, in a bundle, and with neither), what ``export`` writes, and what
-``to_crfsuite`` writes.
+kernels in the cache, and without), what ``export`` writes, and what ``to_crfsuite`` writes.
 """
 
 from __future__ import annotations
@@ -115,24 +114,20 @@ def train(X, y, folder, quick):
     full = model.predict(X)
     crf.sparsify(1e-3, dtype="float32")
     model = drop_unused_features(model)
-    ours = [folder / f"ours.{suffix}" for suffix in ("joblib", "npz", "crfsuite", "zip")]
+    ours = [folder / f"ours.{suffix}" for suffix in ("joblib", "npz", "crfsuite")]
     joblib.dump(model, ours[0], compress=3)
     export(model, ours[1])
     model[-1].to_crfsuite(ours[2])
-    command = ["compile", "--model", ours[0], "--bundle", ours[3]]
-    subprocess.run([sys.executable, "-m", "skstruct", *map(str, command)], check=True)
     found = Lite.load(ours[1]).tag_batch(X)
     differ = sum(a.tolist() != b for a, b in zip(full, found, strict=True))
     print(f"{differ} of {len(X)} addresses differ after sparsify(1e-3, dtype='float32')")
     empty = {"NUMBA_CACHE_DIR": str(folder / "empty")}
-    bundle = empty | {"SKSTRUCT_KERNELS": str(ours[3])}
     return [
         Tagger("python-crfsuite, its own model", "pycrfsuite", theirs, {}),
         Tagger("python-crfsuite, `to_crfsuite`", "pycrfsuite", ours[2], {}),
         Tagger("`skstruct.lite`, `export`", "lite", ours[1], {}),
         Tagger("`skstruct.lite`, `to_crfsuite`", "lite", ours[2], {}),
         Tagger("skstruct, kernels cached", "skstruct", ours[0], {}),
-        Tagger("skstruct, kernels in a bundle", "skstruct", ours[0], bundle),
         Tagger("skstruct, nothing compiled", "skstruct", ours[0], empty),
     ]
 

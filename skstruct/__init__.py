@@ -12,7 +12,6 @@ from .data.moved import answer_to_old_names as _answer_to_old_names
 
 TYPE_CHECKING = False  # type checkers take it for true; the module typing takes a while to import
 if TYPE_CHECKING:
-    from .core.jit.dispatch import load_kernels
     from .core.versions import show_versions
     from .data.ragged import RaggedArray
     from .data.rules import AtLeastOnce, AtMostOnce, Before, Exactly, Pattern
@@ -69,7 +68,6 @@ __all__ = [
     "decode",
     "export",
     "fit_transitions",
-    "load_kernels",
     "log_partition",
     "marginals",
     "sample",
@@ -92,7 +90,6 @@ _HOME = {
     "SmoothedClassifier": "estimators.smoothed",
     "TemperatureScaling": "estimators.calibration",
     "export": "estimators.exporting",
-    "load_kernels": "core.jit.dispatch",
     "show_versions": "core.versions",
 }
 # Subpackages that may be used without an import of their own.

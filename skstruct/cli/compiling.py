@@ -1,20 +1,14 @@
-"""``compile``: fill the cache of compiled kernels, or a bundle, for images and CI."""
+"""``compile``: fill the cache of compiled kernels, for images and CI."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import io
-import os
-import platform
-import sys
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +17,7 @@ from sklearn.base import clone
 
 from .. import BCFWSSVM, SAGCRF, Chain, MultiClass
 from .. import __all__ as public
-from ..core.jit.bundles import LEVELS, lacking
-from ..core.jit.dispatch import (
-    begin_bundle,
-    bundle_of,
-    cache_folder,
-    code_target,
-    compile_call,
-    is_fresh,
-    noted_calls,
-    used_kernels,
-)
+from ..core.jit.dispatch import cache_folder
 from ..core.jit.numba_private import announced_compiles
 from ..estimators.base import StructuredEstimator
 from ..estimators.persistence import TRUSTED
@@ -42,14 +26,14 @@ from ..graphs.registry import NAMES
 from ..lite import Tagger
 from ..map_inference import FactorGraph, Potts, Table, solve_map
 from ..map_inference.methods import METHODS
-from .files import read_any, replacing, say
+from .files import read_any, say
 
 _DOC = """\
 Compile the kernels of structures and estimators into the cache, so that no first fit and no first
 prediction has to wait for them: in a container image, before the tests of a CI job. Each pair is
 trained on a few random samples, and predicts. Options that only change numbers need no mention.
 Methods of solve_map run on a few small models. With --model, what the predictions of a stored model
-need is compiled; with --bundle, the kernels are written to a file for other machines, too."""
+need is compiled."""
 
 
 def _read_call(text):
@@ -169,7 +153,7 @@ def compile_pair(graph, estimator, features):
 
 # Models in files: samples that they take, and labels that their structure allows.
 
-# Classes that the labels have, at most: plain Python must be able to train on them.
+# Classes that the labels have, at most: these fits are to be short.
 _CLASSES = 16
 
 
@@ -322,107 +306,20 @@ def add_compile(commands):
         help="a model, .joblib, .skops, .npz or .crfsuite: compile what its predictions need",
     )
     parser.add_argument("--fit", action="store_true", help="and what its fit needs")
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="compile in so many processes"
-    )
-    parser.add_argument(
-        "--bundle", metavar="FILE", help="write the kernels to a file for skstruct.load_kernels"
-    )
-    parser.add_argument(
-        "--cpu",
-        choices=["native", *LEVELS],
-        help="processors that can use the bundle: native, those like this one; by default "
-        "x86-64-v3 on x86-64, and generic elsewhere",
-    )
     parser.set_defaults(run=_compile)
-
-
-# Several processes, which may compile for another processor.
-
-
-def _in_process(work):
-    """Do a work in one of several processes; return what it says, too, and kernels."""
-    out = io.StringIO()
-    with redirect_stdout(out):
-        failed = work()
-    return failed, out.getvalue(), code_target(), used_kernels()
-
-
-def _calls(works):
-    """What the works call, as plain Python can tell; the rest is compiled when they are done."""
-
-    def run():
-        for work in works:
-            with suppress(Exception):
-                work()
-
-    with redirect_stdout(io.StringIO()):
-        return noted_calls(run)
-
-
-def _prepare(call):
-    with suppress(Exception):  # is said by the work that needs it
-        compile_call(call)
-
-
-def _in_processes(works, jobs, cpu):
-    """Do all works; returns how many failed, the target, and the kernels."""
-    # A copy of this process has imported all, but also what was compiled in it.
-    start = "fork" if sys.platform == "linux" and is_fresh() else "spawn"
-    options = {"mp_context": get_context(start), "initializer": begin_bundle, "initargs": (cpu,)}
-    failed, target, kernels = 0, None, {}
-    with ProcessPoolExecutor(jobs, **options) as workers:
-        fits = [work for work in works if work.func is not compile_method]
-        if jobs > 1 and fits:
-            with ProcessPoolExecutor(1, **options) as scout:
-                calls = scout.submit(_calls, fits).result()
-            # Solvers take longest: their types are the longest ones.
-            list(workers.map(_prepare, sorted(calls, key=lambda call: -len(str(call)))))
-        for n, said, made_for, own in workers.map(_in_process, works):
-            failed, target = failed + n, made_for
-            kernels |= own
-            say(said.rstrip("\n"))
-    return failed, target, kernels
-
-
-def _write(path, content):
-    with replacing(path) as new:
-        Path(new).write_bytes(content)
-    # A bundle that others can write is not read.
-    os.chmod(path, os.stat(path).st_mode & 0o755)
 
 
 def _compile(given):
     if cache_folder() is None:
         raise ValueError("there is no folder to keep kernels in: set NUMBA_CACHE_DIR")
-    for name, has, needs, of in (
-        ("--fit", given.fit, given.model, "--model"),
-        ("--cpu", given.cpu, given.bundle, "--bundle"),
-    ):
-        if has and not needs:
-            raise ValueError(f"{name} needs {of}")
-    if given.jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {given.jobs}")
-    works = [partial(compile_method, method) for method in given.map]
+    if given.fit and not given.model:
+        raise ValueError("--fit needs --model")
+    failed = sum(map(compile_method, given.map))
     if given.model:
-        works.append(partial(compile_model, given.model, given.features, given.fit))
-    if given.graph or given.estimator or not works:
-        works += [
-            partial(compile_pair, graph, estimator, given.features)
-            for graph in given.graph or [_graph("chain")]
-            for estimator in given.estimator or [_estimator("SAGCRF")]
-        ]
-    if not (given.bundle or given.jobs > 1):
-        failed = sum(work() for work in works)
-    else:
-        usual = "x86-64-v3" if platform.machine().lower() in ("x86_64", "amd64") else "generic"
-        cpu = (given.cpu or usual) if given.bundle else "native"
-        if cpu != "native" and (missing := lacking(cpu)):
-            raise ValueError(f"--cpu {cpu}: this processor does not have {', '.join(missing)}")
-        failed, target, kernels = _in_processes(works, given.jobs, cpu)
-        if given.bundle and not failed:
-            content = bundle_of(kernels, target)
-            _write(given.bundle, content)
-            say(f"{len(kernels)} kernels for {cpu}, {len(content) / 1e6:.2f} MB: {given.bundle}")
+        failed += compile_model(given.model, given.features, given.fit)
+    if given.graph or given.estimator or not (given.map or given.model):
+        for graph in given.graph or [_graph("chain")]:
+            for estimator in given.estimator or [_estimator("SAGCRF")]:
+                failed += compile_pair(graph, estimator, given.features)
     say(f"kept in {cache_folder()}")
     return int(failed > 0)

@@ -12,7 +12,7 @@ from llvmlite import binding
 from threadpoolctl import threadpool_info
 
 from .. import __version__
-from .jit.dispatch import bundles_read, cache_folder, cache_folders_read
+from .jit.dispatch import cache_folder, cache_folders_read
 
 _DEPENDENCIES = "scikit-learn numpy scipy numba llvmlite joblib threadpoolctl pip".split()
 _OPTIONAL = "pandas polars matplotlib skops rich torch".split()
@@ -46,7 +46,6 @@ def _sections():
         {
             "cache folder": cache_folder(),
             **({"read before it": ", ".join(map(str, prepared))} if prepared else {}),
-            "bundles": ", ".join(bundles_read()) or None,
             "jit": "disabled" if numba.config.DISABLE_JIT else "enabled",
             "numba threads": numba.config.NUMBA_NUM_THREADS,
             "threading layer": numba.config.THREADING_LAYER,

@@ -1,9 +1,9 @@
-"""``compile`` for stored models: bundles, several processes, and what cannot be compiled."""
+"""``compile`` for stored models: what their predictions need, and what cannot be compiled."""
 
 import os
+import shutil
 import subprocess
 import sys
-import zipfile
 
 import joblib
 import numpy as np
@@ -42,33 +42,34 @@ print(sum(sum(k.stats.cache_misses.values()) for k in compiled_kernels()))
 
 
 @pytest.mark.slow
-def test_a_bundle_of_a_model_is_all_that_its_predictions_need(folder, tmp_path, capfd):
-    path, model = tmp_path / "kernels.zip", folder / "crf.joblib"
-    before = os.umask(0o002)
-    try:
-        given = ["compile", "--model", str(model), "--cpu", "native", "--jobs", "2"]
-        assert main([*given, "--bundle", str(path)]) == 0
-    finally:
-        os.umask(before)
-    title, *rest = capfd.readouterr().out.splitlines()
+def test_a_copy_of_the_cache_is_all_that_predictions_of_a_model_need(folder, tmp_path):
+    model = folder / "crf.joblib"
+
+    def run(*arguments, cache, **variables):
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / cache), **variables}
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    anywhere = {"NUMBA_CPU_NAME": "generic"}
+    title, *rest = run("-m", "skstruct", "compile", "--model", model, cache="filled", **anywhere)
     assert title == f"{model}: SAGCRF on Chain(), csr features"
-    assert rest[-2].endswith(f" MB: {path}")
-    assert "kernels for native" in rest[-2]
-    assert path.stat().st_mode & 0o022 == 0  # whatever the umask says: it would not be read
-    names = zipfile.ZipFile(path).namelist()
+    assert rest[-1].startswith(f"kept in {tmp_path / 'filled'}")
+    names = [path.name for path in (tmp_path / "filled").rglob("*.nbc")]
     for kernel in ("decode", "decode_top_k", "node_marginals", "log_likelihoods"):
         assert any(f".{kernel}-" in name for name in names)
     assert not any("sag_epoch" in name for name in names)
-    environment = {"SKSTRUCT_KERNELS": str(path), "NUMBA_CACHE_DIR": str(tmp_path / "empty")}
-    done = subprocess.run(
-        [sys.executable, "-c", _TAG, str(model)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    labels, misses = done.stdout.splitlines()
+    shutil.copytree(tmp_path / "filled", tmp_path / "image")
+    labels, misses = run("-c", _TAG, model, cache="image", **anywhere)
     assert labels.split() == list(joblib.load(model).predict([[["the", "DT"], ["cat", "NN"]]])[0])
     assert misses == "0"
+    # Another processor, by its name: nothing of it is taken.
+    assert run("-c", _TAG, model, cache="image", NUMBA_CPU_NAME="core2")[1] != "0"
 
 
 def _stored_calls(estimator, kind, monkeypatch):
@@ -155,8 +156,6 @@ def test_taggers_for_numpy_stand_for_an_estimator(tmp_path, capsys):
     ("option", "message"),
     [
         (["--fit"], "--fit needs --model"),
-        (["--cpu", "native"], "--cpu needs --bundle"),
-        (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--model", "nothing.joblib"], "nothing.joblib: No such file"),
     ],
 )

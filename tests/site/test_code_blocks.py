@@ -61,7 +61,6 @@ def test_code_has_a_language(path):
 NOT_RUN = {
     r"\bClient\(|\bray\.": "a cluster; tests/shards",
     r"parallel_config\(\"loky\"\)": "processes; tests/shards",
-    r"load_kernels\(": "a bundle; core/jit/test_bundles.py",
     r"load_parallel_text\(": "a corpus that is not in the repository",
     r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
     r"MyProblem|class SkipChain|check_structure\((graph|OneEvent)": "parts; run whole elsewhere",

@@ -127,8 +127,6 @@ class Store:
     def __init__(self, readable, writable):
         self.readable = readable
         self.writable = writable
-        #: Names of the entries that this process has found or made.
-        self.used = set()
         self._reserved = {}
 
     def reserve(self, name):

@@ -16,18 +16,12 @@ compiled solver is found again on disk in the next process.
 """
 
 import inspect
-import os
 import sys
-import threading
-from contextlib import suppress
 from functools import partial
-from importlib import import_module
 
 import numba
 from numba.extending import overload
 
-from ..typing import PathLike
-from .bundles import NAMED, Bundles, pack
 from .cache import open_store
 from .cache_key import PACKAGE, digest, kernel_sources, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
@@ -35,11 +29,9 @@ from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
     cache_on_disk,
-    compile_for,
     hold_interrupts,
     instance_class,
     known_options,
-    run_plainly,
 )
 
 try:
@@ -57,7 +49,7 @@ _FLAGS = {
 }
 _INNER, _OUTER = inner_options(), outer_options()
 
-_kernels, _dispatchers = [], []
+_kernels = []
 _problem_classes = {}
 
 
@@ -65,10 +57,10 @@ def _open_store():
     sources = {} if JIT_IS_DISABLED else kernel_sources()
     versions = sys.implementation.cache_tag, *VERSIONS
     fingerprint = digest(sources, *versions) if sources else None
-    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR), Bundles(fingerprint)
+    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR)
 
 
-_STORE, _BUNDLES = _open_store()
+_STORE = _open_store()
 _checks = []
 
 
@@ -135,96 +127,11 @@ def cache_folder():
     return _STORE.writable
 
 
-def load_kernels(path: PathLike) -> int:
-    """Use the compiled kernels of a bundle, so that nothing of a model is compiled here.
-
-    ``python -m skstruct compile --bundle FILE`` makes a bundle. Its kernels are looked up before
-    those of the cache; kernels that it lacks are compiled as ever. The environment variable
-    ``SKSTRUCT_KERNELS`` names bundles, too, separated as in ``PATH``: they are read when the first
-    kernel is needed, with the same errors. If it is not set, the bundle of the package
-    ``skstruct-kernels`` is used if that is installed; if it is empty, no bundle is used. Read more
-    in the :ref:`User Guide <compile_guide>`.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    int
-        The number of kernels in it; 0 under ``NUMBA_DISABLE_JIT``, where none is used.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    PermissionError
-        If a user other than this one and root can write the file, or a folder above it: a bundle is
-        code, like a wheel. Folders such as ``/tmp``, where users cannot replace each other's files
-        (the sticky bit), are accepted.
-    ValueError
-        If the file is damaged, or was made for another processor, by other versions of Python,
-        skstruct, numba, llvmlite or NumPy, or from other sources of skstruct; names the difference.
-
-    See Also
-    --------
-    skstruct.core.jit.dispatch.cache_folder : Where kernels are kept that are compiled here.
-
-    Examples
-    --------
-    >>> import skstruct
-    >>> skstruct.load_kernels("no_such_file.zip")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    FileNotFoundError: [Errno 2] No such file or directory: ...
-    """
-    return 0 if JIT_IS_DISABLED else _BUNDLES.load(path)
-
-
-def bundles_read():
-    """Return what the bundles in use hold, or why one cannot be used."""
-    try:
-        return [f"{len(own.entries)} kernels for {own.target[1]}" for own in _BUNDLES.active()]
-    except (OSError, ValueError) as error:
-        return [str(error)]
-
-
-def begin_bundle(cpu):
-    """Compile for a processor of this name from now on, and look into no bundle."""
-    os.environ[NAMED] = ""
-    _STORE.used.clear()
-    if cpu != "native":
-        compile_for(cpu)
-
-
-def used_kernels():
-    """Return the cache's entries that this process has used, by name."""
-    return {name: _STORE.read(name) for name in sorted(_STORE.used)}
-
-
-def is_fresh():
-    """Return whether this process has compiled or loaded no kernel yet."""
-    return not any(dispatcher.overloads for dispatcher in _kernels)
-
-
-def code_target():
-    """Return what this process compiles for: triple, processor and its features."""
-    return _kernels[0].targetctx.codegen().magic_tuple()
-
-
-def bundle_of(entries, target):
-    """Return a bundle of entries, as bytes."""
-    return pack(entries, target, _BUNDLES.sources)
-
-
 def _compile(function, inline=False, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
     how = "always" if inline else "never"
-    dispatcher = numba.njit(inline=how, **options, **_FLAGS)(function)
-    _dispatchers.append(dispatcher)
-    return dispatcher
+    return numba.njit(inline=how, **options, **_FLAGS)(function)
 
 
 def kernel(function=None, *, cheap=False):
@@ -273,7 +180,7 @@ def kernel(function=None, *, cheap=False):
     dispatcher = _compile(function, **_OUTER)
     if cheap:
         compile_cheaply(dispatcher)
-    cache_on_disk(dispatcher, _STORE, _BUNDLES)
+    cache_on_disk(dispatcher, _STORE)
     hold_interrupts(dispatcher)
     call_inside(dispatcher, _compile(function, **_INNER))
     if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
@@ -321,41 +228,6 @@ def inner_kernel(function=None, *, inline=False):
 def compiled_kernels():
     """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
     return list(_kernels)
-
-
-def noted_calls(work):
-    """Run `work` as plain Python; return the kernels that it calls, each with its types.
-
-    Nothing can be compiled afterwards: for a process that ends then.
-    """
-    found, running = {}, threading.local()
-
-    def call(self, *args):
-        function = self.py_func
-        if getattr(running, "kernel", None):
-            return function(*args)
-        running.kernel = function
-        try:
-            with suppress(ValueError):  # of a type that numba does not know
-                types = tuple(map(numba.typeof, args))
-                found[function.__module__, function.__code__.co_firstlineno, types] = None
-            return function(*args)
-        finally:
-            running.kernel = None
-
-    run_plainly(_dispatchers, call)
-    work()
-    return list(found)
-
-
-def compile_call(call):
-    """Compile a kernel for a call that :func:`noted_calls` has seen."""
-    module, line, types = call
-    import_module(module)
-    for dispatcher in list(_kernels):
-        function = dispatcher.py_func
-        if (function.__module__, function.__code__.co_firstlineno) == (module, line):
-            dispatcher.compile(types)
 
 
 def _python(dispatcher):

@@ -72,7 +72,6 @@ _REASON = re.compile(
     r"(?:\(step: [^)]*\)|specific error:)\s*\n\s*(?!\s|(?:\w+: )?(?:Failed in|No implem))(.+)"
 )
 
-_intrinsics = []
 _SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
 
 
@@ -92,32 +91,7 @@ def instance_class(numba_type):
 
 def intrinsic(plain):
     """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
-
-    def decorate(function):
-        if JIT_IS_DISABLED:
-            return plain
-        made = _intrinsic(function)
-        _intrinsics.append((made, plain))
-        return made
-
-    return decorate
-
-
-def run_plainly(dispatchers, call):
-    """Have Python's `call` run dispatchers, in this process and for good, and plain intrinsics."""
-    plain = [(made, lambda self, *args, run=run: run(*args)) for made, run in _intrinsics]
-    for made, run in [*((dispatcher, call) for dispatcher in dispatchers), *plain]:
-        kind = type(made)
-        made.__class__ = type(kind.__name__, (kind,), {"__call__": run})
-
-
-def compile_for(cpu):
-    """Compile for a processor of this name from now on: numba reads it when it is imported."""
-    context = numba.njit(lambda: None).targetctx
-    numba.config.CPU_NAME, numba.config.CPU_FEATURES = cpu, ""
-    context._internal_codegen = type(context.codegen())("skstruct")
-    if context.codegen().magic_tuple()[1:] != (cpu, ""):  # pragma: no cover
-        raise RuntimeError(f"numba {numba.__version__} compiles for this processor only")
+    return (lambda function: plain) if JIT_IS_DISABLED else _intrinsic
 
 
 def _classes(numba_type):
@@ -352,10 +326,9 @@ class DiskCache:
     the process when a file is damaged.
     """
 
-    def __init__(self, function, store, bundles=None):
+    def __init__(self, function, store):
         self._function = function
         self._store = store
-        self._bundles = bundles
 
     @property
     def cache_path(self):
@@ -363,14 +336,7 @@ class DiskCache:
         return self._store.writable and str(self._store.writable)
 
     def load_overload(self, sig, target_context):
-        """The compiled specialisation, from a bundle or the cache, or None."""
-        # Outside of what catches errors: whoever names a bundle is told that it cannot serve.
-        for bundle in self._bundles.active() if self._bundles else ():
-            with suppress(Exception):
-                target_context.refresh()
-                name, key = self._entry(sig, bundle.target)
-                if name in bundle.entries:
-                    return self._rebuilt(bundle.entries[name], key, sig, target_context)
+        """The compiled specialisation, or None."""
         name = None
         try:
             target_context.refresh()
@@ -381,9 +347,7 @@ class DiskCache:
                 if content is not None:
                     self._store.release(name)
             if content is not None:
-                result = self._rebuilt(content, key, sig, target_context)
-                self._store.used.add(name)
-                return result
+                return self._rebuilt(content, key, sig, target_context)
         except Exception as error:
             if name:
                 self._store.discard(name, repr(error))
@@ -409,7 +373,6 @@ class DiskCache:
             name, key = self._entry(sig, result.target_context.codegen().magic_tuple())
             if name and not result.lifted and not result.library.has_dynamic_globals:
                 self._store.write(name, _dumps((key, result._reduce())))
-                self._store.used.add(name)
         except Exception as error:
             _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
         finally:
@@ -453,10 +416,10 @@ class DiskCache:
         return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
 
 
-def cache_on_disk(dispatcher, store, bundles=None):
+def cache_on_disk(dispatcher, store):
     """Let a dispatcher keep what it compiles, if numba has the parts for it, and find it again."""
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
-    if not (store.readable or bundles) or not all(hasattr(owner, name) for owner, name in parts):
+    if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
         return False
-    dispatcher._cache = DiskCache(dispatcher.py_func, store, bundles)
+    dispatcher._cache = DiskCache(dispatcher.py_func, store)
     return True

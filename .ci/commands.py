@@ -119,7 +119,7 @@ def parts(command):
     for part in command.split(" && "):
         plain = re.sub(r"(^|\s)\.venv/bin/", r"\1", part.split(" | tee ")[0]).strip()
         plain = re.sub(r"^pip install -q ", "pip install ", plain)
-        if not re.match(r"(python3 -m venv|source|cd) ", plain):
+        if not re.match(r"(python3 -m venv|source|cd|export) ", plain):
             yield plain
 
 

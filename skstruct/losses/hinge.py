@@ -6,8 +6,8 @@ import numpy as np
 
 from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
-from ..core.oracles import add_indicator, augment, loss_augmented_max, relaxed_oracle
-from .verbs import augment_copy, dot, expected_loss, loss_oracle, minus_truth, truth_score
+from ..core.oracles import add_indicator, loss_augmented_max, relaxed_oracle
+from .verbs import augment_copy, loss_oracle, minus_truth, truth_score
 
 
 class MaxHinge(NamedTuple):
@@ -43,22 +43,6 @@ def _(loss, problem, i, theta, labels, r, augmented):
         for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
             r[q] += loss.mu[q]
     return best - right, abs(best) + abs(right)
-
-
-@kernel
-def expected_task_loss(problem, i, r, trial):
-    """``<l_i, m_i>`` for the residual ``r = m_i - mu(y_i)``: the dual term of the hinge."""
-    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
-    for q in range(size):
-        trial[q] = 0.0
-    augment(problem, i, trial)
-    return dot(trial, r, size)
-
-
-@expected_loss.register(object)
-@kernel
-def _(loss, problem, i, r, trial):
-    return expected_task_loss(problem, i, r, trial)
 
 
 def hinge_of(problem):

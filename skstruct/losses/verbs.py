@@ -116,6 +116,22 @@ def dot(theta, mu, size):
     return total
 
 
+@kernel
+def expected_task_loss(problem, i, r, trial):
+    """``<l_i, m_i>`` for the residual ``r = m_i - mu(y_i)``: the dual term of the hinge."""
+    size = problem.part_ptr[i + 1] - problem.part_ptr[i]
+    for q in range(size):
+        trial[q] = 0.0
+    augment(problem, i, trial)
+    return dot(trial, r, size)
+
+
+@expected_loss.register(object)
+@kernel
+def _(loss, problem, i, r, trial):
+    return expected_task_loss(problem, i, r, trial)
+
+
 @inner_kernel(inline=True)
 def truth_score(problem, i, theta, labels):
     """Write the true labelling to `labels`; returns ``<theta, mu(y_i)>``.

@@ -10,7 +10,7 @@ import pytest
 import skstruct
 
 PACKAGE = Path(skstruct.__file__).parent
-FINGERPRINT = "0123456789abcdef"
+VERSIONS = "numba 0.1", "llvmlite 0.1"
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 

@@ -14,10 +14,15 @@ from scipy.special import logsumexp, softmax
 from skstruct import SAGCRF, CasimirSSVM, Chain, MultiLabel
 from skstruct.core.parallel import make_scratch
 from skstruct.estimators.training_data import read_training_data
-from skstruct.losses.hinge import MaxHinge, RelaxedHinge, expected_task_loss, hinge_of
+from skstruct.losses.hinge import MaxHinge, RelaxedHinge, hinge_of
 from skstruct.losses.log import LogLoss, SoftmaxMargin
 from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
-from skstruct.losses.verbs import loss_curvature, loss_oracle, private_loss
+from skstruct.losses.verbs import (
+    expected_task_loss,
+    loss_curvature,
+    loss_oracle,
+    private_loss,
+)
 from skstruct.solvers.casimir import SmoothCasimir
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import run

@@ -1,8 +1,9 @@
 """A folder for compiled kernels: never stale, never another user's, never in the way of an import.
 
-An entry is one file, written aside and renamed, so that processes may compile at once. It begins
-with a checksum: a damaged entry is deleted and compiled again. Entries are pickles, which run code
-when they are read, so a folder or file that another user could have written is not touched.
+An entry is one file, named by all that it depends on (:mod:`skstruct.core.jit.cache_key`), written
+aside and renamed, so that processes may compile at once. It begins with a checksum: a damaged entry
+is deleted and compiled again. Entries are pickles, which run code when they are read, so a folder
+or file that another user could have written is not touched.
 """
 
 import contextlib
@@ -96,18 +97,19 @@ def _places(package, chosen):
         yield folder, {user()}
 
 
-def _prune(root, keep):
-    """Delete the folders next to `keep` that no process has used for a while.
+def _prune(folder):
+    """Delete entries, and folders of other versions, that no process has used for a while.
 
     One that is in use all the same loses nothing but time: what is missing is compiled again.
     """
-    for folder in root.iterdir():
+    for path in [*folder.iterdir(), *folder.parent.iterdir()]:
         with contextlib.suppress(OSError):
-            if folder == keep or not _OLD_NAME.fullmatch(folder.name):
+            if path == folder or time.time() - path.lstat().st_mtime <= _UNUSED_DAYS * _DAY:
                 continue
-            age = time.time() - folder.stat().st_mtime
-            if age > _UNUSED_DAYS * _DAY and _is_safe_folder(folder, {user()}):
-                shutil.rmtree(folder, ignore_errors=True)
+            if path.parent == folder:
+                path.unlink()
+            elif _OLD_NAME.fullmatch(path.name) and _is_safe_folder(path, {user()}):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _delete(path, reason):
@@ -127,7 +129,7 @@ class Store:
     def __init__(self, readable, writable):
         self.readable = readable
         self.writable = writable
-        self._reserved = {}
+        self._reserved, self._is_pruned = {}, False
 
     def reserve(self, name):
         """Say that this process is about to make an entry; waits while another one is making it.
@@ -174,6 +176,9 @@ class Store:
                     if not (stat.S_ISREG(status.st_mode) and is_safe(status, owners)):
                         continue
                     data = file.read()
+                if time.time() - status.st_mtime > _DAY:
+                    with contextlib.suppress(OSError):  # one that only root can write
+                        os.utime(folder / name)
             except OSError:
                 continue
             content = data[_CHECKSUM_BYTES:]
@@ -195,6 +200,9 @@ class Store:
             with open(number, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
             os.replace(aside, path)
+            if not self._is_pruned:
+                self._is_pruned = True
+                _prune(self.writable)
         except OSError as error:
             _logger.debug("compiled kernel not kept: %s", error)
             with contextlib.suppress(OSError):
@@ -206,28 +214,27 @@ class Store:
             _delete(folder / name, reason)
 
 
-def open_store(fingerprint, package, chosen=None):
-    """The store of a version of the kernels, in the first folder that this user can write.
+def open_store(versions, package, chosen=None):
+    """The store of kernels compiled by `versions`, in the first folder that this user can write.
 
     Tried are `chosen`, the package's ``__pycache__``, the user's cache folder and a private folder
     for temporary files. Those on the way that cannot be written are read all the same if they
     belong to root or to the user: kernels can be compiled while an image is built.
     """
     readable = []
-    if fingerprint is None:
+    if versions is None:
         return Store(readable, None)
+    name = f"skstruct-{hashlib.sha256(repr(versions).encode()).hexdigest()[:16]}"
     for root, owners in _places(package, chosen):
-        folder = root / f"skstruct-{fingerprint}"
-        is_new = _make(folder)
+        folder = root / name
+        _make(folder)
         if not _is_safe_folder(folder, owners):
             continue
         readable.append((folder, owners))
         if not _is_writable(folder):
             continue
         with contextlib.suppress(OSError):
-            if is_new:
-                _prune(root, folder)
-            elif time.time() - folder.stat().st_mtime > _DAY:
+            if time.time() - folder.stat().st_mtime > _DAY:
                 os.utime(folder)
         return Store(readable, folder)
     _logger.warning(

@@ -1,8 +1,9 @@
-"""Fingerprint of compiled code: hashes of the source files that its kernels come from.
+"""Keys of compiled code: the files that it comes from, and the values that are frozen into it.
 
-Numba looks only at the file of the function that it loads, not at the files of the kernels
-inlined into it. So all kernels of this package share one fingerprint, and whatever a kernel of
-another package takes part in is keyed on that package's files too.
+Numba looks only at the file of the function that it loads, not at the files of the kernels inlined
+into it. Here the code of a kernel depends on its own module, on the modules of the problems that it
+is compiled for and of other packages' kernels for these, and on all that they import, directly or
+not. So an edit in the file of one structure compiles that structure only.
 """
 
 import dis
@@ -11,22 +12,22 @@ import os
 import re
 import sys
 import sysconfig
+import time
 from collections import defaultdict
 from enum import Enum, EnumMeta
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _NAME = __name__.partition(".")[0]
-_DECORATORS = {
-    _NAME: {"kernel", "inner_kernel", "generic", "dispatch", "*"},
-    "numba": {"njit", "jit", "overload", "intrinsic", "extending", "*"},
-}
+_STARTED = time.time()
 
-# Parsing this package's syntax trees takes 40 times as long as this pattern, at every import.
+# Parsing this package's syntax trees takes 40 times as long as this pattern, in every process.
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
     re.MULTILINE,
@@ -52,133 +53,143 @@ def imports(text, package):
     return found
 
 
-def _closure(start, imports_of, is_module):
-    """`start` and all modules that they import, directly or not."""
-    seen, waiting = set(), list(start)
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        for module, item in imports_of(name):
-            inner = f"{module}.{item}"
-            waiting += [m for m in ([inner] if is_module(inner) else [module]) if is_module(m)]
-    return seen
-
-
-def _files(ending):
-    for folder, folders, names in os.walk(PACKAGE):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(ending))
-
-
-def _module_name(path):
-    parts = (_NAME, *path.relative_to(PACKAGE).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _makes_kernels(imported):
-    return any(name in _DECORATORS.get(module.partition(".")[0], ()) for module, name in imported)
-
-
-def kernel_sources():
-    """Files of this package that compiled code can depend on.
-
-    These are the files that define kernels, by what they import, and all that those import from
-    this package. An installation without sources counts with all its byte code.
-    """
-    paths = {_module_name(path): path for path in _files(".py")}
-    contents = {name: path.read_bytes() for name, path in paths.items()}
-    if not paths:
-        paths = {_module_name(path): path for path in _files(".pyc")}
-        return {str(path.relative_to(PACKAGE)): path.read_bytes() for path in paths.values()}
-    imported = {}
-    for name, path in paths.items():
-        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        imported[name] = imports(contents[name].decode(errors="replace"), package)
-    start = [name for name in paths if _makes_kernels(imported[name])]
-    needed = _closure(start, imported.__getitem__, paths.__contains__)
-    return {paths[name].relative_to(PACKAGE).as_posix(): contents[name] for name in sorted(needed)}
-
-
-def digest(contents, *versions):
-    """Hash of named file contents and of whatever else compiled code depends on."""
-    total = hashlib.sha256(repr(versions).encode())
-    for name in sorted(contents):
-        total.update(f"{name}:{len(contents[name])}:".encode())
-        total.update(contents[name])
-    return total.hexdigest()[:16]
-
-
-# Kernels of other packages. Files are read when decorators run, and only then anew: an edit while
-# the process runs must not be taken for what it compiles.
-
-_problem_kernels = defaultdict(list)  # problem class: foreign functions registered for it
-_interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
-_read_files = {}
-
-_STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
-_INSTALLED = {"site-packages", "dist-packages"}
-
-
 def is_foreign(module):
     """Return whether a module lies outside this package."""
     return not module or module.partition(".")[0] != _NAME
 
 
+@cache
+def own_files():
+    """Files of this package's modules: byte code in an installation without sources."""
+    for ending in (".py", ".pyc"):
+        found = {}
+        for folder, folders, names in os.walk(PACKAGE):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            above = [_NAME, *Path(folder).relative_to(PACKAGE).parts]
+            for name in (name for name in names if name.endswith(ending)):
+                stem = name[: -len(ending)]
+                module = ".".join(above if stem == "__init__" else [*above, stem])
+                found[module] = Path(folder, name)
+        if found:
+            return found
+    return {}
+
+
 def _path(module):
+    if not is_foreign(module):
+        # Also where it is not loaded: the key must not tell what a process has loaded.
+        return own_files().get(module)
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).resolve() if file else None
 
 
-def _read(module, again=False):
-    """Content of a module's file and what it imports; None if there is no file."""
-    if module in _read_files and not again:
-        return _read_files[module]
-    path = _path(module)
-    if path is None or not path.is_file():
-        return None
-    status = path.stat()
-    stamp = path, status.st_mtime_ns, status.st_size
-    if _read_files.get(module, (None,))[0] != stamp:
-        imported = set()
-        if path.suffix == ".pyc":
-            content = b"".join(other.read_bytes() for other in sorted(path.parent.glob("*.pyc")))
-        else:
-            content = path.read_bytes()
+class _Source(NamedTuple):
+    spec: Any  # Python makes a new one whenever it runs the module
+    digest: bytes | None
+    imported: set
+
+
+_sources = {}
+
+
+def _read(module):
+    """Hash of a module's text, and what it imports; read once each time that Python loads it.
+
+    The text must be that of the code which runs. So modules of other packages are read when the
+    decorators of their kernels run, and one of this package that was written while this process ran
+    counts as unknown.
+    """
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    if module in _sources and _sources[module].spec is spec:
+        return _sources[module]
+    path, digest, imported = _path(module), None, set()
+    if path is not None and path.is_file():
+        status, content = path.stat(), path.read_bytes()
         if path.suffix == ".py":
-            package = getattr(sys.modules[module], "__package__", None) or ""
+            package = module if path.stem == "__init__" else module.rpartition(".")[0]
             imported = imports(content.decode(errors="replace"), package)
-        _read_files[module] = stamp, content, imported
-    return _read_files[module]
+        else:
+            imported = {(name, "") for name in own_files()}
+            if is_foreign(module):
+                content = b"".join(p.read_bytes() for p in sorted(path.parent.glob("*.pyc")))
+        written = max(status.st_mtime, status.st_ctime)
+        if is_foreign(module) or not _STARTED < written <= time.time():
+            digest = hashlib.sha256(content).digest()
+    _sources[module] = _Source(spec, digest, imported)
+    return _sources[module]
 
 
-def _root(module):
-    """The folder that the top level of `module` lies in."""
-    path = _path(module)
-    depth = module.count(".") + (path.stem == "__init__")
-    return path.parents[min(depth, len(path.parents) - 1)]
+_STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
-def _belongs(module, root, top):
-    path = _path(module)
-    if path is None or not is_foreign(module):
+def _is_beside(name, module):
+    """Return whether another module is of the package of `module` or, for scripts, of its folder.
+
+    Never everything that is installed: of other packages the values count that kernels freeze.
+    """
+    path = _path(name)
+    if path is None:
         return False
-    if module.partition(".")[0] == top:
+    if name.partition(".")[0] == module.partition(".")[0]:
         return True
-    # Scripts and packages side by side in a project; never everything that is installed.
+    own = _path(module)
+    root = own.parents[min(module.count(".") + (own.stem == "__init__"), len(own.parents) - 1)]
     is_installed = path.is_relative_to(_STDLIB) or not _INSTALLED.isdisjoint(path.parts)
     return path.is_relative_to(root) and not is_installed
 
 
-def _related(module, again=False):
-    """`module` and what it imports from its own surroundings."""
-    root, top = _root(module), module.partition(".")[0]
-    return _closure(
-        [module],
-        lambda name: (_read(name, again) or (None, None, ()))[2],
-        lambda name: _belongs(name, root, top),
-    )
+def _targets(module, name, importer):
+    """Modules that ``from module import name`` leads to.
+
+    What an ``__init__`` of this package imports counts for those who ask for it: else every user of
+    ``from skstruct import Chain`` would depend on the whole package.
+    """
+    for target in (f"{module}.{name}", module):
+        if target in own_files():
+            found = set()
+            if target == module and own_files()[module].name == "__init__.py" and name not in "*":
+                for pair in _read(module).imported - {(module, name)}:
+                    found |= _targets(*pair, module) if pair[1] == name else set()
+            return found or {target}
+        if is_foreign(importer) and is_foreign(target) and _is_beside(target, importer):
+            return {target}
+    return set()
+
+
+def closure(start):
+    """`start`, all modules that they import, and foreign kernels for the problems defined there."""
+    registered, kernels = defaultdict(list), []
+    for cls, functions in [*_problem_kernels.items()]:
+        registered[cls.__module__] += functions
+    seen, waiting = set(), [*start, object.__module__]
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        kernels += registered[module]
+        waiting += [function.__module__ for function in registered[module]]
+        if module != object.__module__:
+            for pair in _read(module).imported:
+                waiting += _targets(*pair, module)
+    seen.discard(object.__module__)
+    return seen, kernels
+
+
+def digest(modules):
+    """Hash of what modules say; None if that is unknown."""
+    total = hashlib.sha256()
+    for module in sorted(modules, key=str):
+        content = _read(module).digest
+        if content is None or module in _interactive:
+            return None
+        total.update(f"{module}:".encode() + content)
+    return total.hexdigest()
+
+
+_problem_kernels = defaultdict(list)  # problem class: foreign functions registered for it
+_interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
 
 
 def note_kernel(function):
@@ -191,13 +202,14 @@ def note_kernel(function):
     if path is None or (path.suffix == ".py" and text != path):
         _interactive.add(module)
     else:
-        _related(module, again=True)
+        closure([module])
 
 
 def note_problem(cls, function):
     """Remember that a kernel was registered for the problems of a class."""
     note_kernel(function)
     if is_foreign(function.__module__):
+        closure([cls.__module__])
         _problem_kernels[cls].append(function)
 
 
@@ -207,23 +219,16 @@ def problem_kernels(classes):
     return [function for base in bases for function in _problem_kernels.get(base, ())]
 
 
-def foreign_digest(function, classes):
-    """Hash of the foreign sources that a kernel depends on, specialised on problems of `classes`.
+def made_of(function, classes):
+    """Return what a kernel's code for problems of `classes` depends on: sources, frozen values.
 
-    Counted are the modules of the kernel, of the classes and of the kernels registered for them,
-    and what these import from their own package or, for scripts, from their own folder.
+    None if a source or a value is unknown.
     """
-    named = [base for cls in classes for base in cls.__mro__ if hasattr(base, "_fields")]
-    modules = {part.__module__ for part in (function, *named, *problem_kernels(classes))}
-    contents = {}
-    for start in filter(is_foreign, modules):
-        if _read(start) is None:
-            return None
-        related = _related(start)
-        if related & _interactive:
-            return None
-        contents |= {name: (_read(name) or (None, b""))[1] for name in related}
-    return digest(contents) if contents else ""
+    bases = [base for cls in classes for base in cls.__mro__ if hasattr(base, "_fields")]
+    modules, kernels = closure([part.__module__ for part in (function, *bases)])
+    kernels.sort(key=lambda kernel: (_name(kernel), kernel.__code__.co_firstlineno))
+    sources, values = digest(modules), frozen_values([function, *kernels])
+    return None if sources is None or values is None else (sources, values)
 
 
 # Values that numba freezes into compiled code: constants, closures, defaults and globals.

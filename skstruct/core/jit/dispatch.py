@@ -16,14 +16,13 @@ compiled solver is found again on disk in the next process.
 """
 
 import inspect
-import sys
 from functools import partial
 
 import numba
 from numba.extending import overload
 
 from .cache import open_store
-from .cache_key import PACKAGE, digest, kernel_sources, note_kernel, note_problem
+from .cache_key import PACKAGE, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
 from .numba_private import (
     JIT_IS_DISABLED,
@@ -52,15 +51,7 @@ _INNER, _OUTER = inner_options(), outer_options()
 _kernels = []
 _problem_classes = {}
 
-
-def _open_store():
-    sources = {} if JIT_IS_DISABLED else kernel_sources()
-    versions = sys.implementation.cache_tag, *VERSIONS
-    fingerprint = digest(sources, *versions) if sources else None
-    return open_store(fingerprint, PACKAGE, numba.config.CACHE_DIR)
-
-
-_STORE = _open_store()
+_STORE = open_store(None if JIT_IS_DISABLED else VERSIONS, PACKAGE, numba.config.CACHE_DIR)
 _checks = []
 
 
@@ -98,10 +89,11 @@ def cache_folders_read():
 
 
 def cache_folder():
-    """Folder that keeps compiled kernels; its name holds a hash of every kernel's source.
+    """Folder that keeps compiled kernels; its name holds a hash of the versions that compile.
 
-    With the hash in the folder's name, an edited or upgraded kernel can never run stale
-    (:mod:`skstruct.core.jit.cache_key`). It is the first that this user can write of
+    An entry's name holds a hash of the sources that it depends on, so an edited or upgraded kernel
+    can never run stale (:mod:`skstruct.core.jit.cache_key`). The folder is the first that this user
+    can write of
     ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``,
     ``~/.cache``) and a private one among the temporary files; folders that others can write are not
     touched (:mod:`skstruct.core.jit.cache`). They can be deleted at any time; old ones delete
@@ -158,11 +150,13 @@ def kernel(function=None, *, cheap=False):
 
     Notes
     -----
-    What is compiled is kept on disk. For a kernel outside this package the key covers its module
-    and what that imports, directly or not, from its own package (for scripts: from its own folder).
-    Numba freezes the globals and closures that a kernel and its callees read, so their values count
-    too. Compiled in every process are kernels whose source is in no file (notebooks), that take or
-    close over functions, or that read anything but numbers, strings, arrays and tuples of these.
+    What is compiled is kept on disk. The key covers the modules of the kernel, of the problem
+    classes that it takes and of other packages' kernels for these, and what they import, directly
+    or not, from this package and from their own (scripts: from their own folder). Numba freezes the
+    globals and closures that a kernel and its callees read, so outside this package their values
+    count too. Compiled in every process are kernels whose source is in no file (notebooks), that
+    take or close over functions, or that read anything but numbers, strings, arrays and tuples of
+    these.
 
     Kernels hand NamedTuples to each other by reference (:mod:`skstruct.core.jit.references`).
 

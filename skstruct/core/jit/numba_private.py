@@ -25,7 +25,7 @@ import numba
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
-from .cache_key import foreign_digest, frozen_values, is_foreign, problem_kernels
+from .cache_key import is_foreign, made_of, problem_kernels
 
 try:
     from numba.core.compiler import CompileResult
@@ -43,7 +43,7 @@ _logger = logging.getLogger("skstruct")
 JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
 #: Versions that compiled code depends on, in addition to its sources.
-VERSIONS = numba.__version__, llvmlite.__version__
+VERSIONS = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
 
 #: Techniques that :mod:`skstruct.core.jit.self_check` disables if this numba breaks them.
 TRICKS = {"references": True, "passes": True}
@@ -72,7 +72,7 @@ _REASON = re.compile(
     r"(?:\(step: [^)]*\)|specific error:)\s*\n\s*(?!\s|(?:\w+: )?(?:Failed in|No implem))(.+)"
 )
 
-_SETTINGS = "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT"
+_SETTINGS = "BOUNDSCHECK OPT LOOP_VECTORIZE SLP_VECTORIZE DEBUGINFO_DEFAULT USING_SVML".split()
 
 
 def known_options(options):
@@ -397,18 +397,15 @@ class DiskCache:
         """
         arguments = tuple(getattr(sig, "args", sig))
         classes = list(_classes(arguments))
-        foreign = foreign_digest(self._function, classes)
-        values = frozen_values([self._function, *problem_kernels(classes)])
-        takes_functions = any(isinstance(part, types.Callable) for part in arguments)
-        if foreign is None or values is None or takes_functions:
+        made = made_of(self._function, classes)
+        if made is None or any(isinstance(part, types.Callable) for part in arguments):
             return None, None
         key = repr(
             (
-                values,
+                made,
                 str(sig),
                 # numba prints a NamedTuple's type without these
                 [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
-                foreign,
                 target,
                 [getattr(numba.config, name, None) for name in _SETTINGS],
             )

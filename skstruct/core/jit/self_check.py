@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from . import dispatch
+from . import cache_key, dispatch
 from .numba_private import TRICKS
 
 _N = 64
-_ENTRY, _PASSED = "self-check", b"passed"
+_PASSED = b"passed"
 
 
 class _Inner(NamedTuple):
@@ -58,7 +58,9 @@ def _is_right(probe):
 
 def check(store) -> None:
     """Disable the techniques with which the probe fails, and report it."""
-    if store.read(_ENTRY) == _PASSED:
+    sources = cache_key.digest(cache_key.closure([__name__])[0])
+    entry = f"self-check-{sources}"
+    if sources and store.read(entry) == _PASSED:
         return
     given_up = []
     for trick in ("references", "passes", None):
@@ -76,7 +78,8 @@ def check(store) -> None:
             "numbers; install another version, or set NUMBA_DISABLE_JIT=1"
         )
     if not given_up:
-        store.write(_ENTRY, _PASSED)
+        if sources:
+            store.write(entry, _PASSED)
         return
     warnings.warn(
         f"numba {numba.__version__} is newer than what skstruct was written for: "

@@ -21,8 +21,7 @@ from ...core.oracles import (
     score,
     task_loss,
 )
-from ...losses.hinge import expected_task_loss
-from ...losses.verbs import dot
+from ...losses.verbs import dot, expected_task_loss
 from ..sampling import sample_leaf, set_leaf
 
 # Entries of ``BCFWState.totals``.

@@ -11,8 +11,7 @@ from ...core.cone import project_rows
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
-from ...losses.hinge import expected_task_loss
-from ...losses.verbs import augment_copy, dot
+from ...losses.verbs import augment_copy, dot, expected_task_loss
 from ..sampling import sample_leaf
 from .kernels import (
     GAP,

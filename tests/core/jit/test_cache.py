@@ -19,12 +19,12 @@ from skstruct.core.jit.cache_key import frozen_values
 from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel
 from skstruct.core.jit.numba_private import DiskCache, cache_on_disk, known_options
 from skstruct.inference.viterbi import viterbi
-from tests.helpers.cache_cases import FINGERPRINT, plus, posix
+from tests.helpers.cache_cases import VERSIONS, plus, posix
 
 
 @pytest.fixture
 def store(tmp_path):
-    return open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    return open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
 
 
 def _fresh(store, function=plus):

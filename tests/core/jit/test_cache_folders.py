@@ -1,5 +1,6 @@
 """Folders of the compile cache: the first that can be written, never one that others may write."""
 
+import hashlib
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ from skstruct.core.jit import cache
 from skstruct.core.jit.cache import Store, open_store
 from skstruct.core.jit.dispatch import cache_folder
 from skstruct.core.jit.numba_private import cache_on_disk
-from tests.helpers.cache_cases import FINGERPRINT, PACKAGE, output_of, plus, posix, run_python
+from tests.helpers.cache_cases import PACKAGE, VERSIONS, output_of, plus, posix, run_python
 from tests.helpers.core_alone import CORE_ALONE
 
 STRANGER = 54321
@@ -25,25 +26,26 @@ as_root = pytest.mark.skipif(
 
 # Folders
 
+NAME = f"skstruct-{hashlib.sha256(repr(VERSIONS).encode()).hexdigest()[:16]}"
+
 
 def test_the_first_folder_that_can_be_written_is_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     a_file = tmp_path / "file"
     a_file.write_text("")
-    name = f"skstruct-{FINGERPRINT}"
-    assert open_store(FINGERPRINT, tmp_path / "p", tmp_path / "c").writable == tmp_path / "c" / name
+    assert open_store(VERSIONS, tmp_path / "p", tmp_path / "c").writable == tmp_path / "c" / NAME
     assert (
-        open_store(FINGERPRINT, tmp_path / "p", a_file).writable
-        == tmp_path / "p" / "__pycache__" / name
+        open_store(VERSIONS, tmp_path / "p", a_file).writable
+        == tmp_path / "p" / "__pycache__" / NAME
     )
     assert (
-        open_store(FINGERPRINT, a_file, a_file / "below").writable
-        == tmp_path / "xdg" / "skstruct" / name
+        open_store(VERSIONS, a_file, a_file / "below").writable
+        == tmp_path / "xdg" / "skstruct" / NAME
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(a_file))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    private = open_store(FINGERPRINT, a_file).writable
-    assert private.name == name
+    private = open_store(VERSIONS, a_file).writable
+    assert private.name == NAME
     assert private.parent.parent == tmp_path
     assert stat.S_IMODE(private.parent.stat().st_mode) == 0o700 or os.name == "nt"
 
@@ -57,7 +59,7 @@ def test_no_folder_at_all_is_no_error(tmp_path, monkeypatch, caplog):
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(tempfile, "gettempdir", none)
-    store = open_store(FINGERPRINT, a_file)
+    store = open_store(VERSIONS, a_file)
     assert "set NUMBA_CACHE_DIR" in caplog.text
     assert store.writable is None
     store.write("name", b"content")
@@ -88,10 +90,10 @@ def test_the_users_folder(monkeypatch, tmp_path, xdg, home, expected):
 @posix
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
 def test_a_folder_that_others_can_write_is_not_touched(tmp_path, mode):
-    planted = tmp_path / "chosen" / f"skstruct-{FINGERPRINT}"
+    planted = tmp_path / "chosen" / NAME
     planted.mkdir(parents=True)
     planted.chmod(mode)
-    store = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    store = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     assert planted not in [folder for folder, _ in store.readable]
     assert store.writable.parent == tmp_path / "package" / "__pycache__"
 
@@ -101,8 +103,8 @@ def test_links_are_not_followed(tmp_path, monkeypatch):
     target = tmp_path / "target"
     target.mkdir()
     (tmp_path / "chosen").mkdir()
-    (tmp_path / "chosen" / f"skstruct-{FINGERPRINT}").symlink_to(target)
-    store = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    (tmp_path / "chosen" / NAME).symlink_to(target)
+    store = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     assert store.writable.parent == tmp_path / "package" / "__pycache__"
     (tmp_path / f"skstruct-cache-{os.geteuid()}").symlink_to(target)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -114,19 +116,19 @@ def test_a_chosen_folder_may_start_at_home_and_a_blank_is_none(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     for chosen, parent in (("~/x", tmp_path / "x"), (" ", tmp_path / "package" / "__pycache__")):
-        store = open_store(FINGERPRINT, tmp_path / "package", chosen)
+        store = open_store(VERSIONS, tmp_path / "package", chosen)
         assert store.writable.parent == parent
 
 
 @as_root
 def test_other_users_folders_and_files_are_not_read(tmp_path, monkeypatch):
-    store = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    store = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     store.write("entry", b"content")
     os.chown(store.writable / "entry", STRANGER, STRANGER)
     assert store.read("entry") is None
     os.chown(store.writable / "entry", 0, 0)
     os.chown(store.writable, STRANGER, STRANGER)
-    again = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    again = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     assert again.writable.parent == tmp_path / "package" / "__pycache__"
     assert again.read("entry") is None
     planted = tmp_path / "skstruct-cache-0"
@@ -137,10 +139,10 @@ def test_other_users_folders_and_files_are_not_read(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_written_is_read_all_the_same(tmp_path, monkeypatch):
-    prepared = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    prepared = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     prepared.write("entry", b"content")
     monkeypatch.setattr(cache, "_is_writable", lambda folder: folder != prepared.writable)
-    store = open_store(FINGERPRINT, tmp_path / "package", tmp_path / "chosen")
+    store = open_store(VERSIONS, tmp_path / "package", tmp_path / "chosen")
     assert store.writable.parent == tmp_path / "package" / "__pycache__"
     assert store.read("entry") == b"content"
     # a damaged entry there hides no good one here
@@ -150,30 +152,46 @@ def test_what_cannot_be_written_is_read_all_the_same(tmp_path, monkeypatch):
     assert Store([], None).read("entry") is None
 
 
-def test_folders_of_old_versions_are_deleted_when_a_new_one_is_made(tmp_path):
-    def age(folder, days):
-        then = time.time() - days * 86400
-        os.utime(folder, (then, then))
+def _make_older(path, days):
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
 
-    old = open_store("1" * 16, tmp_path, tmp_path).writable
+
+def test_folders_of_old_versions_are_deleted_when_something_is_kept(tmp_path):
+    old = open_store("old", tmp_path, tmp_path).writable
     (old / "entry").write_bytes(b"1")
-    recent = open_store("2" * 16, tmp_path, tmp_path).writable
+    recent = open_store("recent", tmp_path, tmp_path).writable
     others = [tmp_path / name for name in ("skstruct-mine", "numba", f"x-skstruct-{'3' * 16}")]
     for folder in others:
         folder.mkdir()
     (tmp_path / f"skstruct-{'4' * 16}").write_text("a file")
     for folder in [old, recent, *others, tmp_path / f"skstruct-{'4' * 16}"]:
-        age(folder, 40)
-    age(recent, 3)
+        _make_older(folder, 40)
+    _make_older(recent, 3)
     # a process that uses a folder says so
-    assert open_store("2" * 16, tmp_path, tmp_path).writable == recent
+    assert open_store("recent", tmp_path, tmp_path).writable == recent
     assert recent.stat().st_mtime > time.time() - 3600
+    new = open_store("new", tmp_path, tmp_path)
     assert old.exists()
-    open_store("5" * 16, tmp_path, tmp_path)
+    new.write("entry", b"content")
     assert not old.exists()
     assert recent.exists()
     assert all(folder.exists() for folder in others)
     assert (tmp_path / f"skstruct-{'4' * 16}").exists()
+
+
+def test_entries_that_nobody_uses_are_deleted_when_something_is_kept(tmp_path):
+    store = open_store(VERSIONS, tmp_path)
+    for name in ("used", "unused", "recent"):
+        store.write(name, b"content")
+        _make_older(store.writable / name, 40)
+    _make_older(store.writable / "recent", 13)
+    (store.writable / "killed.tmp").write_bytes(b"half")
+    _make_older(store.writable / "killed.tmp", 40)
+    assert store.read("used") == b"content"
+    for _ in range(2):
+        open_store(VERSIONS, tmp_path).write("new", b"content")
+    assert {path.name for path in store.writable.iterdir()} == {"used", "recent", "new"}
 
 
 _FOLDER = "from skstruct.core.jit.dispatch import cache_folder; print(cache_folder())"

@@ -3,18 +3,31 @@
 import ast
 import importlib
 import importlib.util
+import pkgutil
+import shutil
 import sys
-from pathlib import Path
+import time
+from types import ModuleType
 from typing import NamedTuple
 
 import numba
 import pytest
 
+from skstruct.core.features import DenseFeatures
 from skstruct.core.jit import cache_key
-from skstruct.core.jit.dispatch import cache_folder, compiled_kernels, generic, inner_kernel, kernel
+from skstruct.core.jit.dispatch import compiled_kernels, generic, inner_kernel, kernel
+from skstruct.graphs.boxes import BoxesProblem
+from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi
+from skstruct.solvers.passes import decode
+from skstruct.solvers.sag.kernels import sag_epoch
 from tests.helpers.cache_cases import PACKAGE, output_of, run_python
 from tests.helpers.core_alone import CORE_ALONE
+
+
+class Shape(NamedTuple):
+    side: float
+
 
 # Which sources are in the key
 
@@ -64,43 +77,93 @@ def test_imports_in_all_spellings(text, expected):
     assert bool(cache_key.imports(text, "p.q")) == bool(expected)
 
 
-def _dispatchers():
-    yield from compiled_kernels()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("skstruct"):
-            yield from (v for v in vars(module).values() if hasattr(v, "py_func"))
+def _home(value):
+    """The module that holds what a kernel refers to."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return getattr(getattr(value, "py_func", value), "__module__", None)
 
 
-def test_every_kernel_of_the_package_and_all_it_imports_are_in_the_key():
-    counted = set(cache_key.kernel_sources())
-    files = {Path(d.py_func.__code__.co_filename).resolve() for d in _dispatchers()}
-    own = {path.relative_to(PACKAGE).as_posix() for path in files if PACKAGE in path.parents}
-    assert len(own) > 25
-    assert own <= counted
-    names = {
-        ".".join(["skstruct", *p.relative_to(PACKAGE).with_suffix("").parts]): p
-        for p in _own_files()
+def _load_all():
+    for _, name, _ in pkgutil.walk_packages([PACKAGE], "skstruct."):
+        if name != "skstruct.__main__" and "torch" not in name:
+            importlib.import_module(name)
+
+
+def test_what_kernels_refer_to_is_in_their_keys():
+    _load_all()
+    made = {dispatcher.py_func for dispatcher in compiled_kernels()}
+    for name in cache_key.own_files():
+        values = vars(sys.modules.get(name, cache_key)).values()
+        made |= {value.py_func for value in values if hasattr(value, "py_func")}
+    made = {function for function in made if (function.__module__ or "").startswith("skstruct.")}
+    assert len(made) > 500
+    for function in made:
+        modules, _ = cache_key.closure([function.__module__])
+        for code in cache_key._codes(function.__code__):
+            found = function.__globals__
+            homes = {_home(found[item]) or "" for item in code.co_names if item in found}
+            homes = {home for home in homes if home.startswith("skstruct")}
+            assert homes <= modules, function
+
+
+def test_kernels_that_are_registered_are_in_the_key_of_the_verb_on_the_class():
+    _load_all()
+    verbs = {
+        id(value): value
+        for name in cache_key.own_files()
+        for value in vars(sys.modules.get(name, cache_key)).values()
+        if hasattr(value, "registry") and hasattr(value, "supports")
     }
-    for file in counted:
-        for module, item in _imports_by_ast(PACKAGE / file, _package_of(PACKAGE / file)):
-            target = names.get(f"{module}.{item}", names.get(module))
-            assert target is None or target.relative_to(PACKAGE).as_posix() in counted
-    # editing these compiles nothing anew
-    assert counted.isdisjoint(
-        {"estimators/crf.py", "estimators/base.py", "core/versions.py", "solvers/hybrid.py"}
-    )
+    n = 0
+    for verb in verbs.values():
+        for cls, dispatcher in verb.registry.items():
+            start = {cls.__module__, verb.__module__}
+            if all(module.startswith("skstruct.") or cls is object for module in start):
+                function = dispatcher.py_func
+                assert function.__module__ in cache_key.closure(start)[0], (verb.__name__, cls)
+                n += 1
+    assert n > 150
 
 
-def test_the_fingerprint_covers_contents_names_and_versions():
-    contents = cache_key.kernel_sources()
-    fingerprint = cache_key.digest(contents, "1")
-    assert cache_key.digest(contents, "1") == fingerprint
-    assert cache_key.digest(contents, "2") != fingerprint
-    for name in contents:
-        assert cache_key.digest(contents | {name: contents[name] + b" "}, "1") != fingerprint
-    renamed = {f"x/{name}": content for name, content in contents.items()}
-    assert cache_key.digest(renamed, "1") != fingerprint
-    assert cache_folder().name.startswith("skstruct-")
+def test_an_edit_counts_where_it_can_matter():
+    def modules(function, *classes):
+        return cache_key.closure([part.__module__ for part in (function.py_func, *classes)])[0]
+
+    of_chains = modules(sag_epoch, ChainProblem, DenseFeatures)
+    of_boxes = modules(decode, BoxesProblem)
+    common = {"skstruct.core.oracles", "skstruct.core.jit.dispatch", "skstruct.graphs.base"}
+    assert common <= of_chains & of_boxes
+    assert not [name for name in modules(sag_epoch) if name.startswith("skstruct.graphs")]
+    assert {"skstruct.graphs.chain", "skstruct.inference.viterbi"} <= of_chains - of_boxes
+    assert {"skstruct.graphs.boxes", "skstruct.inference.subwindow"} <= of_boxes - of_chains
+    everything = of_chains | of_boxes
+    assert not [name for name in everything if name.startswith("skstruct.estimators")]
+    assert "skstruct" not in everything
+
+
+def test_the_digest_covers_contents_and_names(monkeypatch):
+    modules, _ = cache_key.closure(["skstruct.inference.viterbi"])
+    assert len(modules) > 5
+    before = cache_key.digest(modules)
+    assert before == cache_key.digest(modules)
+    for name in modules:
+        source = cache_key._sources[name]
+        monkeypatch.setitem(cache_key._sources, name, source._replace(digest=b"another"))
+        assert cache_key.digest(modules) != before, name
+        monkeypatch.setitem(cache_key._sources, name, source._replace(digest=None))
+        assert cache_key.digest(modules) is None
+        monkeypatch.setitem(cache_key._sources, name, source)
+        assert cache_key.digest(modules - {name}) != before
+
+
+def test_a_file_of_the_package_that_is_edited_while_the_process_runs_is_not_trusted(monkeypatch):
+    name = "skstruct.inference.viterbi"
+    for started, is_known in ((time.time(), True), (0.0, False)):
+        monkeypatch.setattr(cache_key, "_STARTED", started)
+        monkeypatch.delitem(cache_key._sources, name, raising=False)
+        assert (cache_key.made_of(viterbi.py_func, []) is not None) == is_known
+    monkeypatch.delitem(cache_key._sources, name)
 
 
 _STRUCTURE = """
@@ -142,34 +205,49 @@ def foreign(tmp_path, monkeypatch):
     yield folder
     for module in [m for m in sys.modules if m.startswith(name)]:
         del sys.modules[module]
-        cache_key._read_files.pop(module, None)
+        cache_key._sources.pop(module, None)
+
+
+def _sources(function, *classes):
+    made = cache_key.made_of(function, classes)
+    return made and made[0]
 
 
 def test_helpers_of_foreign_kernels_are_in_the_key(foreign):
     module = importlib.import_module(f"{foreign.name}.area")
     importlib.import_module(f"{foreign.name}.plots")
-    own, function = viterbi.py_func, module.area.py_func
+    function, square = module.area.py_func, module.Square
 
     def keys():
-        return (
-            cache_key.foreign_digest(function, [module.Square]),
-            cache_key.foreign_digest(own, [module.Square]),
-        )
+        return _sources(function, square), _sources(viterbi.py_func, square)
 
-    assert cache_key.foreign_digest(own, []) == ""
     before = keys()
     assert all(before)
-    assert keys() == before
-    for edited in ("area.py", "helpers.py", "consts.py", "more.py"):
-        (foreign / edited).write_text((foreign / edited).read_text(encoding="utf-8") + "# edited\n")
+    assert _sources(viterbi.py_func) not in before
+    for edited in ("area", "helpers", "consts", "more"):
+        path = foreign / f"{edited}.py"
+        path.write_text(path.read_text(encoding="utf-8") + "# edited\n")
         # this process still runs the old text
-        assert keys() == before
         cache_key.note_kernel(function)
+        assert keys() == before
+        importlib.reload(sys.modules[f"{foreign.name}.{edited}"])
         assert all(new != old for new, old in zip(keys(), before, strict=True)), edited
         before = keys()
     (foreign / "plots.py").write_text("COLOR = 2\n")
-    cache_key.note_kernel(function)
+    importlib.reload(sys.modules[f"{foreign.name}.plots"])
     assert keys() == before
+
+
+def test_a_foreign_module_depends_on_what_it_asks_this_package_for(foreign):
+    (foreign / "more.py").write_text("from skstruct import Chain\nFACTOR = 2.0\n")
+    importlib.import_module(f"{foreign.name}.area")
+    modules, _ = cache_key.closure([f"{foreign.name}.area"])
+    assert "skstruct.graphs.chain" in modules
+    assert "skstruct.graphs.boxes" not in modules
+    (foreign / "more.py").write_text("import skstruct\nFACTOR = 2.0\n")
+    importlib.reload(sys.modules[f"{foreign.name}.more"])
+    modules, _ = cache_key.closure([f"{foreign.name}.area"])
+    assert {"skstruct.graphs.boxes", "skstruct.estimators.crf"} <= modules
 
 
 def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed(
@@ -193,17 +271,18 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
         monkeypatch.syspath_prepend(folder)
     function = importlib.import_module("a_script").half.py_func
     try:
-        before = cache_key.foreign_digest(function, [])
+        before = _sources(function)
         for name, counts in (("installed", False), ("beside", True), ("a_script", True)):
             files[name].write_text(files[name].read_text(encoding="utf-8") + "# edited\n")
-            cache_key.note_kernel(function)
-            assert (cache_key.foreign_digest(function, []) != before) == counts, name
-            before = cache_key.foreign_digest(function, [])
-        assert cache_key._related("a_script") == {"a_script", "beside"}
+            importlib.reload(sys.modules[name])
+            assert (_sources(function) != before) == counts, name
+            before = _sources(function)
+        modules, _ = cache_key.closure(["a_script"])
+        assert {name for name in modules if cache_key.is_foreign(name)} == {"a_script", "beside"}
     finally:
         for name in files:
             del sys.modules[name]
-            cache_key._read_files.pop(name, None)
+            cache_key._sources.pop(name, None)
 
 
 def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):
@@ -211,20 +290,26 @@ def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):
     def size(shape):
         """The size of a shape."""
 
-    class Shape(NamedTuple):
-        side: float
-
     module = importlib.import_module(f"{foreign.name}.area")
-    before = cache_key.foreign_digest(viterbi.py_func, [Shape])
+
+    # a class that this file defines, and that a kernel may make without taking one
+    before = _sources(viterbi.py_func, Shape), _sources(module.area.py_func, module.Square)
     size.register(Shape)(module.area)
-    assert cache_key.foreign_digest(viterbi.py_func, [Shape]) != before
+    try:
+        after = _sources(viterbi.py_func, Shape), _sources(module.area.py_func, module.Square)
+        assert (after[0] != before[0], after[1] == before[1]) == (True, True)
+        modules, kernels = cache_key.closure([Shape.__module__])
+        assert f"{foreign.name}.helpers" in modules
+        assert kernels == [module.area.py_func]
+    finally:
+        cache_key._problem_kernels.pop(Shape)
 
 
 def test_code_in_no_file_is_not_kept():
     namespace = {"__name__": "no_such_module", "kernel": kernel}
     exec("@kernel\ndef half(x):\n    return 0.5 * x\n", namespace)
     assert namespace["half"](3.0) == 1.5
-    assert cache_key.foreign_digest(namespace["half"].py_func, []) is None
+    assert cache_key.made_of(namespace["half"].py_func, []) is None
 
 
 def test_flags_that_a_verb_would_drop_are_refused():
@@ -280,3 +365,103 @@ def test_foreign_kernels_are_found_again_and_never_stale(foreign, tmp_path):
     assert run() == (54.0, 0)
     (foreign / "consts.py").write_text("HALF = 1.0\n")
     assert run() == (108.0, 3)
+
+
+_REGISTERED = {
+    "shapes.py": """
+from typing import NamedTuple
+from skstruct.core.jit.dispatch import generic
+
+class Square(NamedTuple):
+    side: float
+
+@generic
+def size(shape):
+    "The size of a shape."
+""",
+    "sizes.py": """
+from skstruct.core.jit.dispatch import kernel
+from .shapes import Square, size
+
+@size.register(Square)
+@kernel
+def _(shape):
+    return 1.0 * shape.side
+""",
+    "uses.py": """
+from skstruct.core.jit.dispatch import kernel
+from .shapes import Square, size
+
+@kernel
+def twice(side):
+    return 2.0 * size(Square(side))
+""",
+}
+_USE = """
+import sys
+sys.path.insert(0, {folder!r})
+import {package}.sizes
+from {package}.uses import twice
+print(twice(3.0), sum(twice.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_neither_caller_nor_problem_imports_is_never_stale(tmp_path):
+    folder = tmp_path / "structures"
+    folder.mkdir()
+    for name, text in {"__init__.py": "", **_REGISTERED}.items():
+        (folder / name).write_text(text)
+    code = CORE_ALONE + _USE.format(folder=str(tmp_path), package="structures")
+
+    def run():
+        return output_of(run_python(code, NUMBA_CACHE_DIR=str(tmp_path / "cache")))[0]
+
+    assert run() == ["6.0", "1"]
+    assert run() == ["6.0", "0"]
+    path = folder / "sizes.py"
+    path.write_text(path.read_text().replace("1.0 *", "5.0 *"))
+    assert run() == ["30.0", "1"]
+
+
+_OWN = """
+import numpy as np
+from skstruct.core.features import DenseFeatures
+from skstruct.core.jit.cache_key import made_of
+from skstruct.graphs.boxes import BoxesProblem
+from skstruct.graphs.chain import ChainProblem
+from skstruct.inference.numerics import row_max
+from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.solvers.passes import decode
+row_max(np.arange(3.0), 0, 3)
+print(sum(row_max.stats.cache_misses.values()))
+print(made_of(sag_epoch.py_func, [ChainProblem, DenseFeatures])[0])
+print(made_of(decode.py_func, [BoxesProblem])[0])
+"""
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_structure_compiles_that_structure_only(tmp_path):
+    package = tmp_path / "skstruct"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run():
+        environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        return output_of(run_python(_OWN, **environment))[0]
+
+    def edit(path):
+        (package / path).write_text((package / path).read_text(encoding="utf-8") + "# edited\n")
+
+    _, chains, boxes = run()
+    edit("graphs/boxes.py")
+    misses, chains_now, boxes_now = run()
+    assert (misses, chains_now == chains, boxes_now == boxes) == ("0", True, False)
+    edit("graphs/tree.py")
+    edit("solvers/bcfw/kernels.py")
+    assert run() == ["0", chains, boxes_now]
+    edit("inference/numerics.py")  # which boxes do not use
+    misses, chains_now, boxes = run()
+    assert (misses, chains_now == chains, boxes == boxes_now) == ("1", False, True)
+    edit("core/features.py")
+    _, *rest = run()
+    assert not {chains_now, boxes} & {*rest}

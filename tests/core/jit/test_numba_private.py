@@ -66,6 +66,7 @@ INTERNALS = [
     ("numba", "config.LOOP_VECTORIZE", "kernels kept on disk: settings that they depend on"),
     ("numba", "config.SLP_VECTORIZE", "kernels kept on disk: settings that they depend on"),
     ("numba", "config.DEBUGINFO_DEFAULT", "kernels kept on disk: settings that they depend on"),
+    ("numba", "config.USING_SVML", "kernels kept on disk: what they are linked to"),
     ("numba", "config.CACHE_DIR", "kernels kept on disk: where"),
     ("numba", "config.DISABLE_JIT", "kernels as plain Python"),
     ("numba.core.cpu", "CPUTargetOptions", "compile time"),

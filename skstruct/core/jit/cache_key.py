@@ -8,7 +8,6 @@ not. So an edit in the file of one structure compiles that structure only.
 
 import dis
 import hashlib
-import os
 import re
 import sys
 import sysconfig
@@ -63,13 +62,10 @@ def own_files():
     """Files of this package's modules: byte code in an installation without sources."""
     for ending in (".py", ".pyc"):
         found = {}
-        for folder, folders, names in os.walk(PACKAGE):
-            folders[:] = [name for name in folders if name != "__pycache__"]
-            above = [_NAME, *Path(folder).relative_to(PACKAGE).parts]
-            for name in (name for name in names if name.endswith(ending)):
-                stem = name[: -len(ending)]
-                module = ".".join(above if stem == "__init__" else [*above, stem])
-                found[module] = Path(folder, name)
+        for path in PACKAGE.rglob(f"*{ending}"):
+            parts = path.relative_to(PACKAGE).with_suffix("").parts
+            if "__pycache__" not in parts:
+                found[".".join((_NAME, *parts)).removesuffix(".__init__")] = path
         if found:
             return found
     return {}
@@ -107,6 +103,7 @@ def _read(module):
         status, content = path.stat(), path.read_bytes()
         if path.suffix == ".py":
             package = module if path.stem == "__init__" else module.rpartition(".")[0]
+            package = getattr(sys.modules.get(module), "__package__", None) or package
             imported = imports(content.decode(errors="replace"), package)
         else:
             imported = {(name, "") for name in own_files()}
@@ -148,7 +145,11 @@ def _targets(module, name, importer):
     for target in (f"{module}.{name}", module):
         if target in own_files():
             found = set()
-            if target == module and own_files()[module].name == "__init__.py" and name not in "*":
+            if (
+                target == module
+                and own_files()[module].name == "__init__.py"
+                and name not in ("", "*")
+            ):
                 for pair in _read(module).imported - {(module, name)}:
                     found |= _targets(*pair, module) if pair[1] == name else set()
             return found or {target}
@@ -182,14 +183,13 @@ def digest(modules):
     total = hashlib.sha256()
     for module in sorted(modules, key=str):
         content = _read(module).digest
-        if content is None or module in _interactive:
+        if content is None:
             return None
         total.update(f"{module}:".encode() + content)
     return total.hexdigest()
 
 
 _problem_kernels = defaultdict(list)  # problem class: foreign functions registered for it
-_interactive = set()  # modules with kernels whose text is in no file: notebooks, exec
 
 
 def note_kernel(function):
@@ -199,10 +199,9 @@ def note_kernel(function):
         return
     path = _path(module)
     text = Path(function.__code__.co_filename).resolve()
-    if path is None or (path.suffix == ".py" and text != path):
-        _interactive.add(module)
-    else:
-        closure([module])
+    closure([module])
+    if path is None or (path.suffix == ".py" and text != path):  # of a notebook, or of exec
+        _sources[module] = _sources[module]._replace(digest=None)
 
 
 def note_problem(cls, function):

@@ -98,8 +98,14 @@ def test_what_kernels_refer_to_is_in_their_keys():
         made |= {value.py_func for value in values if hasattr(value, "py_func")}
     made = {function for function in made if (function.__module__ or "").startswith("skstruct.")}
     assert len(made) > 500
+    files = cache_key.own_files()
     for function in made:
         modules, _ = cache_key.closure([function.__module__])
+        # constants, which do not say where they come from
+        own = files[function.__module__]
+        for module, item in _imports_by_ast(own, _package_of(own)):
+            if files.get(module, own).name != "__init__.py":
+                assert {f"{module}.{item}", module} & modules or module not in files, function
         for code in cache_key._codes(function.__code__):
             found = function.__globals__
             homes = {_home(found[item]) or "" for item in code.co_names if item in found}
@@ -283,6 +289,20 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
         for name in files:
             del sys.modules[name]
             cache_key._sources.pop(name, None)
+
+
+def test_a_script_of_a_package_counts_with_its_relative_imports(foreign, monkeypatch):
+    # as `python -m package.area` runs it
+    importlib.import_module(f"{foreign.name}.helpers")
+    (foreign / "area.py").write_text("from .helpers import twice\n")
+    main = ModuleType("a_main")
+    main.__package__, main.__file__ = foreign.name, str(foreign / "area.py")
+    monkeypatch.setitem(sys.modules, "a_main", main)
+    try:
+        modules, _ = cache_key.closure(["a_main"])
+        assert {f"{foreign.name}.helpers", f"{foreign.name}.more"} <= modules
+    finally:
+        cache_key._sources.pop("a_main")
 
 
 def test_a_kernel_registered_from_elsewhere_counts_for_its_problem(foreign):

@@ -97,14 +97,16 @@ def _places(package, chosen):
         yield folder, {user()}
 
 
-def _prune(folder):
+def _prune(folder, last_use):
     """Delete entries, and folders of other versions, that no process has used for a while.
 
-    One that is in use all the same loses nothing but time: what is missing is compiled again.
+    Entries of a folder that nobody has used, as in an image, age from its last use. One that is in
+    use all the same loses nothing but time: what is missing is compiled again.
     """
     for path in [*folder.iterdir(), *folder.parent.iterdir()]:
         with contextlib.suppress(OSError):
-            if path == folder or time.time() - path.lstat().st_mtime <= _UNUSED_DAYS * _DAY:
+            now = last_use if path.parent == folder else time.time()
+            if path == folder or now - path.lstat().st_mtime <= _UNUSED_DAYS * _DAY:
                 continue
             if path.parent == folder:
                 path.unlink()
@@ -126,10 +128,11 @@ def open_file(path, flags):
 class Store:
     """Named entries in the first folder that can be written and in those tried before it."""
 
-    def __init__(self, readable, writable):
+    def __init__(self, readable, writable, last_use=0.0):
         self.readable = readable
         self.writable = writable
-        self._reserved, self._is_pruned = {}, False
+        self._last_use = last_use
+        self._reserved = {}
 
     def reserve(self, name):
         """Say that this process is about to make an entry; waits while another one is making it.
@@ -200,9 +203,9 @@ class Store:
             with open(number, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
             os.replace(aside, path)
-            if not self._is_pruned:
-                self._is_pruned = True
-                _prune(self.writable)
+            if self._last_use:  # once in a process, one that compiles
+                last_use, self._last_use = self._last_use, 0.0
+                _prune(self.writable, last_use)
         except OSError as error:
             _logger.debug("compiled kernel not kept: %s", error)
             with contextlib.suppress(OSError):
@@ -233,10 +236,12 @@ def open_store(versions, package, chosen=None):
         readable.append((folder, owners))
         if not _is_writable(folder):
             continue
+        last_use = 0.0
         with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _DAY:
+            last_use = folder.stat().st_mtime
+            if time.time() - last_use > _DAY:
                 os.utime(folder)
-        return Store(readable, folder)
+        return Store(readable, folder, last_use)
     _logger.warning(
         "no folder can hold skstruct's compiled kernels, so every process compiles them anew: "
         "set NUMBA_CACHE_DIR to a folder that you can write"

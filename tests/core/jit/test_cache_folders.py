@@ -194,6 +194,16 @@ def test_entries_that_nobody_uses_are_deleted_when_something_is_kept(tmp_path):
     assert {path.name for path in store.writable.iterdir()} == {"used", "recent", "new"}
 
 
+def test_entries_of_an_old_copy_are_kept(tmp_path):
+    # An image that is older than what nobody uses: a process may write before it reads.
+    store = open_store(VERSIONS, tmp_path)
+    store.write("entry", b"content")
+    _make_older(store.writable / "entry", 41)
+    _make_older(store.writable, 40)
+    open_store(VERSIONS, tmp_path).write("new", b"content")
+    assert store.read("entry") == b"content"
+
+
 _FOLDER = "from skstruct.core.jit.dispatch import cache_folder; print(cache_folder())"
 
 

@@ -195,7 +195,7 @@ def hold_interrupts(dispatcher):
             with _timed(), _held_interrupt(), _no_collections(), _notice():
                 return compile_plainly(sig)
         except numba.core.errors.NumbaError as error:
-            short = _in_short(str(error), dispatcher.py_func, tuple(getattr(sig, "args", sig)))
+            short = _in_short(str(error), dispatcher.py_func, _arguments(sig))
             if short is None:
                 raise
             raise TypeError(short) from error
@@ -319,6 +319,11 @@ def _dumps(obj):
     return out.getvalue()
 
 
+def _arguments(sig):
+    """Types of the arguments of a signature, or of a tuple of types."""
+    return tuple(getattr(sig, "args", sig))
+
+
 class DiskCache:
     """Cache of a dispatcher, on a :class:`~skstruct.core.jit.cache.Store`.
 
@@ -340,38 +345,32 @@ class DiskCache:
         name = None
         try:
             target_context.refresh()
-            name, key = self._entry(sig, target_context.codegen().magic_tuple())
+            name, key = self._entry(sig, target_context)
             content = self._store.read(name) if name else None
             if name and content is None and self._store.reserve(name):
                 content = self._store.read(name)
                 if content is not None:
                     self._store.release(name)
             if content is not None:
-                return self._rebuilt(content, key, sig, target_context)
+                kept, data = pickle.loads(content)
+                if kept != key:
+                    raise ValueError("it is for another key")
+                result = CompileResult._rebuild(target_context, *data)
+                if tuple(_classes(result.signature.args)) != tuple(_classes(_arguments(sig))):
+                    # It would not be found again, but loaded at every call.
+                    raise ValueError("it is for other classes of the same names")
+                return result
         except Exception as error:
             if name:
                 self._store.discard(name, repr(error))
         return None
 
-    def _rebuilt(self, content, key, sig, target_context):
-        """The specialisation that an entry holds."""
-        kept, data = pickle.loads(content)
-        if kept != key:
-            raise ValueError("it is for another key")
-        result = CompileResult._rebuild(target_context, *data)
-        if list(_classes(tuple(result.signature.args))) != list(
-            _classes(tuple(getattr(sig, "args", sig)))
-        ):
-            # It would not be found again, but loaded at every call.
-            raise ValueError("it is for other classes of the same names")
-        return result
-
     def save_overload(self, sig, result):
         """Keep a specialisation; one that cannot be kept is compiled in every process."""
         name = None
         try:
-            name, key = self._entry(sig, result.target_context.codegen().magic_tuple())
-            if name and not result.lifted and not result.library.has_dynamic_globals:
+            name, key = self._entry(sig, result.target_context)
+            if name and not result.library.has_dynamic_globals:
                 self._store.write(name, _dumps((key, result._reduce())))
         except Exception as error:
             _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
@@ -390,12 +389,9 @@ class DiskCache:
         name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
         return f"{name[-100:]}-{function.__code__.co_firstlineno}"
 
-    def _entry(self, sig, target):
-        """Name and full key of a specialisation for a target: triple, processor, its features.
-
-        None if its sources or values are unknown.
-        """
-        arguments = tuple(getattr(sig, "args", sig))
+    def _entry(self, sig, target_context):
+        """Name and full key of a specialisation; None if its sources or values are unknown."""
+        arguments = _arguments(sig)
         classes = list(_classes(arguments))
         made = made_of(self._function, classes)
         if made is None or any(isinstance(part, types.Callable) for part in arguments):
@@ -406,7 +402,7 @@ class DiskCache:
                 str(sig),
                 # numba prints a NamedTuple's type without these
                 [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
-                target,
+                target_context.codegen().magic_tuple(),  # triple, processor, its features
                 [getattr(numba.config, name, None) for name in _SETTINGS],
             )
         )

@@ -66,7 +66,7 @@ def _take(pair):
 def test_problem_classes_of_one_name_are_kept_apart(store):
     other = type("Pair", (Pair,), {"__module__": "elsewhere", "__slots__": ()})
     entry = DiskCache(_take, store)._entry
-    target = _fresh(store).targetctx.codegen().magic_tuple()
+    target = _fresh(store).targetctx
     types = [(numba.typeof(cls(1.0)),) for cls in (Pair, other)]
     assert str(types[0]) == str(types[1])
     assert entry(types[0], target)[0].partition("test_cache._take-")[1]
@@ -79,7 +79,7 @@ def test_problem_classes_of_one_name_are_kept_apart(store):
 
 def test_the_order_of_a_problems_fields_counts(store):
     # kernels read fields by name and need not import the file of the class
-    entries, target = set(), _fresh(store).targetctx.codegen().magic_tuple()
+    entries, target = set(), _fresh(store).targetctx
     for fields in ("low high", "high low"):
         cls = namedtuple("Range", fields, module=__name__)
         sig = (numba.typeof(cls(1.0, 2.0)),)
@@ -184,7 +184,7 @@ def test_values_that_a_problems_kernels_read_count_in_solvers(store, monkeypatch
     def _(shape):
         return shape.side * SCALE
 
-    target, keys = _fresh(store).targetctx.codegen().magic_tuple(), set()
+    target, keys = _fresh(store).targetctx, set()
     for scale in (2.0, 3.0):
         monkeypatch.setitem(globals(), "SCALE", scale)
         keys.add(DiskCache(viterbi.py_func, store)._entry((numba.typeof(Shape(1.0)),), target))

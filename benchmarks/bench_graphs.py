@@ -206,7 +206,7 @@ def segmentation(_, quick):
     model = BCFWSSVM(graph, C=0.1, tol=1e-2, max_iter=20 if quick else 200, random_state=0)
     seconds = fit(model, X[:n], y[:n])
     problem = Kept.problems[-1]
-    counts = problem.own.inference.counts.sum(axis=0)
+    counts = problem.space.own.inference.counts.sum(axis=0)
     visits, sweeps = counts[0], counts[1:].sum()
     n_edges = np.mean([len(edges) for _, edges in X[:n]])
     plain = max_product_pass(X[0][1], 21)
@@ -220,7 +220,7 @@ def segmentation(_, quick):
     memory = fresh.own.inference
     for array in (memory.delta, memory.gamma, memory.counts):
         array[...] = 0.0
-    memory.slack[...] = problem.own.inference.slack
+    memory.slack[...] = problem.space.own.inference.slack
     _visit_all(fresh, model._weights())
     anew = memory.counts[:, 1:].sum(axis=1).mean()
     messages = sweeps * n_edges

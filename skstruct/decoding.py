@@ -828,7 +828,7 @@ def fit_transitions(
         place = np.concatenate([of_pairs, np.full(2 * n_labels, len(names))])
     n_free, lam = place.size if names is None else len(names), 1.0 / (C * n)
     gradient, values, last = zero_weights([w.node.shape, w.pair.shape]), np.empty((2, n)), {}
-    problem, shares = chains.problem._replace(labels=codes), np.full(n, 1.0 / n)
+    problem, shares = chains.problem.with_labels(codes), np.full(n, 1.0 / n)
     batch_gradient = BatchGradient(LogLoss(), problem, shares, n_jobs)
 
     def objective(x):

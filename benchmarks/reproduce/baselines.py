@@ -55,7 +55,7 @@ def adagrad_pass(loss, problem, w, gradient, squares, seen, rate, lam, order, bu
     ``seen[j]`` is the number of steps that row j has been through, ``seen[-1]`` that of all.
     """
     theta, r, augmented = buffers[0], buffers[1], buffers[2]
-    nodes, last = problem.nodes, seen.shape[0] - 1
+    nodes, last = problem.rows.nodes, seen.shape[0] - 1
     for step in range(order.shape[0]):
         i = order[step]
         now = seen[last]
@@ -96,7 +96,7 @@ class AdaGrad(Primal):
 
     def __init__(self, *task, rate):
         super().__init__(*task, rate=rate)
-        if not hasattr(self.problem.nodes, "indptr"):
+        if not hasattr(self.problem.rows.nodes, "indptr"):
             raise TypeError("AdaGrad reads the columns of CSR features: X must be sparse")
         self.w = zero_weights(self.shapes)
         self.gradient, self.squares = zero_weights(self.shapes), zero_weights(self.shapes)

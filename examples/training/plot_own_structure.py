@@ -15,12 +15,12 @@ import numpy as np
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF
 from skstruct.core import inner_kernel, kernel, oracles
 from skstruct.datasets import load_digit_strings
-from skstruct.graphs import NodeGraph, NodeProblem
+from skstruct.graphs import NodeGraph, NodeSpace
 from skstruct.inspection import MarginalsDisplay
 from skstruct.testing import check_structure, training_problem
 
 
-class LexiconProblem(NodeProblem):
+class LexiconSpace(NodeSpace):
     structure = "Lexicon"
 
 
@@ -34,21 +34,21 @@ class Scratch(NamedTuple):
 
 
 @inner_kernel
-def look_up(problem, i, theta):
+def look_up(space, i, theta):
     """The words that are as long as sample i, and their scores."""
-    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
     words = own.letters[own.starts[n] : own.starts[n + 1], :n]
-    scores = problem.work.own.scores[: words.shape[0] + 1]
+    scores = space.work.own.scores[: words.shape[0] + 1]
     for c in range(words.shape[0]):
-        scores[c] = oracles.score(problem, i, theta, words[c])
+        scores[c] = oracles.score(space, i, theta, words[c])
     scores[words.shape[0]] = -np.inf  # of no word
     return words, scores
 
 
-@oracles.max_oracle.register(LexiconProblem)
+@oracles.max_oracle.register(LexiconSpace)
 @kernel
-def _(problem, i, theta, labels):
-    words, scores = look_up(problem, i, theta)
+def _(space, i, theta, labels):
+    words, scores = look_up(space, i, theta)
     c = np.argmax(scores)
     if scores[c] > -np.inf:
         for t in range(words.shape[1]):
@@ -56,10 +56,10 @@ def _(problem, i, theta, labels):
     return scores[c]
 
 
-@oracles.exp_oracle.register(LexiconProblem)
+@oracles.exp_oracle.register(LexiconSpace)
 @kernel
-def _(problem, i, theta, temperature, mu):
-    words, scores = look_up(problem, i, theta)
+def _(space, i, theta, temperature, mu):
+    words, scores = look_up(space, i, theta)
     top, total = scores[np.argmax(scores)], 0.0
     mu[:] = 0.0
     if not top > -np.inf:
@@ -69,12 +69,12 @@ def _(problem, i, theta, temperature, mu):
         total += scores[c]
     if mu.size > 0:  # else the value alone is needed
         for c in range(words.shape[0]):
-            oracles.add_indicator(problem, i, words[c], scores[c] / total, mu)
+            oracles.add_indicator(space, i, words[c], scores[c] / total, mu)
     return top + temperature * np.log(total)
 
 
 class Lexicon(NodeGraph):
-    problem = LexiconProblem
+    space = LexiconSpace
 
     def __init__(self, words=()):
         self.words = words
@@ -90,7 +90,7 @@ class Lexicon(NodeGraph):
         starts = np.searchsorted([len(word) for word in known], np.arange(n + 2))
         options |= {"own": Words(letters, starts), "scratch": Scratch(np.empty(len(known) + 1))}
         n_parts = samples.lengths * len(classes)
-        return self.problem.make(self, samples, classes, fit_intercept, n_parts, **options)
+        return self.space.make_problem(self, samples, classes, fit_intercept, n_parts, **options)
 
     def is_labelling(self, codes, samples, classes):
         words = {*map(tuple, self.words)}
@@ -122,14 +122,14 @@ MarginalsDisplay.from_estimator(crf, X_test[0])
 # structure. Here all words are known: sorting them is faster.
 
 
-class SortedProblem(LexiconProblem):
+class SortedSpace(LexiconSpace):
     structure = "SortedLexicon"
 
 
-@oracles.top_k_oracle.register(SortedProblem)
+@oracles.top_k_oracle.register(SortedSpace)
 @kernel
-def _(problem, i, theta, values, labels):
-    words, scores = look_up(problem, i, theta)
+def _(space, i, theta, values, labels):
+    words, scores = look_up(space, i, theta)
     for q in range(values.shape[0]):
         c = np.argmax(scores)
         values[q], scores[c] = scores[c], -np.inf
@@ -138,7 +138,7 @@ def _(problem, i, theta, values, labels):
 
 
 class SortedLexicon(Lexicon):
-    problem = SortedProblem
+    space = SortedSpace
 
 
 check_structure(SortedLexicon(lexicon.words), X[:20], y[:20], labellings=lexicon.words)

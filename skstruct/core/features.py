@@ -427,31 +427,26 @@ def square_features(problem):
     None where none have these types.
     """
     kinds, changed = (DenseFeatures, SparseFeatures, ObservedFeatures), {}
-    for name, features in problem._asdict().items():
+    rows = getattr(problem, "rows", ())
+    for name, features in rows._asdict().items() if rows else ():
         if isinstance(features, kinds):
             fields = features._asdict().items()
             squares = {k: v * v for k, v in fields if k in ("values", "data", "few_data")}
             changed[name] = features._replace(**squares)
-    return problem._replace(**changed) if changed else None
+    return problem._replace(rows=rows._replace(**changed)) if changed else None
 
 
 # Problems on other features: some of them, or each that is there several times once.
 
-_NAMES = ("nodes", "items")
 
-
-def reducible(problem) -> str | None:
-    """Name of the field with the sparse rows that the node table has weights for."""
-    for name in _NAMES:
-        if isinstance(getattr(problem, name, None), SparseFeatures):
-            return name
-    return None
+def is_reducible(problem) -> bool:
+    """Return whether the node table has weights for sparse rows."""
+    return hasattr(problem, "rows") and isinstance(problem.rows.nodes, SparseFeatures)
 
 
 def reduce_problem(problem, rows, n_rows: int):
     """The problem on some rows of the node table."""
-    name = reducible(problem)
-    features = getattr(problem, name)
+    features = problem.rows.nodes
     place = np.full(n_rows, -1, dtype=features.indices.dtype)
     place[rows] = np.arange(len(rows))
     indices = place[features.indices]
@@ -462,7 +457,7 @@ def reduce_problem(problem, rows, n_rows: int):
         data, indices, ends = data[kept], indices[kept], counts[ends]
     intercept = int(place[features.intercept]) if features.intercept >= 0 else -1
     reduced = SparseFeatures(data, indices, ends, intercept)
-    return problem._replace(**{name: reduced})
+    return problem._replace(rows=problem.rows._replace(nodes=reduced))
 
 
 # Weights from which on features are merged: fewer are in the cache.
@@ -497,10 +492,10 @@ class Copies(NamedTuple):
 
 def merge_copies(problem, shapes) -> Copies | None:
     """The problem with distinct features, in an order for the cache; None if it has few weights."""
-    name, n_rows = reducible(problem), shapes[0][0]
-    if name is None or n_rows * shapes[0][1] < _MANY:
+    n_rows = shapes[0][0]
+    if not is_reducible(problem) or n_rows * shapes[0][1] < _MANY:
         return None
-    features, rng = getattr(problem, name), np.random.default_rng(0)
+    features, rng = problem.rows.nodes, np.random.default_rng(0)
     indices, lengths = features.indices, np.diff(features.indptr)
     # Equal columns have equal products with any vectors modulo 2**64; different columns, almost
     # surely, do not. High bits are folded into low ones, since a product with 2**k keeps only the
@@ -527,7 +522,7 @@ def merge_copies(problem, shapes) -> Copies | None:
     order = np.argsort(np.where(counts > _OFTEN, -counts, place)[first], kind="stable")
     first, roots = first[order], np.sqrt(sizes[order])
     reduced = reduce_problem(problem, first, n_rows)
-    merged = getattr(reduced, name)
+    merged = reduced.rows.nodes
     data = roots[merged.indices]
     data *= merged.data
     merged = merged._replace(data=data)
@@ -536,7 +531,8 @@ def merge_copies(problem, shapes) -> Copies | None:
     entries = 1.0 / roots[row[group]], (row[group], np.arange(n_rows))
     basis = sparse.csr_array(entries, shape=(order.size, n_rows))
     shapes = (order.size, shapes[0][1]), *shapes[1:]
-    return Copies(reduced._replace(**{name: merged}), shapes, roots, basis)
+    merged = reduced.rows._replace(nodes=merged)
+    return Copies(reduced._replace(rows=merged), shapes, roots, basis)
 
 
 @generic
@@ -868,8 +864,8 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
     >>> @inner_kernel
     ... def node_scores(problem, i, w, theta):
     ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     n_labels, row = problem.cost.shape[0], problem.work.tables.row
-    ...     scores(problem.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
+    ...     n_labels, row = problem.rows.width, problem.rows.work.row
+    ...     scores(problem.rows.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
     # A column of observed weights stands for `width`. (``max`` would be one more to compile.)
@@ -941,8 +937,8 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     >>> @inner_kernel
     ... def add_nodes(problem, i, r, c, w):
     ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     n_labels, row = problem.cost.shape[0], problem.work.tables.row
-    ...     add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
+    ...     n_labels, row = problem.rows.width, problem.rows.work.row
+    ...     add_outer(problem.rows.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2

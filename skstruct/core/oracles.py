@@ -2,36 +2,34 @@
 
 Conventions shared by all operations:
 
-* `problem` is a NamedTuple of arrays and scalars. Besides what its own kernels need it has
-  ``part_ptr`` (int64, parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64,
-  where the labelling of sample i lies in a flat array of labels), ``labels`` (int32, the true ones
-  in that layout; empty when unknown) and ``work`` (scratch, a NamedTuple of arrays: every thread
-  brings its own, see :func:`skstruct.core.parallel.private_copy`). Operations write to nothing
-  else.
+* `problem` is a :class:`skstruct.graphs.Problem`: rows, space and target, with ``part_ptr`` (int64,
+  parts of sample i are ``part_ptr[i]:part_ptr[i+1]``), ``label_ptr`` (int64, where the labelling of
+  sample i lies in a flat array of labels) and ``labels`` (int32, the true ones in that layout;
+  empty when unknown). A kernel takes the part that its operation belongs to; those of the whole
+  problem take all of it. Rows and spaces have ``work`` (scratch, a NamedTuple of arrays: every
+  thread brings its own, see :func:`skstruct.core.parallel.private_copy`).
 * `theta`, `mu`, `r` are flat float64 arrays over the parts of one sample, from index 0: the node
   block first, then the pairwise block. They may be longer than the sample needs.
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.
 * ``A_i`` is the feature map of sample i: ``theta = A_i w``.
-* An operation writes to the arguments that its contract names and to ``problem.work``, to nothing
-  else: not to other fields of the problem, and not to `theta` unless the contract says so.
+* An operation writes to the arguments that its contract names and to ``work``, to nothing else: not
+  to other fields of the problem, and not to `theta` unless the contract says so.
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 
-A structure registers what it can do; missing operations raise a ``TypeError`` before compilation. A
-problem that is a :class:`skstruct.graphs.Problem` registers four: `potentials` with `accumulate`,
-`add_indicator`, and `max_oracle`, `exp_oracle` or both; the others of the table's first seven rows
-and `max_marginals` have defaults.
+A structure registers what it can do; missing operations raise a ``TypeError`` before compilation.
 
 =========================================================  =========================================
 Operations                                                 Needed by
 =========================================================  =========================================
-`potentials`                                               everything
-`max_oracle`                                               ``predict``, every SSVM
-`truth`, `score`, `add_indicator`, `accumulate`            all training
+Of rows: `potentials`                                      everything
+`accumulate`                                               all training
 `gram`                                                     SAG and SAGA, BCFW, Casimir
-`task_loss`, `augment` (or an own `loss_augmented_max`)    every SSVM
+Of targets: `task_loss`, and `augment` if it adds up       every SSVM
+Of spaces: `forbid`                                        everything
+`max_oracle`                                               ``predict``, every SSVM
+`add_indicator`, `score`                                   all training
 `exp_oracle` (and `exp_slack`, where it is inexact)        CRFs, entropy smoothing, marginals
 `top_k_oracle`                                             n-best decoding, L2 smoothing
-`loss_augmented_top_k`                                     L2 smoothing where `augment` is not there
 `relaxed_oracle`                                           SSVMs of structures with an LP relaxation
 `edge_marginals`                                           ``predict_marginals(pairwise=True)``
 `chunk_marginals`                                          ``predict_chunks``
@@ -41,6 +39,9 @@ Operations                                                 Needed by
 `count_states`                                             n-best labellings by max-marginals
 `euclidean_oracle`                                         Euclidean projections (extragradient)
 `entropic_oracle`                                          projections where `exp_oracle` is hard
+Of all of it: `truth`                                      all training
+`loss_augmented_max`, `loss_augmented_top_k`               every SSVM; registered for spaces whose
+                                                           targets lack `augment`
 =========================================================  =========================================
 
 The exactness of ``loss_augmented_max`` is what the cutting-plane view of structural SVMs requires
@@ -50,7 +51,6 @@ localize objects with structured output regression.
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,41 @@ def potentials(problem, i, w, theta):
     """
 
 
-@generic
+@generic(part="space")
+def forbid(problem, i, theta):
+    """Write or add -inf to the parts that no labelling of sample i may have, and nothing else.
+
+    Parameters
+    ----------
+    problem : NamedTuple
+        The problem of a structure.
+    i : int
+        The sample.
+    theta : ndarray of shape (>= n_parts,)
+        Its potentials.
+
+    See Also
+    --------
+    skstruct.core.oracles.potentials : Calls it when all potentials are written.
+
+    Examples
+    --------
+    Steps from b to a are forbidden:
+
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.core.oracles import forbid
+    >>> from skstruct.testing import training_problem
+    >>> chain = Chain(forbidden=[("b", "a")])
+    >>> problem, theta = training_problem(chain, [np.eye(2)], [["a", "b"]])[0], np.zeros(8)
+    >>> forbid(problem, 0, theta)
+    >>> theta[4:].reshape(2, 2)
+    array([[  0.,   0.],
+           [-inf,   0.]])
+    """
+
+
+@generic(part="rows")
 def accumulate(problem, i, r, c, w):
     """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair.
 
@@ -140,7 +174,7 @@ def accumulate(problem, i, r, c, w):
     """
 
 
-@generic
+@generic(part="rows")
 def gram(problem, i, r, out):
     """``out <- A_i A_i' r``: how the potentials answer a step along the sample's gradient.
 
@@ -215,7 +249,7 @@ def _(problem, i, labels):
         labels[t] = problem.labels[first + t]
 
 
-@generic
+@generic(part="space")
 def add_indicator(problem, i, labels, c, mu):
     """``mu += c mu(labels)``.
 
@@ -250,7 +284,7 @@ def add_indicator(problem, i, labels, c, mu):
     """
 
 
-@generic
+@generic(part="space")
 def score(problem, i, theta, labels):
     """``<theta, mu(labels)>``.
 
@@ -287,7 +321,7 @@ def score(problem, i, theta, labels):
     """
 
 
-@generic
+@generic(part="target")
 def task_loss(problem, i, labels):
     """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
 
@@ -325,7 +359,7 @@ def task_loss(problem, i, labels):
     """
 
 
-@generic
+@generic(part="target")
 def augment(problem, i, theta):
     """``theta += l_i``, where ``<l_i, mu(y)> = Delta(y_i, y)`` for every labelling y.
 
@@ -387,16 +421,13 @@ def adds_by_columns(problem) -> bool:
     >>> adds_by_columns(())
     False
     """
-    for cls in type(problem).__mro__:
-        if cls in accumulate.registry:
-            return bool(vars(cls).get("adds_by_columns", False))
-    return False
+    return bool(getattr(type(getattr(problem, "rows", None)), "adds_by_columns", False))
 
 
 # The verbs of best labellings; :mod:`.oracles` has what all verbs share.
 
 
-@generic
+@generic(part="space")
 def max_oracle(problem, i, theta, labels):
     """Write a labelling of largest score to `labels` and return its score.
 
@@ -493,7 +524,7 @@ def _(problem, i, theta, labels, augmented):
     return max_oracle(problem, i, augmented, labels)
 
 
-@generic
+@generic(part="space")
 def relaxed_oracle(problem, i, theta, labels, mu):
     """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
 
@@ -535,14 +566,14 @@ def relaxed_oracle(problem, i, theta, labels, mu):
     Structures without cycles have no need of it, label sets do:
 
     >>> from skstruct.core.oracles import relaxed_oracle
-    >>> from skstruct.graphs.chain import ChainProblem
-    >>> from skstruct.graphs.multilabel import ManyLabelsProblem
-    >>> relaxed_oracle.supports(ChainProblem), relaxed_oracle.supports(ManyLabelsProblem)
+    >>> from skstruct.graphs.chain import ChainSpace
+    >>> from skstruct.graphs.multilabel import ManyLabelsSpace
+    >>> relaxed_oracle.supports(ChainSpace), relaxed_oracle.supports(ManyLabelsSpace)
     (False, True)
     """
 
 
-@generic
+@generic(part="space")
 def top_k_oracle(problem, i, theta, values, labels):
     """Write the ``len(values)`` best labellings, best first, to the rows of `labels`.
 
@@ -663,7 +694,7 @@ __all__ = [
 ]
 
 
-@generic
+@generic(part="space")
 def exp_oracle(problem, i, theta, temperature, mu):
     """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`, if it has room.
 
@@ -712,7 +743,7 @@ def exp_oracle(problem, i, theta, temperature, mu):
     """
 
 
-@generic
+@generic(part="space")
 def exp_slack(problem):
     """Bound on what score and entropy of the marginals of the last :func:`exp_oracle` lack.
 
@@ -727,7 +758,7 @@ def _(problem):
     return 0.0
 
 
-@generic
+@generic(part="space")
 def euclidean_oracle(problem, i, theta, temperature, mu):
     """Write the projection of ``theta / temperature`` onto the hull of labellings to `mu`.
 
@@ -770,12 +801,12 @@ def euclidean_oracle(problem, i, theta, temperature, mu):
     >>> X = [[[[1.0], [0.0]], [[0.0], [1.0]]]]
     >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
     >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
-    >>> [euclidean_oracle.supports(type(problem)) for problem in (matching, chain)]
+    >>> [euclidean_oracle.supports(problem) for problem in (matching, chain)]
     [True, False]
     """
 
 
-@generic
+@generic(part="space")
 def entropic_oracle(problem, i, theta, temperature, mu):
     """Like :func:`euclidean_oracle` under the entropy of the parts, each for itself.
 
@@ -814,12 +845,12 @@ def entropic_oracle(problem, i, theta, temperature, mu):
     >>> X = [[[[1.0], [0.0]], [[0.0], [1.0]]]]
     >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
     >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
-    >>> [entropic_oracle.supports(type(problem)) for problem in (matching, chain)]
+    >>> [entropic_oracle.supports(problem) for problem in (matching, chain)]
     [True, False]
     """
 
 
-@generic
+@generic(part="space")
 def edge_marginals(problem, i, theta, mu, out):
     """Write the (label, label) marginals of each edge to flat `out`, edge by edge.
 
@@ -863,7 +894,7 @@ def edge_marginals(problem, i, theta, mu, out):
     """
 
 
-@generic
+@generic(part="space")
 def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
     """Write draws from ``p(y) ~ exp(<theta, mu(y)>)`` to the rows of `labels`.
 
@@ -910,7 +941,7 @@ def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
     """
 
 
-@generic
+@generic(part="space")
 def entropy(problem, i, theta, mu, room):
     """Return the entropy of ``p(y) ~ exp(<theta, mu(y)>)`` in nats, NaN if there is no labelling.
 
@@ -998,7 +1029,7 @@ class ChunkRules(NamedTuple):
         return ChunkRules(*tables, kind, order, ptr, self.is_ambiguous)
 
 
-@generic
+@generic(part="space")
 def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
     """Write the probability that a labelling has these very chunks, each for itself, to `out`.
 
@@ -1063,7 +1094,7 @@ def overflows(theta, size):
     return bad > 0
 
 
-@partial(generic, follows=(potentials, max_oracle))
+@generic(follows=(max_oracle,))
 def best_at(problem, i, w, scratch, is_first):
     """Write the best labelling of a sample at weights `w` to ``scratch.labels``; return its score.
 
@@ -1087,7 +1118,7 @@ def log_partition(problem, i, theta, temperature):
     return exp_oracle(problem, i, theta, temperature, theta[:0])
 
 
-@generic
+@generic(part="space")
 def max_marginals(problem, i, theta, out):
     """``out[t * n_labels + k]``: the largest score of a labelling with label k at node t.
 
@@ -1127,7 +1158,7 @@ def max_marginals(problem, i, theta, out):
     """
 
 
-@generic
+@generic(part="space")
 def count_states(problem, i):
     """Return the number of labels of a node of sample i, ``n_labels`` of :func:`max_marginals`.
 
@@ -1163,29 +1194,21 @@ def count_states(problem, i):
     """
 
 
-def has_own_loss(kind: type, verb=loss_augmented_max) -> bool:
-    """Return whether a class of problems has its own `loss_augmented_max`, not the default."""
-    return not verb.registry.keys().isdisjoint(kind.__mro__[:-1])
+def has_own_loss(problem, verb=loss_augmented_max) -> bool:
+    """Return whether the space of a problem has its own `loss_augmented_max`, not the default."""
+    return not verb.registry.keys().isdisjoint(type(problem.space).__mro__[:-1])
 
 
 def loss_is_linear(problem) -> bool:
-    """Return whether the task loss is ``<l_i, mu(y)>``, as :func:`augment` defines it.
-
-    An inherited `augment` does not count for a class with a `loss_augmented_max` of its own: the
-    class must then register both.
-    """
-    for cls in type(problem).__mro__:
-        if cls in augment.registry:
-            return True
-        if cls in loss_augmented_max.registry:
-            return False
-    return False
+    """Return whether the task loss is ``<l_i, mu(y)>``, as :func:`augment` defines it."""
+    return augment.supports(problem)
 
 
 def require_linear_loss(problem, advice) -> None:
     """Raise in Python, before any compile, unless the task loss is linear in parts."""
     if not loss_is_linear(problem):
-        structure = getattr(type(problem), "structure", type(problem).__name__)
+        kind = type(problem.space)
+        structure = getattr(kind, "structure", kind.__name__)
         raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")
 
 

@@ -270,7 +270,7 @@ def make_scratch(problem):
 
 
 def private_copy(problem):
-    """The same problem with ``work`` of its own, for one thread.
+    """The same problem with scratch of its own, for one thread.
 
     Parameters
     ----------
@@ -294,11 +294,23 @@ def private_copy(problem):
     >>> from skstruct.testing import training_problem
     >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
     >>> copy = private_copy(problem)
-    >>> copy.labels is problem.labels, copy.work is problem.work
+    >>> copy.labels is problem.labels, copy.space.work is problem.space.work
     (True, False)
     """
+    zeros = [tree_like(own, map(_zeros_like, tree_leaves(own))) for own in scratch_of(problem)]
+    return with_scratch(problem, zeros)
+
+
+def scratch_of(problem) -> list:
+    """What kernels write to: scratch of the rows, and that of the space."""
+    return [problem.rows.work, problem.space.work]
+
+
+def with_scratch(problem, scratch):
+    """The problem with other scratch, in the order of :func:`scratch_of`."""
+    rows, space = scratch
     return problem._replace(
-        work=tree_like(problem.work, map(_zeros_like, tree_leaves(problem.work)))
+        rows=problem.rows._replace(work=rows), space=problem.space._replace(work=space)
     )
 
 
@@ -311,7 +323,7 @@ def _zeros_like(array):
 
 def _node_ends(problem):
     """Return the offsets of nodes, or of items for structures that choose among items."""
-    return getattr(problem, "item_ptr", problem.label_ptr)
+    return getattr(problem.space, "item_ptr", problem.label_ptr)
 
 
 def split_samples(problem, n_pieces):

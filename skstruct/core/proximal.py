@@ -12,7 +12,6 @@ Minimizing finite sums with the stochastic average gradient.
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +113,7 @@ def catch_up_rows(features, first, stop, table, stamps, clock):
     >>> @inner_kernel
     ... def catch_up_nodes(problem, i, w, clock):
     ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     catch_up_rows(problem.nodes, first, stop, w.node, clock.node, clock)
+    ...     catch_up_rows(problem.rows.nodes, first, stop, w.node, clock.node, clock)
     """
 
 
@@ -154,7 +153,7 @@ def _(features, first, stop, table, stamps, clock):
         advance_row(table, stamps, features.places[p], clock)
 
 
-@generic
+@generic(part="rows")
 def catch_up(problem, i, w, clock):
     """Bring all rows of `w` that the potentials of sample i read up to date.
 
@@ -258,7 +257,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
             out[k] = inverse * found[k]
 
 
-@partial(generic, follows=(potentials, catch_up))
+@generic(follows=(potentials, catch_up))
 def rest_potentials(problem, i, w, clock, theta):
     """:func:`rest_scores` of all parts: potentials; `w` may stay out of date."""
 

@@ -28,7 +28,7 @@ MOVED = {
     "graphs.matching.graph": "graphs.matching",
     "graphs.multiclass.graph": "graphs.multiclass",
     "graphs.multilabel.graph": "graphs.multilabel",
-    "graphs.pairwise.fields": "graphs.pairwise.verbs",
+    "graphs.pairwise.fields": "graphs.pairwise.base",
     "graphs.tree.graph": "graphs.tree",
     "inspection.grid_display": "inspection.displays",
     "inspection.map_display": "inspection.displays",

@@ -254,7 +254,7 @@ def check_n_features(n_features: int, expected: int, name: str, what: str = "fea
 
 def check_pointers(problem, n_samples: int, n_labels: int) -> None:
     """Refuse a problem whose samples do not begin where they can: kernels would read beyond."""
-    kind = type(problem).__name__
+    kind = "Problem"
     for name in ("part_ptr", "label_ptr"):
         ptr = getattr(problem, name, None)
         is_int64 = isinstance(ptr, np.ndarray) and ptr.dtype == np.int64
@@ -265,6 +265,8 @@ def check_pointers(problem, n_samples: int, n_labels: int) -> None:
             )
         if ptr[0] != 0 or (np.diff(ptr) < 0).any():
             raise ValueError(f"{kind}.{name} must begin with 0 and never decrease")
+        if not np.array_equal(ptr, getattr(problem.space, name)):
+            raise ValueError(f"{kind}.{name} must be that of its space")
     labels = problem.labels
     if labels.dtype != np.int32 or not labels.size == problem.label_ptr[-1] == n_labels:
         raise ValueError(

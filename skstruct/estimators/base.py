@@ -18,6 +18,7 @@ from ..core import oracles
 from ..core.arguments import warn_user
 from ..core.jit.dispatch import cache_folder
 from ..core.jit.numba_private import announced_compiles
+from ..core.problem import require_problem
 from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
@@ -404,11 +405,11 @@ class StructuredEstimator(
         )
         self._check_problem(problem)
         check_pointers(problem, data.sample_weight.size, data.codes.size)
-        self._publish_inference(type(problem))
+        self._publish_inference(type(problem.space))
         return problem
 
     def _publish_inference(self, *kinds):
-        """Publish the inference of these classes of problems; where they differ, the weakest."""
+        """Publish the inference of these classes of spaces; where they differ, the weakest."""
         ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
         inference, method = max(ways, key=lambda way: way[0])
         found = {"inference_": inference, "training_inference_": inference}
@@ -418,8 +419,10 @@ class StructuredEstimator(
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""
+        require_problem(problem, self.graph_)
         for verb in _TRAINING:
-            self._require(verb, problem, "nothing trains without it: see skstruct.graphs.Graph")
+            part = problem.rows if verb is oracles.potentials else problem
+            self._require(verb, part, "nothing trains without it: see skstruct.graphs.Graph")
         if not self._keeps_cone and self.graph_.pair_cone(self.classes_) is not None:
             raise TypeError(
                 f"{type(self).__name__} cannot keep interactions attractive: use BCFWSSVM, "

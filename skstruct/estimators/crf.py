@@ -370,7 +370,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _check_problem(self, problem):
         super()._check_problem(problem)
-        is_own = not type(problem).__module__.startswith("skstruct.")
+        is_own = not type(problem.space).__module__.startswith("skstruct.")
         advice = "train a structural SVM (BCFWSSVM) instead" + ", or write the operation" * is_own
         self._require(exp_oracle, problem, advice)
         if self.solver not in ("auto", "lbfgs"):
@@ -455,10 +455,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             raise ValueError(f"{what} needs a label for each node: with missing labels use None")
         if self.l1_ratio > 0:
             raise ValueError("l1_ratio needs a label for each node: with missing labels use 0")
-        if getattr(problem, "inference", "exact") == "relaxed":
+        if getattr(problem.space, "inference", "exact") == "relaxed":
             raise ValueError(
-                f"{problem.structure} needs a label for each node: the difference of two bounds is "
-                'no bound on a likelihood; use inference="junction-tree" where tables are small'
+                f"{problem.space.structure} needs a label for each node: the difference of two "
+                'bounds is no bound on a likelihood; use inference="junction-tree" where tables '
+                "are small"
             )
         return QuasiNewton(problem, *task, loss=completion.marginal_log_loss(), start=start)
 
@@ -516,7 +517,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options = {"loss": self._training_loss(), "start": start}
         if ratio > 0.0:
             options["l1"] = ratio * lam
-        if solver == "lbfgs" or not gram.supports(type(problem)):
+        if solver == "lbfgs" or not gram.supports(problem):
             return (OrthantWise if ratio > 0.0 else QuasiNewton)(*task, **options)
         if solver in ("casimir", "svrg"):
             choices = CasimirOptions("svrg" if solver == "svrg" else "constant")

@@ -61,8 +61,9 @@ class ShardSource:
         made = model._make_problem(data)
         problem, *more = made if type(made) is tuple else (made,)
         if not self.keeps_grams:
-            grams = {f: v for f, v in problem._asdict().items() if isinstance(v, Gram)}
-            problem = problem._replace(**dict.fromkeys(grams, not_stored()))
+            rows = problem.rows._asdict().items()
+            grams = {f: not_stored() for f, v in rows if isinstance(v, Gram)}
+            problem = problem._replace(rows=problem.rows._replace(**grams))
         n_classes = len(model.classes_)
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)

@@ -115,7 +115,7 @@ class ProbabilisticPredictor:
     def _warn_of_bounds(self, problem):
         """Warn where fit was exact, and marginals of these samples are not."""
         if (
-            getattr(problem, "inference", "exact") == "relaxed"
+            getattr(problem.space, "inference", "exact") == "relaxed"
             and self.graph_.inference_ == "exact"
         ):
             why = why_relaxed(problem, "probabilities are those of a bound")
@@ -222,7 +222,7 @@ class ProbabilisticPredictor:
         else:
             labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
             codes = self.graph_.encode(labels, self.classes_, samples.offsets)
-        problem = problem._replace(labels=codes)
+        problem = problem.with_labels(codes)
         values = np.empty(int(keep.sum()))
         if partial is not None:
             self._refuse_unsolved(self._pass(overflowing, problem), keep)
@@ -342,10 +342,10 @@ class ProbabilisticPredictor:
     def _require_exact(self, problem, what):
         """Refuse samples whose sums over labellings are bounds, or cannot be had."""
         self._require(exp_oracle, problem, "call predict")
-        if getattr(problem, "inference", "exact") != "exact":
+        if getattr(problem.space, "inference", "exact") != "exact":
             raise ValueError(
-                f"{problem.structure}: {what} need exact inference, and here it is relaxed: "
-                f"call predict_marginals for approximate marginals{problem.remedy}"
+                f"{problem.space.structure}: {what} need exact inference, and here it is relaxed: "
+                f"call predict_marginals for approximate marginals{problem.space.remedy}"
             )
 
     def _room(self, problem, samples):

@@ -305,9 +305,9 @@ def clash_of(graph, classes, problem, i):
     if not rules or problem is None:
         return []
     allowed = np.ones((problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)), dtype=bool)
-    if problem.allowed.size:
-        allowed = problem.allowed[slice(*problem.label_ptr[i : i + 2])] > 0
-    steps = problem.transition_mask > -np.inf
+    if problem.space.allowed.size:
+        allowed = problem.space.allowed[slice(*problem.label_ptr[i : i + 2])] > 0
+    steps = problem.space.transition_mask > -np.inf
     return clashing_rules(single_rules(rules, classes), classes, steps, allowed)
 
 
@@ -695,7 +695,7 @@ class Predictor(NamedFeatures):
             scratch = make_scratch(made)
             again = compiled_for(decode, made, w, 0, 1, scratch, codes)
             # The features would keep the user's array alive.
-            made = made._replace(nodes=None)
+            made = made._replace(rows=made.rows._replace(nodes=None))
             spare.append((constant, made, scratch, again))
         if ruled is not None:
             self._obey(ruled, given, samples, keep, codes[None])
@@ -771,8 +771,8 @@ class Predictor(NamedFeatures):
                 model = copy.copy(self)
                 model.graph_ = graph.with_rules(None)
                 model.graph_.rules = list(itertools.compress(rules, chosen))
-                is_any = problem.allowed.size == 0
-                options = {} if is_any else {"allowed": problem.allowed[nodes][of_part]}
+                is_any = problem.space.allowed.size == 0
+                options = {} if is_any else {"allowed": problem.space.allowed[nodes][of_part]}
                 task = few.take(part), places[part], keep, problem
                 found[:, of_part] = model._decode_under(*task, values, len(codes), gaps, **options)
             codes[:, nodes] = found
@@ -884,13 +884,14 @@ class Predictor(NamedFeatures):
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)
         w = self._weights()
-        exact_at = getattr(problem, "exact_at", None)
-        if exact_at is not None and not exact_at(w):
+        exact_at = getattr(problem.space, "exact_at", None)
+        if exact_at is not None and not exact_at(problem.rows, w):
             self._refuse_bad_weights()
             raise ValueError(
-                f"{problem.structure}: at the model's weights interactions do not attract (edited, "
-                "or rounded by sparsify?), so that minimum cuts do not find the n best labellings; "
-                f"use predict{problem.remedy}"
+                f"{problem.space.structure}: at the model's weights interactions do not attract "
+                "(edited, or rounded by sparsify?), so that minimum cuts do not find the n best "
+                "labellings; "
+                f"use predict{problem.space.remedy}"
             )
         self._refuse_unsolved(self._n_best(problem, w, values, codes), keep, problem)
         if ruled is not None:
@@ -1005,7 +1006,7 @@ class Predictor(NamedFeatures):
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
         has_rules = bool(getattr(self.graph_, "rules", None))
-        wide = steps.repeated(problem.own.labels) if has_rules else steps
+        wide = steps.repeated(problem.space.own.labels) if has_rules else steps
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warn_user(

@@ -124,11 +124,11 @@ class StructuralSVM(StructuredEstimator):
         super()._check_problem(problem)
         needed = [max_oracle, task_loss]
         # The default is made of the verb `augment`.
-        if not has_own_loss(type(problem)):
+        if not has_own_loss(problem):
             needed.append(augment)
         for verb in needed:
             self._require(verb, problem, "train SAGCRF")
-        if getattr(problem, "method", None) == "tree-reweighted":
+        if getattr(problem.space, "method", None) == "tree-reweighted":
             raise TypeError(
                 'inference="tree-reweighted" is for the marginals of SAGCRF: for '
                 f'{type(self).__name__} use "auto" or "lp"'
@@ -136,12 +136,12 @@ class StructuralSVM(StructuredEstimator):
 
     def _check_smoothing(self, problem, otherwise):
         """Refuse a smoothing of the hinge that the structure has no verb for."""
-        if not has_own_loss(type(problem), loss_augmented_top_k):
+        if not has_own_loss(problem, loss_augmented_top_k):
             require_linear_loss(problem, f"use {otherwise}")
         elif self.smoothing == "entropy":
             require_linear_loss(problem, f'use smoothing="l2" or {otherwise}')
         by_smoothing = {"entropy": exp_oracle, "l2": top_k_oracle}
-        others = [kind for kind, verb in by_smoothing.items() if verb.supports(type(problem))]
+        others = [kind for kind, verb in by_smoothing.items() if verb.supports(problem)]
         choices = [f'smoothing="{others[0]}"', otherwise] if others else [otherwise]
         self._require(by_smoothing[self.smoothing], problem, f"use {' or '.join(choices)}")
 
@@ -223,7 +223,7 @@ def concave_convex(
     rounds.add_completion()
     best, decrease, done = None, np.inf, False
     while not done and rounds.n_epochs < max_iter:
-        problem = problem._replace(labels=codes)
+        problem = problem.with_labels(codes)
         task = problem, shapes, data.sample_weight, data.lam
         options = {"max_iter": max_iter - rounds.n_epochs, "tol": tol, "after_epoch": rounds}
         result, state = model._solve_round(*task, start=state, **options)

@@ -252,7 +252,7 @@ class BCFWSSVM(StructuralSVM):
     def _check_batch(self, problem):
         """Refuse what batch steps do not know."""
         refused = {
-            "a relaxation": relaxed_oracle.supports(type(problem)),
+            "a relaxation": relaxed_oracle.supports(problem),
             "attractive interactions": self.graph_.pair_cone(self.classes_) is not None,
             "missing labels": self._is_latent,
             "averaging": self.averaging,

@@ -311,7 +311,7 @@ class GDMMSSVM(StructuralSVM):
         if isinstance(factors, BinaryFactors):
             n_pairs = len(factors.ends) * (4 if factors.full else 1)
         few = factors.n_labels <= _MOST_LABELS and n_pairs <= _MOST_PAIRS
-        return few and gram.supports(type(problem))
+        return few and gram.supports(problem)
 
     def _block_steps(self, problem, *task):
         """Return the method of BCFWSSVM unless GDMM is asked for, or memory does not suffice."""

@@ -1,15 +1,20 @@
-"""Structures: a file or a folder each, with the public class and the kernels of its problem."""
+"""Structures, a file each; from the rooms beside it what a structure of one's own builds on."""
 
+from ..core.problem import Problem
+from ..rows.own import OwnRows
+from ..spaces.chain import SequenceSpace
+from ..spaces.labels import LabelSpace, NodeSpace
+from ..spaces.n_best import max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
+from ..spaces.pairwise import PairwiseSpace
 from .base import Graph
 from .boxes import Boxes
 from .candidates import Candidates
-from .chain import Chain, SequenceProblem
+from .chain import Chain
 from .matching import Matching
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
-from .n_best import max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
-from .pairwise import Grid, Pairwise, PairwiseGraph, PairwiseProblem
-from .problem import NodeGraph, NodeProblem, Problem
+from .nodes import NodeGraph
+from .pairwise import Grid, Pairwise, PairwiseGraph
 from .tree import Tree
 
 __all__ = [
@@ -18,16 +23,18 @@ __all__ = [
     "Chain",
     "Graph",
     "Grid",
+    "LabelSpace",
     "Matching",
     "MultiClass",
     "MultiLabel",
     "NodeGraph",
-    "NodeProblem",
+    "NodeSpace",
+    "OwnRows",
     "Pairwise",
     "PairwiseGraph",
-    "PairwiseProblem",
+    "PairwiseSpace",
     "Problem",
-    "SequenceProblem",
+    "SequenceSpace",
     "Tree",
     "max_marginals_by_maxima",
     "n_best_scratch",

@@ -61,7 +61,7 @@ class Graph(ABC, BaseEstimator):
     inference_, training_inference_ : {"exact", "relaxed"}
         Inference for samples like those of training, and for the training objective: over all
         labellings, or the LP relaxation. Set by fit on the estimator's ``graph_``, from attributes
-        ``inference`` of problems; predictions do not change them.
+        ``inference`` of spaces; predictions do not change them.
     prefers_exact : bool
         Whether to prefer exact inference at any cost that memory allows, where the structure
         chooses: fit sets it on ``graph_`` of estimators that cannot train on relaxations.
@@ -81,11 +81,12 @@ class Graph(ABC, BaseEstimator):
     :doc:`/own_structure` is the chapter on the following.
 
     A structure **must** define :meth:`read_X`, :meth:`no_samples`, :meth:`weight_shapes` and
-    :meth:`make_problem`, and register kernels of operations for the class of its problem, which
+    :meth:`make_problem`, and register kernels of operations for the class of its space, which
     should have an attribute ``structure``, its name in messages, and ``inference = "relaxed"`` if
-    its max oracle is that of a relaxation. Four operations are enough for a
-    :class:`skstruct.graphs.Problem`. The structure holds its configuration and what fit has learned
-    from the labels; :meth:`make_problem` does not change it. Everything else is **optional**.
+    its max oracle is that of a relaxation. Two operations are enough for a
+    :class:`skstruct.graphs.NodeSpace`. The structure holds its configuration and what fit has
+    learned from the labels; :meth:`make_problem` does not change it. Everything else is
+    **optional**.
     :mod:`skstruct.core.oracles` lists which operation is needed for what; a missing one raises a
     TypeError before compilation.
 
@@ -268,7 +269,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.testing.training_problem : Calls it as fit does.
-        skstruct.graphs.PairwiseProblem : The problem of most structures.
+        skstruct.graphs.PairwiseSpace : The problem of most structures.
 
         Examples
         --------

@@ -2,98 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.oracles import (
-    euclidean_oracle,
-    exp_oracle,
-    max_oracle,
-    sample_oracle,
-    top_k_oracle,
-)
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
-from ..inference.numerics import best_of, draw
-from ..inference.simplex import best_after, best_mixture, soft_mixture
 from ..losses.task import NamedLoss
-from .items import ChoiceProblem, ItemGraph, counts_of, targets_of
-from .layout import TableScratch
+from ..spaces.candidates import CandidatesSpace
+from ..targets.costs import ItemCosts
+from .items import ItemGraph, targets_of
 
-# One choice among candidates, for compiled solvers: the problem and the kernels of its verbs.
-
-
-class CandidatesScratch(NamedTuple):
-    """Scratch of one thread."""
-
-    # For weight tables.
-    tables: TableScratch
-
-
-class CandidatesProblem(ChoiceProblem):
-    """Candidates packed for kernels: a labelling chooses exactly one."""
-
-    structure = "Candidates"
-
-
-@inner_kernel
-def _choose(n, best, labels):
-    for q in range(n):
-        labels[q] = 1 if q == best else 0
-
-
-@max_oracle.register(CandidatesProblem)
-@kernel
-def _(problem, i, theta, labels):
-    n, _ = counts_of(problem, i)
-    best = best_of(theta, n)
-    _choose(n, best, labels)
-    return theta[best]
-
-
-@top_k_oracle.register(CandidatesProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    n, _ = counts_of(problem, i)
-    last_score, last = math.inf, -1
-    for rank in range(values.shape[0]):
-        last, last_score = best_after(theta, n, last_score, last)
-        values[rank] = last_score
-        _choose(n, last, labels[rank])
-
-
-@exp_oracle.register(CandidatesProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n, _ = counts_of(problem, i)
-    return soft_mixture(theta, temperature, mu, n)
-
-
-@sample_oracle.register(CandidatesProblem)
-@kernel
-def _(problem, i, theta, mu, room, uniforms, labels):
-    n, _ = counts_of(problem, i)
-    value = exp_oracle(problem, i, theta, 1.0, mu)
-    for d in range(labels.shape[0] if value > -math.inf else 0):
-        _choose(n, draw(mu, 0, 1, n, uniforms[0, d]), labels[d])
-    return value
-
-
-@euclidean_oracle.register(CandidatesProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n, _ = counts_of(problem, i)
-    return best_mixture(theta, temperature, mu, n)
-
-
-__all__ = ["Candidates", "CandidatesProblem"]
+__all__ = ["Candidates"]
 
 _TARGETS = "index", "losses", "box"
 
@@ -266,8 +190,10 @@ class Candidates(ItemGraph):
         losses = None
         if codes is not None:
             losses = self._losses(samples, codes, loss), np.zeros(samples.lengths.size)
-        fields, tables = self._fields(samples, fit_intercept, codes, losses, allowed, 0)
-        return CandidatesProblem(**fields, own=(), work=CandidatesScratch(tables))
+        make, fields = self._parts(samples, fit_intercept, codes, allowed, 0)
+        loss, constant = losses or (np.empty(0),) * 2
+        target = ItemCosts(fields["item_ptr"], fields["part_ptr"], loss, constant)
+        return make(space=CandidatesSpace(**fields, own=(), work=()), target=target)
 
     def _losses(self, samples, codes, loss):
         """Return the task loss of choosing each candidate."""

@@ -10,323 +10,26 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import ends_of
-from ..core.oracles import (
-    entropic_oracle,
-    euclidean_oracle,
-    max_marginals,
-    max_oracle,
-    task_loss,
-    top_k_oracle,
-)
 from ..core.typing import LossLike, SamplesLike
 from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
 from ..data.ragged import object_array
-from ..inference.assignment import assignment, assignment_max_marginals, assignment_work
-from ..inference.assignment_polytope import (
-    ProjectionWork,
-    entropic_assignment,
-    euclidean_assignment,
-    projection_work,
-)
+from ..inference.assignment import assignment, assignment_work
 from ..inference.fertility import (
-    FertilityWork,
     fertile_links,
-    fertile_max_marginals,
     fertility_work,
 )
-from ..inference.n_best import BestAssignmentsWork, best_assignments, best_assignments_work
 from ..losses.task import cost_matrix
-from .items import ChoiceProblem, ItemGraph, counts_of
-from .layout import TableScratch
-from .n_best import Branches, branch_scratch, confine, note_second, split_best
-
-# Links between two sides, for compiled solvers: the problem and what all its kinds share.
-
-# Kinds of pairs in the gold standard.
-OTHER, SURE, POSSIBLE = 0, 1, 2
-
-
-class Links(NamedTuple):
-    """Data of matchings in addition to items: the field ``own`` of a problem."""
-
-    # (n_samples, 2): Sources and targets of each sample.
-    sizes: np.ndarray
-    # The largest number of links at a vertex.
-    max_degree: int
-    # Whether every vertex may stay without one.
-    null: bool
-    # (n_items or 0,): What each pair is in the gold standard.
-    kind: np.ndarray
-    # (n_samples or 0,): Cost of a sure link that is missed, and of a wrong link.
-    missed: np.ndarray
-    extra: np.ndarray
-    # (n_samples or 0,): Cost of the labelling that is trained toward, which counts as 0.
-    base: np.ndarray
-    # (n_samples + 1,): Where the vertices of each sample begin.
-    source_ptr: np.ndarray
-    target_ptr: np.ndarray
-    # (n_all_sources,): Memory of samples: the target of each source in the last best matching.
-    match: np.ndarray
-    # (n_all_targets,): Memory of samples: the targets' prices then. It changes the time, never the
-    # answer.
-    price: np.ndarray
-
-
-class MatchingProblem(ChoiceProblem):
-    """Pairs of sources and targets packed for kernels: a labelling defines which are linked."""
-
-    structure = "Matching"
-    remedy = (
-        " (sums over matchings are #P-hard); predict_top_k gives the best matchings, the verb "
-        "max_marginals the best score with and without every link"
-    )
-
-
-@task_loss.register(MatchingProblem)
-@kernel
-def _(problem, i, labels):
-    own, first = problem.own, problem.item_ptr[i]
-    missed, extra = 0, 0
-    for q in range(problem.item_ptr[i + 1] - first):
-        kind = own.kind[first + q]
-        if labels[q] == 1:
-            extra += 1 if kind == OTHER else 0
-        else:
-            missed += 1 if kind == SURE else 0
-    # Of the labelling that is trained toward this is exactly 0; rounding may leave others under it.
-    return max(0.0, own.missed[i] * missed + own.extra[i] * extra - own.base[i])
-
-
-# One link at most for each source and each target: assignments.
-
-
-class OneToOneScratch(NamedTuple):
-    """Scratch of one thread."""
-
-    # For weight tables.
-    tables: TableScratch
-    # Of assignments.
-    best: BestAssignmentsWork
-    # (n_best, max_sources): The n best of them.
-    matches: np.ndarray
-    # Lengths of shortest paths, of all pairs of the smaller side.
-    detour: np.ndarray
-    # Of projections.
-    projection: ProjectionWork
-
-
-def one_to_one_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> OneToOneScratch:
-    """Room for the largest sample."""
-    n, m = sizes.max(axis=0, initial=0).tolist()
-    best, matches = best_assignments_work(n, m, n_best), np.empty((n_best, n), dtype=np.int32)
-    detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
-    projection = projection_work(sizes)
-    return OneToOneScratch(tables, best, matches, detour, projection)
-
-
-class OneToOneProblem(MatchingProblem):
-    """Pairs of which no two that are linked share an end."""
-
-
-@inner_kernel
-def _write_match(n, m, match, labels):
-    """Links of an assignment."""
-    for q in range(n * m):
-        labels[q] = 0
-    for s in range(n):
-        if match[s] >= 0:
-            labels[s * m + match[s]] = 1
-
-
-@inner_kernel
-def _memory(problem, i):
-    """Prices and links of the sample's last best matching."""
-    own = problem.own
-    price = own.price[own.target_ptr[i] : own.target_ptr[i + 1]]
-    return price, own.match[own.source_ptr[i] : own.source_ptr[i + 1]]
-
-
-@max_oracle.register(OneToOneProblem)
-@kernel
-def _(problem, i, theta, labels):
-    n, m = problem.own.sizes[i, 0], problem.own.sizes[i, 1]
-    price, match = _memory(problem, i)
-    value = assignment(theta, n, m, problem.own.null, price, match, problem.work.best.solver)
-    _write_match(n, m, match, labels)
-    return value + theta[counts_of(problem, i)[0]]
-
-
-@max_marginals.register(OneToOneProblem)
-@kernel
-def _(problem, i, theta, out):
-    n, m, null = problem.own.sizes[i, 0], problem.own.sizes[i, 1], problem.own.null
-    price, match = _memory(problem, i)
-    work, solver = problem.work, problem.work.best.solver
-    assignment_max_marginals(theta, n, m, null, price, match, solver, out, work.detour)
-    constant = theta[counts_of(problem, i)[0]]
-    for q in range(2 * n * m):
-        out[q] += constant
-
-
-@top_k_oracle.register(OneToOneProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    n, m = problem.own.sizes[i, 0], problem.own.sizes[i, 1]
-    work, constant = problem.work, theta[counts_of(problem, i)[0]]
-    best_assignments(theta, n, m, problem.own.null, values, work.matches, work.best)
-    for r in range(values.shape[0]):
-        values[r] += constant
-        _write_match(n, m, work.matches[r], labels[r])
-
-
-@inner_kernel(inline=True)
-def _with_constant(problem, i, theta, value, mu):
-    """The last part is always there, and no projection moves it: it is not in the norm."""
-    last = counts_of(problem, i)[0]
-    mu[last] = 1.0
-    return value + theta[last]
-
-
-@euclidean_oracle.register(OneToOneProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n, m, null = problem.own.sizes[i, 0], problem.own.sizes[i, 1], problem.own.null
-    price, match = _memory(problem, i)
-    solver, work = problem.work.best.solver, problem.work.projection
-    value = euclidean_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
-    return _with_constant(problem, i, theta, value, mu)
-
-
-@entropic_oracle.register(OneToOneProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n, m, null = problem.own.sizes[i, 0], problem.own.sizes[i, 1], problem.own.null
-    price, match = _memory(problem, i)
-    solver, work = problem.work.best.solver, problem.work.projection
-    value = entropic_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
-    return _with_constant(problem, i, theta, value, mu)
-
-
-# Several links a source or target: bounded degrees.
-
-
-class FertileScratch(NamedTuple):
-    """Scratch of one thread."""
-
-    # For weight tables.
-    tables: TableScratch
-    # Of best links.
-    flow: FertilityWork
-    # Of the n best.
-    branches: Branches
-    # (2 * max_pairs,): Max-marginals, or scores of both states of every pair.
-    states: np.ndarray
-    # (max_pairs,): Scores where some links are forbidden.
-    confined: np.ndarray
-    # (max_pairs,): Links that must be there.
-    fixed: np.ndarray
-    # (max_pairs,): Scratch for links that are not returned.
-    links: np.ndarray
-    # Lengths of shortest paths, of all pairs of the smaller side.
-    detour: np.ndarray
-
-
-def fertile_scratch(tables: TableScratch, sizes: np.ndarray, n_best: int) -> FertileScratch:
-    """Room for the largest sample."""
-    flow = fertility_work(*sizes.max(axis=0, initial=0).tolist())
-    n_pairs = int(np.prod(sizes, axis=1).max(initial=0))
-    detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
-    fixed, links = np.empty(n_pairs, dtype=np.uint8), np.empty(n_pairs, dtype=np.int32)
-    floats = np.empty(2 * n_pairs), np.empty(n_pairs)
-    branches = branch_scratch(n_best)
-    return FertileScratch(tables, flow, branches, *floats, fixed, links, detour)
-
-
-class FertileProblem(MatchingProblem):
-    """Pairs of which an end may have several links."""
-
-
-@max_oracle.register(FertileProblem)
-@kernel
-def _(problem, i, theta, labels):
-    value = _best_links(problem, i, theta, problem.work.fixed[:0], labels)
-    return value + theta[counts_of(problem, i)[0]]
-
-
-@max_marginals.register(FertileProblem)
-@kernel
-def _(problem, i, theta, out):
-    n_pairs, _ = counts_of(problem, i)
-    _max_marginals(problem, i, theta, problem.work.fixed[:0], out)
-    for q in range(2 * n_pairs):
-        out[q] += theta[n_pairs]
-
-
-@inner_kernel
-def _max_marginals(problem, i, theta, fixed, out):
-    """Return max-marginals of all pairs, given that some must be linked."""
-    own, work = problem.own, problem.work
-    n, m, null, degree = own.sizes[i, 0], own.sizes[i, 1], own.null, own.max_degree
-    fertile_max_marginals(theta, n, m, null, degree, fixed, work.links, work.flow, out, work.detour)
-
-
-@inner_kernel
-def _best_links(problem, i, theta, fixed, links):
-    """The best links, given that some must be there; their score."""
-    own = problem.own
-    n, m, null, degree = own.sizes[i, 0], own.sizes[i, 1], own.null, own.max_degree
-    return fertile_links(theta, n, m, null, degree, fixed, links, problem.work.flow)
-
-
-@top_k_oracle.register(FertileProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    n_pairs, _ = counts_of(problem, i)
-    n_best, work = values.shape[0], problem.work
-    for r in range(n_best):
-        values[r] = -math.inf
-    values[0] = _best_links(problem, i, theta, work.fixed[:0], labels[0])
-    if n_best > 1 and values[0] > -math.inf:
-        _find_second(problem, i, theta, 0, 1, labels)
-    for r in range(1, n_best if values[0] > -math.inf else 1):
-        parent = split_best(work.branches, r)
-        if parent < 0:
-            break
-        _confine(n_pairs, theta, r, r + 1, work)
-        value = _best_links(problem, i, work.confined, work.fixed[:n_pairs], labels[r])
-        # Rounding must not put one above the one before it.
-        values[r] = min(value, values[r - 1])
-        if r + 1 < n_best:
-            _find_second(problem, i, theta, parent, r + 1, labels)
-            _find_second(problem, i, theta, r, r + 1, labels)
-    for r in range(n_best):
-        values[r] += theta[n_pairs]
-
-
-@inner_kernel
-def _confine(n_pairs, theta, s, count, work):
-    """Scores and links that must be there of set s, of which there are `count`."""
-    states = work.states[: 2 * n_pairs].reshape(n_pairs, 2)
-    for q in range(n_pairs):
-        states[q, 0], states[q, 1] = 0.0, theta[q]
-    confine(work.branches, s, count, states)
-    for q in range(n_pairs):
-        work.confined[q] = states[q, 1]
-        work.fixed[q] = 1 if states[q, 0] == -math.inf else 0
-
-
-@inner_kernel
-def _find_second(problem, i, theta, s, count, labels):
-    """The second best of set s by its max-marginals."""
-    n_pairs, _ = counts_of(problem, i)
-    work = problem.work
-    _confine(n_pairs, theta, s, count, work)
-    _max_marginals(problem, i, work.confined, work.fixed[:n_pairs], work.states)
-    note_second(work.branches, s, labels[s], work.states[: 2 * n_pairs].reshape(n_pairs, 2))
-
+from ..spaces.matching import (
+    FertileSpace,
+    Links,
+    OneToOneSpace,
+    fertile_scratch,
+    one_to_one_scratch,
+)
+from ..targets.links import OTHER, POSSIBLE, SURE, LinkCosts
+from .items import ItemGraph
 
 # Reading pairs and links as users give them.
 
@@ -460,7 +163,7 @@ def _mark(pairs, links, kind, name, may_be_targets):
     pairs[links[:, 0], links[:, 1]] = kind
 
 
-__all__ = ["Matching", "MatchingProblem"]
+__all__ = ["Matching"]
 
 
 class Matching(ItemGraph):
@@ -629,7 +332,7 @@ class Matching(ItemGraph):
         n_best: int = 1,
     ) -> NamedTuple:
         """Build the problem."""
-        kind, costs, losses = np.empty(0, dtype=np.uint8), np.empty((3, 0)), None
+        kind, costs, losses = np.empty(0, dtype=np.uint8), np.empty((3, 0)), np.empty((2, 0))
         if codes is not None:
             cost, normalize = cost_matrix(loss, np.array([0, 1]))
             kind = samples.kind
@@ -637,16 +340,17 @@ class Matching(ItemGraph):
                 codes = self._nearest(samples, cost, (kind == SURE).astype(np.int32))
             costs = self._costs(samples, cost, normalize, codes)
             losses = _linear_loss(samples, costs)
-        fields, tables = self._fields(samples, fit_intercept, codes, losses, allowed, 1)
+        make, fields = self._parts(samples, fit_intercept, codes, allowed, 1)
+        target = LinkCosts(fields["item_ptr"], fields["part_ptr"], *losses, kind, *costs)
         ends = [ends_of(side) for side in samples.sizes.T]
         memory = np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1])
         degree = int(self.max_degree)
-        own = Links(samples.sizes, degree, bool(self.null), kind, *costs, *ends, *memory)
-        if degree == 1:
-            work = one_to_one_scratch(tables, samples.sizes, n_best)
-            return OneToOneProblem(**fields, own=own, work=work)
-        work = fertile_scratch(tables, samples.sizes, n_best)
-        return FertileProblem(**fields, own=own, work=work)
+        own = Links(samples.sizes, degree, bool(self.null), *ends, *memory)
+        space, scratch = OneToOneSpace, one_to_one_scratch
+        if degree > 1:
+            space, scratch = FertileSpace, fertile_scratch
+        space = space(**fields, own=own, work=scratch(samples.sizes, n_best))
+        return make(space=space, target=target)
 
     @staticmethod
     def _costs(samples, cost, normalize, codes):

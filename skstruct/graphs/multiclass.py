@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,102 +9,22 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..core.jit.dispatch import kernel
-from ..core.oracles import (
-    euclidean_oracle,
-    exp_oracle,
-    gram,
-    max_marginals,
-    max_oracle,
-    top_k_oracle,
-)
+from ..core.gram import not_stored
 from ..core.typing import LossLike, SamplesLike
 from ..data.labels import read_table_labels
 from ..data.matrices import row_squares
 from ..data.node_weights import read_table_weights
 from ..data.partial import read_table_mask
-from ..inference.numerics import best_of
-from ..inference.simplex import best_after, best_mixture, soft_mixture
+from ..rows.blocks import BlockRows, feature_rows
+from ..spaces.labels import node_mask
+from ..spaces.multiclass import MultiClassSpace
+from ..targets.costs import labelled
 from .base import Graph
-from .layout import (
-    Rows,
-    example_sequences,
-    feature_rows,
-    label_fields,
-    no_rows,
-    read_rows,
-    row_scratch,
-)
-from .pairwise.verbs import PairwiseGraph
-from .problem import NodeGraph, NodeProblem
+from .layout import Rows, example_sequences, no_rows, read_rows
+from .nodes import NodeGraph
+from .pairwise.base import PairwiseGraph
 
-# One node a sample, for compiled solvers: its problem type and the kernel of each verb.
-
-
-class RowNorms(NamedTuple):
-    """Squared norms of rows, for line searches."""
-
-    # (n_samples,): Squared norms of the feature rows, the constant feature included.
-    squared_norms: np.ndarray
-
-
-class RowScratch(NamedTuple):
-    """Scratch of single nodes."""
-
-    # A row of the weight table.
-    row: np.ndarray
-
-
-class MultiClassProblem(NodeProblem):
-    """Single nodes packed for kernels; `own` are the squared norms of their feature rows."""
-
-    structure = "MultiClass"
-    not_of_the_dual_set = "cost", "normalize", "loss_weights", "own", "work"
-
-
-@gram.register(MultiClassProblem)
-@kernel
-def _(problem, i, r, out):
-    for k in range(problem.cost.shape[0]):
-        out[k] = problem.own.squared_norms[i] * r[k]
-
-
-@max_oracle.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, labels):
-    labels[0] = best_of(theta, problem.cost.shape[0])
-    return theta[labels[0]]
-
-
-@top_k_oracle.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    last_score, last = math.inf, -1
-    for q in range(values.shape[0]):
-        last, last_score = best_after(theta, problem.cost.shape[0], last_score, last)
-        values[q], labels[q, 0] = last_score, max(last, 0)
-
-
-@exp_oracle.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    return soft_mixture(theta, temperature, mu, problem.cost.shape[0])
-
-
-@euclidean_oracle.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    return best_mixture(theta, temperature, mu, problem.cost.shape[0])
-
-
-@max_marginals.register(MultiClassProblem)
-@kernel
-def _(problem, i, theta, out):
-    for k in range(problem.cost.shape[0]):
-        out[k] = theta[k]
-
-
-__all__ = ["MultiClass", "MultiClassProblem"]
+__all__ = ["MultiClass"]
 
 
 class MultiClass(Graph):
@@ -163,18 +82,20 @@ class MultiClass(Graph):
         """Build the problem."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
-        n_rows = shapes[0][0]
-        squares = np.zeros(0)
+        n_rows, options = shapes[0][0], {}
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
-        return MultiClassProblem(
-            nodes=feature_rows(samples.features, n_rows - 1 if fit_intercept else -1),
+            options = {"squares": squares, "grams": (not_stored(),) * 2}
+        nodes = feature_rows(samples.features, n_rows - 1 if fit_intercept else -1)
+        rows = BlockRows.of(nodes, samples.offsets, shapes, **options)
+        space = MultiClassSpace(
             part_ptr=samples.offsets * n_classes,
             label_ptr=samples.offsets,
-            **label_fields(classes, codes, loss, allowed),
-            own=RowNorms(squares),
-            work=RowScratch(row_scratch(shapes)),
+            allowed=node_mask(allowed, n_classes),
+            own=(),
+            work=(),
         )
+        return labelled(rows, classes, codes, loss, samples.offsets)(space=space)
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
         """The mask of shape (n_samples, n_classes)."""

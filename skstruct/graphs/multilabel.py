@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,533 +11,29 @@ from scipy.sparse import csgraph
 from sklearn.base import BaseEstimator
 
 from ..core.factors import BinaryFactors
-from ..core.features import add_outer, constant_rows, scores
-from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.oracles import (
-    accumulate,
-    add_indicator,
-    augment,
-    exp_oracle,
-    gram,
-    max_marginals,
-    max_oracle,
-    potentials,
-    relaxed_oracle,
-    sample_oracle,
-    score,
-    task_loss,
-    top_k_oracle,
-)
-from ..core.proximal import catch_up, catch_up_rows
+from ..core.gram import gram_of_constant, not_stored
 from ..core.typing import LossLike, SamplesLike
 from ..data.labels import read_indicator
 from ..data.matrices import refuse_masked, row_squares, writable
 from ..data.node_weights import balanced_weights, given_weights, read_table_weights
 from ..data.partial import read_table_mask
-from ..inference.enumeration import (
-    EnumerationScratch,
-    enumerate_log_partition,
-    enumerate_marginals,
-    enumerate_top_k,
-    enumeration_scratch,
-)
-from ..inference.qpbo import HALF, Neighbours, RoofScratch, complete, roof_dual, roof_scratch
 from ..inference.tree import (
-    TreeScratch,
     root_forests,
-    tree_log_partition,
-    tree_marginals,
-    tree_max,
-    tree_max_marginals,
-    tree_scratch,
-    tree_top_k,
 )
-from ..losses.task import UNWEIGHTED, LossWeights, label_cost
+from ..rows.blocks import BlockRows, feature_rows
+from ..spaces.label_sets import (
+    FewLabelsSpace,
+    LabelForestSpace,
+    ManyLabelsSpace,
+    label_forest_scratch,
+    loop_scratch,
+    neighbours,
+)
+from ..spaces.labels import node_mask
+from ..targets.costs import LabelSetCosts, labelled
 from .base import Graph, kept_positions
 from .items import ItemGraph
-from .layout import (
-    Rows,
-    example_sequences,
-    feature_rows,
-    label_fields,
-    no_rows,
-    read_rows,
-    row_scratch,
-)
-from .problem import Problem, draw_by_conditioning
-
-# Label sets for compiled solvers: their problem, the verbs that all share, those of forests.
-#
-# Parts of a sample of L labels and m edges: L parts "label j is on", L parts "label j is off" (they
-# have no weights, but the task loss and constraints need them), then for each edge one part "both
-# ends are on", or four parts (first end, second end) with full tables.
-
-
-class LabelSetProblem(NamedTuple):
-    """Label sets packed for kernels; subclasses define how labels interact."""
-
-    # A feature row a sample.
-    nodes: tuple
-    # The row that all edges have.
-    edges: tuple
-    # (n_samples + 1,): Multiples of the number of parts, and of the number of labels.
-    part_ptr: np.ndarray
-    label_ptr: np.ndarray
-    # (n_samples * n_labels,): Ones where a label is on; empty when unknown.
-    labels: np.ndarray
-    # (n_samples * n_labels or 0, 2): Whether each label may be off, and on; no rows when all may.
-    allowed: np.ndarray
-    # (2, 2): Task loss of a label that is j and predicted as k.
-    cost: np.ndarray
-    # 1 to divide the task loss by the number of labels.
-    normalize: int
-    # (n_samples,): Squared norms of the feature rows, the constant feature included.
-    squared_norms: np.ndarray
-    # (n_edges, 2): The labels of each edge.
-    ends: np.ndarray
-    # 1 where edges have full 2 x 2 tables.
-    full: int
-    # The edges in the form in which the subclass takes them.
-    own: tuple
-    # Scratch of one thread.
-    work: tuple
-    # Effect of label weights on the task loss.
-    loss_weights: LossWeights = UNWEIGHTED
-
-    adds_by_columns = True
-
-
-@inner_kernel(inline=True)
-def n_labels_of(problem):
-    """Number of labels."""
-    return problem.label_ptr[1]
-
-
-@inner_kernel(inline=True)
-def pair_width(problem):
-    """Number of pair parts."""
-    return problem.ends.shape[0] * (4 if problem.full == 1 else 1)
-
-
-@inner_kernel(inline=True)
-def _pair_part(problem, e, a, b):
-    """The part of labels (a, b) at the ends of edge e, -1 if there is none."""
-    n = n_labels_of(problem)
-    if problem.full == 1:
-        return 2 * n + 4 * e + 2 * a + b
-    return 2 * n + e if a + b == 2 else -1
-
-
-@inner_kernel(inline=True)
-def _pair_score(problem, theta, e, a, b):
-    """The score of that part."""
-    q = _pair_part(problem, e, a, b)
-    return theta[q] if q >= 0 else 0.0
-
-
-@potentials.register(LabelSetProblem)
-@kernel
-def _(problem, i, w, theta):
-    n, width = n_labels_of(problem), pair_width(problem)
-    scores(problem.nodes, i, i + 1, n, w.node, w, problem.work.row, theta, 0)
-    for j in range(n):
-        theta[n + j] = 0.0
-    if width > 0:
-        scores(problem.edges, 0, 1, width, w.pair, w, problem.work.row, theta, 2 * n)
-    if problem.allowed.shape[0] > 0:
-        for j in range(n):
-            if problem.allowed[i * n + j, 1] == 0:
-                theta[j] = -math.inf
-            if problem.allowed[i * n + j, 0] == 0:
-                theta[n + j] = -math.inf
-
-
-@accumulate.register(LabelSetProblem)
-@kernel
-def _(problem, i, r, c, w):
-    n, width = n_labels_of(problem), pair_width(problem)
-    add_outer(problem.nodes, i, i + 1, n, r, 0, c, w.node, w, problem.work.row)
-    if width > 0:
-        add_outer(problem.edges, 0, 1, width, r, 2 * n, c, w.pair, w, problem.work.row)
-
-
-@catch_up.register(LabelSetProblem)
-@kernel
-def _(problem, i, w, clock):
-    catch_up_rows(problem.nodes, i, i + 1, w.node, clock.node, clock)
-    if pair_width(problem) > 0:
-        catch_up_rows(problem.edges, 0, 1, w.pair, clock.pair, clock)
-
-
-@gram.register(LabelSetProblem)
-@kernel
-def _(problem, i, r, out):
-    n = n_labels_of(problem)
-    for j in range(n):
-        out[j] = problem.squared_norms[i] * r[j]
-        out[n + j] = 0.0
-    for q in range(2 * n, 2 * n + pair_width(problem)):
-        out[q] = r[q]
-
-
-@add_indicator.register(LabelSetProblem)
-@kernel
-def _(problem, i, labels, c, mu):
-    n = n_labels_of(problem)
-    for j in range(n):
-        mu[j if labels[j] == 1 else n + j] += c
-    for e in range(problem.ends.shape[0]):
-        a, b = labels[problem.ends[e, 0]], labels[problem.ends[e, 1]]
-        q = _pair_part(problem, e, a, b)
-        if q >= 0:
-            mu[q] += c
-
-
-@score.register(LabelSetProblem)
-@kernel
-def _(problem, i, theta, labels):
-    n = n_labels_of(problem)
-    total = 0.0
-    for j in range(n):
-        total += theta[j if labels[j] == 1 else n + j]
-    for e in range(problem.ends.shape[0]):
-        a, b = labels[problem.ends[e, 0]], labels[problem.ends[e, 1]]
-        total += _pair_score(problem, theta, e, a, b)
-    return total
-
-
-@augment.register(LabelSetProblem)
-@kernel
-def _(problem, i, theta):
-    n = n_labels_of(problem)
-    cost, weights = problem.cost, problem.loss_weights
-    share = 1.0 / n if problem.normalize == 1 else 1.0
-    for j in range(n):
-        t = i * n + j
-        y = problem.labels[t]
-        theta[j] += label_cost(cost, weights, share, t, y, 1)
-        theta[n + j] += label_cost(cost, weights, share, t, y, 0)
-
-
-task_loss.register(LabelSetProblem)(task_loss.registry[Problem])
-
-
-class LabelForestScratch(NamedTuple):
-    """Scratch of label sets on a forest, whose potentials take the form of trees."""
-
-    # A row of a weight table.
-    row: np.ndarray
-    # (n_labels, 2): Potentials and marginals of labels.
-    unary: np.ndarray
-    node_mu: np.ndarray
-    # (n_edges, 2, 2): Those of edges.
-    pair: np.ndarray
-    pair_mu: np.ndarray
-    # For the oracles.
-    tree: TreeScratch
-
-
-@sample_oracle.register(LabelSetProblem)
-@kernel
-def _(problem, i, theta, mu, room, uniforms, labels):
-    n = n_labels_of(problem)
-    return draw_by_conditioning(problem, i, theta, mu, room, uniforms, labels, (2, n, 1, -n))
-
-
-def label_forest_scratch(row, n_labels, n_edges, n_best):
-    """Scratch of a :class:`LabelForestProblem`; `row` is that of its weights."""
-    nodes, edges = np.empty((2, n_labels, 2)), np.empty((2, n_edges, 2, 2))
-    return LabelForestScratch(row, *nodes, *edges, tree_scratch(n_labels, 2, n_best))
-
-
-class LabelForestProblem(LabelSetProblem):
-    """Labels that interact along a :class:`~skstruct.inference.tree.Forest`, or not at all."""
-
-    structure = "MultiLabel without cycles"
-
-
-@inner_kernel
-def _tables(problem, theta):
-    """Potentials in the form of trees, in the scratch: (n, 2) and (m, 2, 2)."""
-    n, m = n_labels_of(problem), problem.ends.shape[0]
-    unary, pair = problem.work.unary, problem.work.pair
-    for j in range(n):
-        unary[j, 0] = theta[n + j]
-        unary[j, 1] = theta[j]
-    for e in range(m):
-        for a in range(2):
-            for b in range(2):
-                pair[e, a, b] = _pair_score(problem, theta, e, a, b)
-    return unary, pair
-
-
-@max_oracle.register(LabelForestProblem)
-@kernel
-def _(problem, i, theta, labels):
-    n = n_labels_of(problem)
-    if problem.ends.shape[0] == 0:
-        total = 0.0
-        for j in range(n):
-            labels[j] = 1 if theta[j] > theta[n + j] else 0
-            total += max(theta[j], theta[n + j])
-        return total
-    unary, pair = _tables(problem, theta)
-    return tree_max(unary, pair, problem.own, labels, problem.work.tree)
-
-
-@top_k_oracle.register(LabelForestProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    unary, pair = _tables(problem, theta)
-    tree_top_k(unary, pair, problem.own, values, labels, problem.work.tree)
-
-
-@exp_oracle.register(LabelForestProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n, m = n_labels_of(problem), problem.ends.shape[0]
-    unary, pair = _tables(problem, theta)
-    if mu.shape[0] == 0:
-        return tree_log_partition(unary, pair, temperature, problem.own, problem.work.tree)
-    node_mu, pair_mu = problem.work.node_mu, problem.work.pair_mu
-    log_z = tree_marginals(
-        unary,
-        pair,
-        temperature,
-        problem.own,
-        node_mu,
-        pair_mu,
-        problem.own.link,
-        problem.work.tree,
-    )
-    for j in range(n):
-        mu[j] = node_mu[j, 1]
-        mu[n + j] = node_mu[j, 0]
-    for e in range(m):
-        for a in range(2):
-            for b in range(2):
-                q = _pair_part(problem, e, a, b)
-                if q >= 0:
-                    mu[q] = pair_mu[e, a, b]
-    return log_z
-
-
-@max_marginals.register(LabelForestProblem)
-@kernel
-def _(problem, i, theta, out):
-    unary, pair = _tables(problem, theta)
-    best = out[: unary.size].reshape(unary.shape)
-    tree_max_marginals(unary, pair, problem.own, best, problem.work.tree)
-
-
-# Label sets whose edges have cycles: exact by enumeration for few labels, else relaxed.
-
-# From this many labels on a flow is tried before the enumeration.
-_FLOW_PAYS = 8
-
-
-class LoopScratch(NamedTuple):
-    """Scratch of label sets with cycles: potentials in the form of roof duals, and of tables."""
-
-    # A row of a weight table.
-    row: np.ndarray
-    # (n_labels,): Score of 1 minus score of 0 at each label.
-    unary: np.ndarray
-    # (n_edges,): Score of (1, 1) on each edge.
-    pair: np.ndarray
-    # For the relaxation.
-    roof: RoofScratch
-    # (n_labels, 2): Potentials of labels; of no labels, as what follows, where nothing is
-    # enumerated.
-    states: np.ndarray
-    # (n_labels, n_labels, 2, 2): Potentials of all pairs of labels, and marginals of (1, 1).
-    tables: np.ndarray
-    both: np.ndarray
-    # For enumerations.
-    at: EnumerationScratch
-
-
-def loop_scratch(row, n_labels, n_edges, enumerated):
-    """Scratch of a problem of this file; `row` is that of its weights."""
-    few = n_labels if enumerated else 0
-    return LoopScratch(
-        row=row,
-        unary=np.empty(n_labels),
-        pair=np.empty(n_edges),
-        roof=roof_scratch(n_labels, n_edges),
-        states=np.empty((few, 2)),
-        tables=np.empty((few, few, 2, 2)),
-        both=np.empty((few, few)),
-        at=enumeration_scratch(few),
-    )
-
-
-class FewLabelsProblem(LabelSetProblem):
-    """At most 16 labels with any edges (`own`: their `Neighbours`): exact."""
-
-    structure = "MultiLabel with cycles"
-
-
-class ManyLabelsProblem(LabelSetProblem):
-    """The same for any number of labels, by the LP relaxation over the local polytope."""
-
-    structure = "MultiLabel with cycles (relaxed, or more than 16 labels)"
-    inference = "relaxed"
-    remedy = ", or take MultiLabel(edges='tree')"
-
-
-@inner_kernel
-def _few(problem, theta):
-    """Potentials as (n, 2) and (n, n, 2, 2), in the scratch."""
-    n = n_labels_of(problem)
-    unary, tables = problem.work.states, problem.work.tables
-    for j in range(n):
-        unary[j, 0] = theta[n + j]
-        unary[j, 1] = theta[j]
-        for k in range(n):
-            for a in range(2):
-                for b in range(2):
-                    tables[j, k, a, b] = 0.0
-    for e in range(problem.ends.shape[0]):
-        j, k = problem.ends[e, 0], problem.ends[e, 1]
-        for a in range(2):
-            for b in range(2):
-                value = _pair_score(problem, theta, e, a, b)
-                if j < k:
-                    tables[j, k, a, b] = value
-                else:
-                    tables[k, j, b, a] = value
-    return unary, tables
-
-
-@top_k_oracle.register(FewLabelsProblem)
-@kernel
-def _(problem, i, theta, values, labels):
-    unary, tables = _few(problem, theta)
-    enumerate_top_k(unary, tables, values, labels, problem.work.at)
-
-
-@exp_oracle.register(FewLabelsProblem)
-@kernel
-def _(problem, i, theta, temperature, mu):
-    n = n_labels_of(problem)
-    unary, tables = _few(problem, theta)
-    if mu.shape[0] == 0:
-        return enumerate_log_partition(unary, tables, temperature, problem.work.at)
-    both = problem.work.both
-    log_z = enumerate_marginals(unary, tables, temperature, mu, both, problem.work.at)
-    for j in range(n):
-        mu[n + j] = 1.0 - mu[j]
-    for e in range(problem.ends.shape[0]):
-        j, k = problem.ends[e, 0], problem.ends[e, 1]
-        _write_pair(problem, mu, e, mu[j], mu[k], both[min(j, k), max(j, k)])
-    return log_z
-
-
-@inner_kernel
-def _write_pair(problem, mu, e, first, second, both):
-    """Parts of an edge from the marginals of its ends and of (1, 1)."""
-    at = 2 * n_labels_of(problem)
-    if problem.full == 0:
-        mu[at + e] = both
-        return
-    mu[at + 4 * e] = max(1.0 - first - second + both, 0.0)
-    mu[at + 4 * e + 1] = max(second - both, 0.0)
-    mu[at + 4 * e + 2] = max(first - both, 0.0)
-    mu[at + 4 * e + 3] = both
-
-
-@inner_kernel
-def _reduce(problem, theta, unary, pair, states):
-    """Score of 1 minus score of 0 per label, of (1, 1) per edge; returns the score of all zeros."""
-    n = n_labels_of(problem)
-    constant = 0.0
-    for j in range(n):
-        on, off = theta[j], theta[n + j]
-        states[j] = HALF
-        unary[j] = on - off
-        if on == -math.inf or off == -math.inf:
-            # A forced label is fixed before anything else; where it is on, its score counts there.
-            states[j] = 0 if on == -math.inf else 1
-            unary[j] = 0.0 if on == -math.inf else on
-        constant += off if states[j] != 1 else 0.0
-    for e in range(problem.ends.shape[0]):
-        if problem.full == 0:
-            pair[e] = theta[2 * n + e]
-            continue
-        at = 2 * n + 4 * e
-        constant += theta[at]
-        unary[problem.ends[e, 1]] += theta[at + 1] - theta[at]
-        unary[problem.ends[e, 0]] += theta[at + 2] - theta[at]
-        pair[e] = theta[at + 3] + theta[at] - theta[at + 1] - theta[at + 2]
-    return constant
-
-
-@inner_kernel
-def _relax(problem, theta, states):
-    """Half-integral optimum of the relaxation, to `states`; its score, whether it has halves."""
-    n = n_labels_of(problem)
-    unary, pair = problem.work.unary, problem.work.pair
-    constant = _reduce(problem, theta, unary, pair, states)
-    if not constant > -math.inf:
-        for j in range(n):
-            states[j] = 0
-        return constant, False
-    value = roof_dual(unary, pair, problem.own, states, problem.work.roof)
-    halves = False
-    for j in range(n):
-        halves |= states[j] == HALF
-    return constant + value, halves
-
-
-@max_oracle.register(FewLabelsProblem)
-@kernel
-def _(problem, i, theta, labels):
-    if n_labels_of(problem) > _FLOW_PAYS:
-        value, halves = _relax(problem, theta, labels)
-        if not halves:
-            return value
-    unary, tables = _few(problem, theta)
-    at = problem.work.at
-    enumerate_top_k(unary, tables, at.value, labels.reshape(1, labels.shape[0]), at)
-    return at.value[0]
-
-
-@relaxed_oracle.register(ManyLabelsProblem)
-@kernel
-def _(problem, i, theta, labels, mu):
-    n = n_labels_of(problem)
-    value, halves = _relax(problem, theta, labels)
-    pair = problem.work.pair
-    for j in range(n):
-        mu[j] = 0.5 if labels[j] == HALF else float(labels[j])
-        mu[n + j] = 1.0 - mu[j]
-    for e in range(problem.ends.shape[0]):
-        j, k = problem.ends[e, 0], problem.ends[e, 1]
-        first, second = mu[j], mu[k]
-        both = max(0.0, first + second - 1.0) if pair[e] <= 0.0 else min(first, second)
-        _write_pair(problem, mu, e, first, second, both)
-    if halves:
-        labels[0] = -1
-    # The LP is solved to its end: its optimum attains the bound.
-    return value, value
-
-
-@max_oracle.register(ManyLabelsProblem)
-@kernel
-def _(problem, i, theta, labels):
-    n = n_labels_of(problem)
-    _, halves = _relax(problem, theta, labels)
-    if halves:
-        unary = problem.work.unary
-        for j in range(n):
-            if theta[j] == -math.inf:
-                unary[j] = -math.inf
-            elif theta[n + j] == -math.inf:
-                unary[j] = math.inf
-        complete(unary, problem.work.pair, problem.own, labels)
-    return score(problem, i, theta, labels)
-
+from .layout import Rows, example_sequences, no_rows, read_rows
 
 # Edges between labels: given by users, learnt, or read from a model that nobody vouches for.
 
@@ -626,17 +121,6 @@ def _information_where_known(table):
     terms = np.zeros_like(joint)
     terms[used] = joint[used] * np.log(joint[used] / outer[used])
     return terms.sum(axis=(0, 1))
-
-
-def neighbours(edges: np.ndarray, n: int) -> Neighbours:
-    """Neighbours of each of `n` labels and the edges to them."""
-    ends = np.concatenate([edges, edges[:, ::-1]])
-    which = np.tile(np.arange(len(edges)), 2)
-    links = sparse.coo_matrix((which, tuple(ends.T)), (n, n)).tocsr()
-    links.sort_indices()
-    kinds = np.int64, np.int32, np.int32
-    parts = zip((links.indptr, links.indices, links.data), kinds, strict=True)
-    return Neighbours(*(part.astype(kind) for part, kind in parts))
 
 
 __all__ = ["MultiLabel"]
@@ -865,40 +349,49 @@ class MultiLabel(Graph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class defines how it is decoded."""
+        """Build the problem; the class of its space defines how it is decoded."""
         check_edges(self.edges_, self.n_labels_, len(classes))
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)
         width = shapes[1][1]
-        squares = np.zeros(0)
-        if codes is not None:
-            squares = row_squares(samples.features) + bool(fit_intercept)
         n_samples = samples.offsets.size - 1
-        nodes = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
+        label_ptr, options = np.arange(n_samples + 1, dtype=np.int64) * n, {}
+        if codes is not None:
+            options = {
+                "squares": row_squares(samples.features) + bool(fit_intercept),
+                "grams": (not_stored(), gram_of_constant(n_samples, 1)),
+            }
+        rows = BlockRows.of(
+            feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1),
+            np.arange(n_samples + 1, dtype=np.int64),
+            shapes,
+            n_tables=np.full(n_samples, int(m > 0)),
+            n_free=n,
+            **options,
+        )
         fields = {
-            "nodes": nodes,
-            "edges": constant_rows(nodes, 1),
             "part_ptr": np.arange(n_samples + 1, dtype=np.int64) * (2 * n + width),
-            "label_ptr": np.arange(n_samples + 1, dtype=np.int64) * n,
-            "squared_norms": squares,
+            "label_ptr": label_ptr,
             "ends": writable(np.asarray(self.edges_), np.int32),
             "full": int(bool(self.tables)),
-            **label_fields(np.array([0, 1]), codes, loss, allowed),
+            "allowed": node_mask(allowed, 2),
         }
-        row = row_scratch(shapes)
+        states = np.array([0, 1])
+        make = labelled(rows, states, codes, loss, label_ptr, LabelSetCosts)
         if self._is_forest():
-            work = label_forest_scratch(row, n, m, n_best)
+            work = label_forest_scratch(n, m, n_best)
             forest, _ = root_forests(self.edges_, np.array([0, m]), np.array([0, n]))
-            return LabelForestProblem(**fields, own=forest, work=work)
+            return make(space=LabelForestSpace(**fields, own=forest, work=work))
         few = n <= _FEW_LABELS and self.inference == "auto"
-        problem = FewLabelsProblem if few else ManyLabelsProblem
+        space = FewLabelsSpace if few else ManyLabelsSpace
         own = neighbours(self.edges_, n)
-        return problem(**fields, own=own, work=loop_scratch(row, n, m, few))
+        return make(space=space(**fields, own=own, work=loop_scratch(n, m, few)))
 
     def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """With cycles the LP relaxation takes the place of enumeration."""
-        few = isinstance(problem, FewLabelsProblem)
-        return ManyLabelsProblem(*problem) if few else problem
+        space = problem.space
+        few = isinstance(space, FewLabelsSpace)
+        return problem._replace(space=ManyLabelsSpace(*space)) if few else problem
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, np.ndarray]:
         """The nodes of random sequences with random label sets."""
@@ -910,15 +403,15 @@ class MultiLabel(Graph):
 
     def factors(self, problem: NamedTuple, samples: Rows) -> BinaryFactors:
         """The labels, and the edges that all samples share."""
-        n = self.n_labels_
+        n, target = self.n_labels_, problem.target
         return BinaryFactors(
-            nodes=problem.nodes,
+            nodes=problem.rows.nodes,
             labels=problem.labels.reshape(-1, n),
-            cost=problem.cost / n if problem.normalize == 1 else problem.cost,
-            squares=problem.squared_norms,
-            ends=problem.ends,
-            full=problem.full,
-            factor=problem.loss_weights.factor.reshape(-1, n),
+            cost=target.cost / n if target.normalize == 1 else target.cost,
+            squares=problem.rows.squares,
+            ends=problem.space.ends,
+            full=problem.space.full,
+            factor=target.weights.factor.reshape(-1, n),
         )
 
     def _is_forest(self):

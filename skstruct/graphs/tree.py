@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..core.jit.dispatch import kernel
-from ..core.oracles import potentials, score
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes
 from ..inference.tree import find_trees
-from .pairwise.forest import ForestProblem, forest_of
+from ..spaces.forest import TreeSpace
+from .pairwise.base import PairwiseGraph
 from .pairwise.graph import (
     Networks,
     check_ends,
@@ -25,38 +24,8 @@ from .pairwise.graph import (
     pack,
     pair_columns,
 )
-from .pairwise.verbs import PairwiseGraph, PairwiseProblem, blocks
 
-
-class TreeProblem(ForestProblem):
-    """Rooted forests packed for kernels.
-
-    Their potentials have the forbidden steps in them, as those of chains.
-    """
-
-    structure, remedy = "Tree", ""
-    bans_in_potentials = True
-
-
-potentials.register(TreeProblem)(potentials.registry[PairwiseProblem])
-
-
-@score.register(TreeProblem)
-@kernel
-def _(problem, i, theta, labels):
-    unary, pair = blocks(problem, i, theta)
-    forest = forest_of(problem, i)
-    total = 0.0
-    for t in range(unary.shape[0]):
-        total += unary[t, labels[t]]
-        p = forest.parent[t]
-        if p >= 0:
-            j, k = (labels[t], labels[p]) if forest.flip[t] == 1 else (labels[p], labels[t])
-            total += pair[forest.link[t], j, k]
-    return total
-
-
-__all__ = ["Tree", "TreeProblem"]
+__all__ = ["Tree"]
 
 
 class Tree(PairwiseGraph):
@@ -156,12 +125,12 @@ class Tree(PairwiseGraph):
         mask = step_mask(self.forbidden, classes, "trees")
         if codes is not None:
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
-        fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
+        make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns("full", len(classes)))
-        problem = TreeProblem.make(self, samples, fields, network, tables, n_best)
-        if isinstance(problem, str):
-            raise ValueError(f"X: {problem}")
-        return problem
+        space = TreeSpace.make(self, samples, fields, network, n_best)
+        if isinstance(space, str):
+            raise ValueError(f"X: {space}")
+        return make(space=space)
 
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""

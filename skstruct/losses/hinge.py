@@ -47,6 +47,6 @@ def _(loss, problem, i, theta, labels, r, augmented):
 
 def hinge_of(problem):
     """The hinge that a structure is trained on: the relaxed one where its oracle is fractional."""
-    if relaxed_oracle.supports(type(problem)):
+    if relaxed_oracle.supports(problem):
         return RelaxedHinge(np.zeros(max(longest_item(problem.part_ptr), 1)))
     return MaxHinge()

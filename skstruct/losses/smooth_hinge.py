@@ -208,14 +208,14 @@ PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle, "entropic": e
 def choose_projection(projection, problem, given=None):
     """The name of the projection that is meant, one that the structure has."""
     require_linear_loss(problem, _ADVICE)
-    kind = type(problem)
+    kind = type(problem.space)
     structure = getattr(kind, "structure", kind.__name__)
-    if relaxed_oracle.supports(kind):
+    if relaxed_oracle.supports(problem):
         raise TypeError(
             f"there are no projections onto the relaxation that {structure} is trained on; "
             f"{_ADVICE}{getattr(kind, 'remedy', '')}"
         )
-    available = [name for name, verb in PROJECTIONS.items() if verb.supports(kind)]
+    available = [name for name, verb in PROJECTIONS.items() if verb.supports(problem)]
     if projection == "auto" and available:
         return available[0]
     advice = f'use projection="{available[0]}"' if available else _ADVICE

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..core.features import ObservedFeatures, SparseFeatures, reducible
+from ..core.features import ObservedFeatures, SparseFeatures, is_reducible
 from .oeg import OEG, OEGMemory, ProximalOEG
 from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
 from .quasi_newton.solver import QuasiNewton
@@ -43,7 +43,9 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]
-    is_sparse = isinstance(getattr(problem, "nodes", None), SparseFeatures | ObservedFeatures)
+    is_sparse = hasattr(problem, "rows") and isinstance(
+        problem.rows.nodes, SparseFeatures | ObservedFeatures
+    )
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
@@ -101,7 +103,7 @@ def change(early: StoredMixtures) -> Method:
     kind, task = QuasiNewton, (early.problem, early.shapes)
     if isinstance(early, FewRows):  # whose L1 term is the same for all features
         task, known = early.given, {"l1": early.l1, "start": early.weights()}
-        kind = SparseOrthantWise if reducible(task[0]) else OrthantWise
+        kind = SparseOrthantWise if is_reducible(task[0]) else OrthantWise
     else:
         known = {"point": early.leave(), "start": early.own_weights()}
         if early.copies is not None:

@@ -384,15 +384,17 @@ _LARGE, _ROOM = 1 << 24, 1 << 26
 
 def _parts_of_pairs(problem):
     """Parts of each sample that are known to be of pairs."""
-    n_tables = getattr(problem, "n_tables", np.zeros(problem.part_ptr.size - 1, dtype=np.int64))
-    return n_tables * getattr(problem, "width", 0)
+    n_tables = getattr(
+        problem.space, "n_tables", np.zeros(problem.part_ptr.size - 1, dtype=np.int64)
+    )
+    return n_tables * getattr(problem.space, "width", 0)
 
 
 def is_compact(problem) -> bool:
     """Return whether memory counts more than the time of a second oracle call."""
     n_parts, of_pairs = int(problem.part_ptr[-1]), int(_parts_of_pairs(problem).sum())
     # An inexact oracle begins where it ended, and does not repeat its marginals.
-    repeats = exp_slack.registry.keys().isdisjoint(type(problem).__mro__[:-1])
+    repeats = exp_slack.registry.keys().isdisjoint(type(problem.space).__mro__[:-1])
     return repeats and 2 * of_pairs > n_parts > _LARGE
 
 

@@ -25,17 +25,17 @@ from ..losses.log import negative_log_likelihood
 
 def decodes_exactly(problem, w):
     """Return whether the max oracle of a problem finds a best labelling at these weights."""
-    exact_at = getattr(problem, "exact_at", None)
-    is_exact = getattr(problem, "inference", "exact") == "exact"
-    return is_exact and (exact_at is None or exact_at(w))
+    exact_at = getattr(problem.space, "exact_at", None)
+    is_exact = getattr(problem.space, "inference", "exact") == "exact"
+    return is_exact and (exact_at is None or exact_at(problem.rows, w))
 
 
 def why_relaxed(problem, so="predictions are good labellings, not always the best"):
     """The warning where inference on a problem is not exact, though on those of fit it was."""
     why = "fit was exact, but X has graphs for which that takes too long"
-    if getattr(problem, "inference", "exact") == "exact":
+    if getattr(problem.space, "inference", "exact") == "exact":
         why = "at the model's weights interactions do not attract (edited, or rounded?)"
-    return f"{problem.structure}: {why}; {so}"
+    return f"{problem.space.structure}: {why}; {so}"
 
 
 @kernel

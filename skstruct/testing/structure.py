@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.problem import require_problem
 from ..core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
-from ..graphs.n_best import max_marginals_by_maxima, top_k_by_max_marginals
+from ..spaces.n_best import max_marginals_by_maxima, top_k_by_max_marginals
 
 # Brute-force references and random data, readable rather than fast.
 
@@ -250,6 +251,7 @@ def check_structure(
     problem, samples, shapes, n_states = training_problem(
         graph, X, y, fit_intercept=fit_intercept, loss=loss
     )
+    require_problem(problem, graph)
     _check_registered(problem)
     check_pointers(problem, samples.offsets.size - 1, samples.offsets[-1])
     weights = Weights(*(rng.normal(size=shape) for shape in shapes))
@@ -447,9 +449,11 @@ _NEEDED = [
 
 def _check_registered(problem):
     """The operations are there that no structure can do without."""
-    kind = type(problem)
-    missing = [verb.__name__ for verb in _NEEDED if not verb.supports(kind)]
-    if not oracles.augment.supports(kind) and not oracles.has_own_loss(kind):
+    kind = type(problem.space)
+    missing = [verb.__name__ for verb in _NEEDED if not verb.supports(problem)]
+    if not oracles.potentials.supports(problem.rows):
+        missing.append(f"potentials, for {type(problem.rows).__name__}")
+    if not oracles.augment.supports(problem) and not oracles.has_own_loss(problem):
         missing.append("augment, or loss_augmented_max if the loss is not linear in parts")
     missing += _lacks_for_top_k(problem)
     assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
@@ -457,12 +461,12 @@ def _check_registered(problem):
 
 def _lacks_for_top_k(problem):
     """Yield what :func:`top_k_by_max_marginals` requires and the problem lacks, if registered."""
-    kind, registry = type(problem), oracles.top_k_oracle.registry
+    kind, registry = type(problem.space), oracles.top_k_oracle.registry
     if next((registry[c] for c in kind.__mro__ if c in registry), None) is top_k_by_max_marginals:
         for verb in (oracles.max_marginals, oracles.count_states):
-            if not verb.supports(kind):
+            if not verb.supports(problem):
                 yield verb.__name__
-        if not hasattr(problem.work, "n_best"):
+        if not hasattr(problem.space.work, "n_best"):
             yield "n_best_scratch as work.n_best"
 
 
@@ -546,7 +550,7 @@ def _check_oracles(problem, i, theta, n_states, edges, labellings):
     rows = [_row_of(*pair) for pair in zip(best, [labellings] * 3, names, strict=True)]
     _close(scores[rows[1]], values[1], "max_oracle: labels")
     _close((scores + losses)[rows[2]], values[2], "loss_augmented_max: labels")
-    if oracles.relaxed_oracle.supports(type(problem)):
+    if oracles.relaxed_oracle.supports(problem):
         _check_relaxed(problem, i, theta, scores, indicators)
         return
     for value, score, name in zip(values[1:], (scores, scores + losses), names[1:], strict=True):
@@ -584,7 +588,7 @@ def _check_relaxed(problem, i, theta, scores, indicators):
 
 
 def _check_top_k(problem, i, theta, scores, labellings):
-    if not oracles.top_k_oracle.supports(type(problem)):
+    if not oracles.top_k_oracle.supports(problem):
         return
     for k in (1, 3, len(scores) + 2):
         values = np.empty(k)
@@ -603,13 +607,13 @@ def _check_top_k(problem, i, theta, scores, labellings):
 
 
 def _check_exp(problem, i, theta, scores, indicators):
-    if not oracles.exp_oracle.supports(type(problem)):
+    if not oracles.exp_oracle.supports(problem):
         return
     for temperature in (1.0, 0.3):
         mu = np.empty(theta.size)
         value = _call(oracles.exp_oracle, problem, i, theta, temperature, mu)
         log_z, expected = brute_force_marginals(scores / temperature, indicators)
-        if getattr(problem, "inference", "exact") == "relaxed":
+        if getattr(problem.space, "inference", "exact") == "relaxed":
             slack = oracles.exp_slack(problem)
             assert value + 1e-9 >= temperature * log_z, "exp_oracle: not an upper bound"
             assert 0.0 <= slack <= 1e-6 * (1.0 + abs(value)), "exp_oracle: far from its bound"
@@ -633,7 +637,7 @@ def _check_gradient(problem, i, theta, temperature, mu):
 def _check_projections(problem, i, theta, scores, indicators):
     """Points lie in the hull and are gradients of the value, which tends to the best score."""
     for verb in (oracles.euclidean_oracle, oracles.entropic_oracle):
-        if not verb.supports(type(problem)):
+        if not verb.supports(problem):
             continue
         name, finite = verb.__name__, np.isfinite(theta)
         ahead = np.random.default_rng(i).normal(size=theta.size)
@@ -655,27 +659,27 @@ def _check_projections(problem, i, theta, scores, indicators):
 
 
 def _check_max_marginals(problem, i, theta, scores, labellings, n_classes):
-    if not oracles.max_marginals.supports(type(problem)):
+    if not oracles.max_marginals.supports(problem):
         return
     got = np.empty(labellings.shape[1] * n_classes)
     _call(oracles.max_marginals, problem, i, theta, got)
     forced = labellings[:, :, None] == np.arange(n_classes)
     expected = np.where(forced, scores[:, None, None], -np.inf).max(axis=0)
     registry = oracles.max_marginals.registry
-    own = next(registry[c] for c in type(problem).__mro__ if c in registry)
+    own = next(registry[c] for c in type(problem.space).__mro__ if c in registry)
     by_maxima = " by max_oracle" if own is max_marginals_by_maxima else ""
     _close(got.reshape(expected.shape), expected, f"max_marginals{by_maxima}")
 
 
 def _check_edge_marginals(problem, i, theta, scores, labellings, n_classes, edges):
-    if not oracles.edge_marginals.supports(type(problem)):
+    if not oracles.edge_marginals.supports(problem):
         return
     pairs = labellings[:, edges[:, 0]] * n_classes + labellings[:, edges[:, 1]]
     indicators = pairs[:, :, None] == np.arange(n_classes**2)
     log_z, expected = brute_force_marginals(scores, indicators.reshape(len(scores), -1) + 0.0)
     mu, got = np.empty(theta.size), np.empty(expected.size)
     value = _call(oracles.edge_marginals, problem, i, theta, mu, got)
-    if getattr(problem, "inference", "exact") == "relaxed":
+    if getattr(problem.space, "inference", "exact") == "relaxed":
         assert value + 1e-9 >= log_z, "edge_marginals: not an upper bound"
         tables = got.reshape(len(edges), n_classes, n_classes)
         for (first, second), table in zip(edges, tables, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..core.parallel import ALONE, run_team, split_samples
+from ..core.parallel import ALONE, run_team, split_samples, with_scratch
 from ..core.weights import Weights
 from ..data.packing import Layout, check_scores
 from ..losses.verbs import private_loss
@@ -42,7 +42,7 @@ def in_threads(task: Task, function) -> None:
 
     def some(k, team):
         room = ROOMS.take(task.key, task.make_room)
-        problem = task.problem._replace(work=room.work)
+        problem = with_scratch(task.problem, room.own)
         for block in range(k, len(runs), n_threads):
             function(problem, room, block, *runs[block])
         ROOMS.give(task.key, room)

@@ -22,7 +22,7 @@ from ..core.oracles import (
 )
 from ..core.typing import LossLike
 from ..graphs.base import Graph
-from ..graphs.pairwise.verbs import PairwiseGraph
+from ..graphs.pairwise.base import PairwiseGraph
 from ..losses.hinge import hinge_of
 from ..losses.log import LogLoss, LogPartition
 from ..losses.smooth_hinge import smooth_hinge
@@ -291,7 +291,7 @@ def smoothed_hinge_loss(
         return ask.reduced(task, hinge_of(task.problem), reduction)
     advice = "use smoothing=None"
     require(exp_oracle if smoothing == "entropy" else top_k_oracle, task.problem, advice)
-    if smoothing == "entropy" or not has_own_loss(type(task.problem), loss_augmented_top_k):
+    if smoothing == "entropy" or not has_own_loss(task.problem, loss_augmented_top_k):
         require_linear_loss(task.problem, advice)
     loss = smooth_hinge(smoothing, strength, n_best, task.problem)
     return ask.reduced(task, loss, reduction)

@@ -16,20 +16,22 @@ from sklearn.base import BaseEstimator, clone
 
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
-from ..core.parallel import Scratch, make_scratch, private_copy
+from ..core.parallel import Scratch, make_scratch, private_copy, scratch_of
+from ..core.problem import Problem
 from ..core.tree import tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
-from ..graphs.chain import ChainProblem, ChainScratch
 from ..graphs.items import ItemGraph
-from ..graphs.layout import NO_CODES, TableScratch, row_scratch
-from ..graphs.pairwise.verbs import PairwiseGraph
+from ..graphs.pairwise.base import PairwiseGraph
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import viterbi_scratch
-from ..losses.task import NamedLoss, cost_matrix
+from ..losses.task import UNWEIGHTED, NamedLoss, cost_matrix
+from ..rows.blocks import BlockRows, TableScratch, row_scratch
+from ..spaces.chain import ChainScratch, ChainSpace
+from ..targets.costs import NO_CODES, NodeCosts
 
 _MOST_FLOATS = 1 << 25
 
@@ -37,8 +39,8 @@ _MOST_FLOATS = 1 << 25
 class Room(NamedTuple):
     """Output arrays of one thread."""
 
-    # The problem's.
-    work: tuple
+    # Those of the problem, see :func:`skstruct.core.parallel.scratch_of`.
+    own: tuple
     # Part-space buffers.
     scratch: Scratch
     # One more.
@@ -158,14 +160,14 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
     costs, normalize = _costs(cost, n_labels)
 
     def make_room():
-        work = ChainScratch(
-            TableScratch(row_scratch(((0, n_labels), (1, square))), *(np.zeros((0, 0)),) * 2),
+        own = ChainScratch(
             viterbi_scratch(longest, n_labels, n_best),
             aligned(workspace_size(longest, n_labels), np.empty),
         )
+        tables = TableScratch(row_scratch(((0, n_labels), (1, square))), *(np.zeros((0, 0)),) * 2)
         size = longest * n_labels + square
         theta, mu, augmented = (aligned(size, np.empty) for _ in range(3))
-        return Room(work, Scratch(theta, mu, np.empty(longest, dtype=np.int32)), augmented)
+        return Room((tables, own), Scratch(theta, mu, np.empty(longest, dtype=np.int32)), augmented)
 
     def explain(i):
         if codes is None:
@@ -177,24 +179,36 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
         except ValueError as error:
             raise ValueError(str(error).replace("y:", "labels:", 1)) from None
 
-    problem = ChainProblem(
+    labels = NO_CODES if codes is None else codes
+    layout = {
+        "edge_ptr": np.zeros(n_samples + 1, dtype=np.int64),
+        "n_tables": np.ones(n_samples, dtype=np.int64),
+    }
+    feature_rows = BlockRows(
         nodes=SparseFeatures(np.ones(n), rows[:-1].astype(np.int32), rows, -1),
         edges=SparseFeatures(np.empty(0), np.empty(0, dtype=np.int32), rows[:2] * 0, 0),
-        part_ptr=offsets * n_labels + square * np.arange(n_samples + 1),
-        label_ptr=offsets,
-        edge_ptr=np.zeros(n_samples + 1, dtype=np.int64),
-        n_tables=np.ones(n_samples, dtype=np.int64),
-        width=square,
-        labels=NO_CODES if codes is None else codes,
-        transition_mask=mask.pairs,
-        allowed=_allowed_ends(mask, offsets, n_labels),
-        cost=costs,
-        normalize=int(normalize),
+        row_ptr=offsets,
+        **layout,
+        width=n_labels,
+        n_free=0,
+        pair_width=square,
+        squares=np.empty(0),
         node_gram=not_stored(),
         pair_gram=not_stored(),
+        work=None,
+    )
+    space = ChainSpace(
+        part_ptr=offsets * n_labels + square * np.arange(n_samples + 1),
+        label_ptr=offsets,
+        **layout,
+        width=square,
+        transition_mask=mask.pairs,
+        allowed=_allowed_ends(mask, offsets, n_labels),
         own=(),
         work=None,
     )
+    target = NodeCosts(offsets, labels, costs, int(normalize), UNWEIGHTED)
+    problem = Problem.of(feature_rows, space, target, labels)
     return Task(problem, key, make_room, 3 * n * square, explain)
 
 
@@ -239,8 +253,8 @@ def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) 
     problem = graph.make_problem(samples, classes, False, n_best=n_best, **options)
 
     def make_room():
-        room = make_scratch(problem)
-        return Room(private_copy(problem).work, room, aligned(room.theta.size, np.empty))
+        own, room = scratch_of(private_copy(problem)), make_scratch(problem)
+        return Room(tuple(own), room, aligned(room.theta.size, np.empty))
 
     flops = 8 * int(problem.part_ptr[-1])
     return graph, shape[1], Task(problem, None, make_room, flops, lambda i: None)

@@ -17,7 +17,6 @@ from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_
 from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
 from skstruct.core.jit.numba_private import JIT_IS_DISABLED
 from skstruct.core.oracles import best_at, edge_marginals, max_oracle
-from skstruct.core.proximal import rest_potentials
 from skstruct.core.weights import (
     fold,
     in_double,
@@ -28,10 +27,9 @@ from skstruct.core.weights import (
     squared_norms,
     zero_weights,
 )
-from skstruct.graphs import SequenceProblem
-from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi, viterbi_scratch
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
+from skstruct.spaces.chain import ChainSpace
 
 SHAPES = ((4, 3), (2, 9))
 
@@ -451,21 +449,20 @@ def test_two_problem_classes_of_one_name_and_fields_are_told_apart():
         assert ask(cls(1)) == which(cls(1)) == value
 
 
-class OwnOracle(ChainProblem):
+class OwnOracle(ChainSpace):
     """A chain whose first label always wins."""
 
 
 @max_oracle.register(OwnOracle)
 @kernel
-def _(problem, i, theta, labels):
-    labels[: problem.label_ptr[i + 1] - problem.label_ptr[i]] = 0
+def _(space, i, theta, labels):
+    labels[: space.label_ptr[i + 1] - space.label_ptr[i]] = 0
     return 0.0
 
 
 def test_faster_ways_are_not_inherited_past_the_verbs_that_they_follow():
     assert best_at.find(OwnOracle) is best_at.registry[object]
-    assert best_at.find(type("Sub", (ChainProblem,), {})) is best_at.registry[ChainProblem]
-    assert rest_potentials.find(OwnOracle) is rest_potentials.registry[SequenceProblem]
+    assert best_at.find(type("Sub", (ChainSpace,), {})) is best_at.registry[ChainSpace]
 
 
 @pytest.mark.skipif(JIT_IS_DISABLED, reason="NumPy reads any table")

@@ -315,15 +315,15 @@ def test_balanced_is_that_of_scikit_learn():
     flat = np.concatenate(y)
     _, problem = make_problem(BCFWSSVM(class_weight="balanced"), X, y)
     expected = compute_class_weight("balanced", classes=np.unique(flat), y=flat)
-    at = problem.loss_weights.factor
+    at = problem.target.weights.factor
     assert_allclose(at, expected[np.unique(flat, return_inverse=True)[1]])
     # Nodes of weight 0 do not count, nor do classes that have no others.
     weights = [(labels != "b").astype(float) for labels in y]
     _, problem = make_problem(BCFWSSVM(class_weight="balanced"), X, y, weights)
     kept = flat[flat != "b"]
     expected = compute_class_weight("balanced", classes=np.unique(kept), y=kept)
-    assert_allclose(np.unique(problem.loss_weights.factor[flat == "a"]), expected[0])
-    assert (problem.loss_weights.factor[flat == "b"] == 0.0).all()
+    assert_allclose(np.unique(problem.target.weights.factor[flat == "a"]), expected[0])
+    assert (problem.target.weights.factor[flat == "b"] == 0.0).all()
     crf = SAGCRF(class_weight="balanced")
     _, problem = make_problem(crf, X, y, weights)
-    assert_allclose(problem.loss_weights.shift, np.log([expected[0], 1.0, expected[1]]))
+    assert_allclose(problem.target.weights.shift, np.log([expected[0], 1.0, expected[1]]))

@@ -71,12 +71,14 @@ def test_containers():
     before = flat.copy()
     for form in forms:
         problem = make_problem(SubgradientSSVM("chain"), X, y, form)[1]
-        assert_array_equal(problem.loss_weights.factor, before)
+        assert_array_equal(problem.target.weights.factor, before)
     images, labels = make_data("grid")
     pixels = make_node_weight(labels)
     for form in (pixels, object_array(pixels), np.concatenate([v.ravel() for v in pixels])):
         problem = make_problem(SubgradientSSVM(Grid()), images, labels, form)[1]
-        assert_array_equal(problem.loss_weights.factor, np.concatenate([v.ravel() for v in pixels]))
+        assert_array_equal(
+            problem.target.weights.factor, np.concatenate([v.ravel() for v in pixels])
+        )
 
 
 def _changed(weights, i, value):

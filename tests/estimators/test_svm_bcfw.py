@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, Chain, MultiLabel, Tree
-from skstruct.core.features import DenseFeatures, SparseFeatures
+from skstruct.core.problem import Problem
 from skstruct.solvers.bcfw.solver import dual_set
 from skstruct.testing import random_sequences
 
@@ -93,40 +93,33 @@ def test_begins_anew_where_the_dual_point_is_none(chains, case):
     assert warm.objective_ == cold.objective_
 
 
-class Grid(NamedTuple):
-    """A problem of another library's, with names of its own."""
+class GridSpace(NamedTuple):
+    """A space of another library's, with names of its own."""
 
-    pixels: tuple
     edges: np.ndarray
     window: tuple
     border: str | None
-    labels: np.ndarray
-    cost: np.ndarray
     work: np.ndarray
 
 
-def _grid(**changed):
+def _grid(kind=GridSpace, rows=0, labels=(0, 1, 1), **changed):
     fields = {
-        "pixels": (DenseFeatures(np.ones((3, 2)), -1), SparseFeatures(*np.eye(3), -1)),
         "edges": np.array([[0, 1]]),
         "window": (np.arange(3), (np.arange(2), 5)),
         "border": "torus",
-        "labels": np.array([0, 1, 1]),
-        "cost": np.eye(2),
         "work": np.zeros(4),
     }
-    return Grid(**fields | changed)
+    ptr, labels = np.arange(4), np.array(labels)
+    return Problem(rows, kind(**fields | changed), (rows, labels), ptr, ptr, labels)
 
 
 def test_the_fingerprint_of_a_foreign_problem():
-    """All counts but features under any name, the cost, and scratch."""
+    """All counts but rows, targets, and scratch."""
     known = dual_set(_grid())
-    features = DenseFeatures(np.zeros((9, 2)), 1)
-    for same in ({"pixels": (features, features)}, {"cost": np.ones((2, 2)), "work": np.ones(1)}):
-        assert dual_set(_grid(**same)) == known
+    assert dual_set(_grid(rows=1, work=np.ones(1))) == known
     others = [
         {"edges": np.array([[1, 0]])},
-        {"labels": np.array([0, 1, 0])},
+        {"labels": (0, 1, 0)},
         {"border": "plane"},
         {"border": None},
         {"window": (np.arange(3), (np.arange(2), 6))},
@@ -136,11 +129,11 @@ def test_the_fingerprint_of_a_foreign_problem():
     assert len({known, *(dual_set(_grid(**other)) for other in others)}) == 1 + len(others)
 
 
-def test_a_problem_says_itself_what_does_not_count():
-    class Free(Grid):
-        not_of_the_dual_set = ("edges", "pixels", "cost", "work")
+def test_a_space_says_itself_what_does_not_count():
+    class Free(GridSpace):
+        not_of_the_dual_set = ("edges", "work")
 
-    a, b = Free(*_grid()), Free(*_grid(edges=np.array([[1, 0]])))
+    a, b = _grid(Free), _grid(Free, edges=np.array([[1, 0]]))
     assert dual_set(a) == dual_set(b) != dual_set(_grid())
 
 
@@ -161,16 +154,17 @@ def test_the_fingerprint_of_a_nested_problem():
     known = dual_set(plain)
     assert dual_set(problem([(2.0 * x, parents) for x, parents in X])) == known
     assert dual_set(problem(X, loss="normalized_hamming", n_best=9)) == known
-    plain.work.tree.belief[:] = 7.0
+    plain.space.work.tree.belief[:] = 7.0
     assert dual_set(plain) == known
     star = [(x, np.minimum(parents, 0)) for x, parents in X]
     assert dual_set(problem(star)) != known
     for name in ("order", "parent", "link", "flip"):
-        array = getattr(plain.own.inference.forest, name).copy()
+        array = getattr(plain.space.own.inference.forest, name).copy()
         array[0] += 1
-        rooted = plain.own.inference
-        rooted = rooted._replace(forest=rooted.forest._replace(**{name: array}))
-        assert dual_set(plain._replace(own=plain.own._replace(inference=rooted))) != known
+        own = plain.space.own
+        rooted = own.inference._replace(forest=own.inference.forest._replace(**{name: array}))
+        space = plain.space._replace(own=own._replace(inference=rooted))
+        assert dual_set(plain._replace(space=space)) != known
 
 
 def test_the_fingerprint_is_taken_once_a_fit(chains, monkeypatch):

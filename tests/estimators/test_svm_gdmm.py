@@ -28,11 +28,11 @@ from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights
 from skstruct.datasets import pack_shards
 from skstruct.estimators.svm_gdmm import RUNS
-from skstruct.graphs.chain import SparseChainProblem
 from skstruct.graphs.pairwise.graph import pair_columns
 from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
 from skstruct.solvers.gdmm.labels import LabelRun
+from skstruct.spaces.sparse_chain import SparseChainSpace
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.image_cases import smooth_images
@@ -250,13 +250,14 @@ def test_many_labels_are_decoded_sparsely_and_exactly():
     samples = svm.graph_.read_X(svm, X, reset=False)
     problem = svm.graph_.make_problem(samples, svm.classes_, True)
     weights = Weights(svm.node_weights_, svm.pair_weights_)
-    assert isinstance(svm.graph_.decoding(problem, weights), SparseChainProblem)
-    own = type("OwnProblem", (type(problem),), {})(*problem)  # perhaps with oracles of its own
+    assert isinstance(svm.graph_.decoding(problem, weights).space, SparseChainSpace)
+    space = problem.space  # of a class that has perhaps oracles of its own
+    own = problem._replace(space=type("OwnSpace", (type(space),), {})(*space))
     assert svm.graph_.decoding(own, weights) is own
     sparse_answer = svm.predict(X)
     assert np.mean(np.concatenate(list(sparse_answer)) == np.concatenate(y)) > 0.9
     svm.pair_weights_ += 1e-13  # no zeros are left: the dense pass decodes
-    assert not isinstance(svm.graph_.decoding(problem, weights), SparseChainProblem)
+    assert not isinstance(svm.graph_.decoding(problem, weights).space, SparseChainSpace)
     for a, b in zip(sparse_answer, svm.predict(X), strict=True):
         assert_array_equal(a, b)
 

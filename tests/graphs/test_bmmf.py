@@ -13,9 +13,9 @@ from skstruct import Chain, Pairwise, Tree
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.graphs import n_best_scratch, top_k_by_max_marginals
-from skstruct.graphs.chain import ChainProblem
-from skstruct.graphs.n_best import branch_scratch, confine, note_second, split_best
-from skstruct.graphs.tree import TreeProblem
+from skstruct.spaces.chain import ChainSpace
+from skstruct.spaces.forest import TreeSpace
+from skstruct.spaces.n_best import branch_scratch, confine, note_second, split_best
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 # Verbs that are compiled for no other test: as plain Python (test_structures.py).
@@ -74,29 +74,29 @@ def test_sets_of_any_function_by_enumeration(seed):
 # Chains and trees, which have another way
 
 
-class ChainByMaxMarginals(ChainProblem):
+class ChainByMaxMarginals(ChainSpace):
     """Chains without their own n best."""
 
 
-class TreeByMaxMarginals(TreeProblem):
+class TreeByMaxMarginals(TreeSpace):
     """Trees without theirs."""
 
 
 for kind in (ChainByMaxMarginals, TreeByMaxMarginals):
     oracles.top_k_oracle.register(kind)(top_k_by_max_marginals)
 
-ChainWork = namedtuple("ChainWork", "tables best sums n_best")
-TreeWork = namedtuple("TreeWork", "tables tree pairs shares n_best")
+ChainWork = namedtuple("ChainWork", "best sums n_best")
+TreeWork = namedtuple("TreeWork", "tree pairs shares n_best")
 
 
 def _by_max_marginals(problem, n_best):
     kind, work = {
-        ChainProblem: (ChainByMaxMarginals, ChainWork),
-        TreeProblem: (TreeByMaxMarginals, TreeWork),
-    }[type(problem)]
-    n_states = problem.cost.shape[0]
-    room = n_best_scratch(problem.part_ptr, problem.label_ptr, n_states, n_best)
-    return kind(*problem._replace(work=work(*problem.work, room)))
+        ChainSpace: (ChainByMaxMarginals, ChainWork),
+        TreeSpace: (TreeByMaxMarginals, TreeWork),
+    }[type(problem.space)]
+    space = problem.space
+    room = n_best_scratch(space.part_ptr, space.label_ptr, space.allowed.shape[1], n_best)
+    return problem._replace(space=kind(*space._replace(work=work(*space.work, room))))
 
 
 def _random_trees(X, rng):
@@ -143,7 +143,7 @@ def test_chains_trees_and_junction_trees_agree_with_their_own_n_best(seed):
         structure.set_params(forbidden=forbidden)
         native, _, shapes, K = training_problem(structure, samples, y)
         other = training_problem(Pairwise(forbidden=forbidden), as_graphs, y)[0]
-        assert other.own.inference is not None
+        assert other.space.own.inference is not None
         weights = Weights(*(rng.normal(size=shape) for shape in shapes))
         ties = rng.random() < 0.5
         if ties:
@@ -178,8 +178,8 @@ def _attractive(rng, problem, i):
     n = int(np.diff(problem.label_ptr)[i])
     theta = np.round(rng.normal(size=np.diff(problem.part_ptr)[i]), int(rng.integers(0, 9)))
     theta[: 2 * n][rng.random(2 * n) < 0.15] = -np.inf
-    tables = theta[2 * n :].reshape(-1, problem.width)
-    pull = np.append(tables, np.zeros((len(tables), 1)), axis=1)[:, problem.own.column]
+    tables = theta[2 * n :].reshape(-1, problem.space.width)
+    pull = np.append(tables, np.zeros((len(tables), 1)), axis=1)[:, problem.space.own.column]
     tables[pull[:, 0, 0] + pull[:, 1, 1] < pull[:, 0, 1] + pull[:, 1, 0]] *= -1.0
     return theta
 
@@ -218,18 +218,19 @@ def test_cuts_by_enumeration(seed, interactions, forbidden):
             assert_allclose(honest, expected[np.isfinite(values)], rtol=1e-12, atol=1e-11)
 
 
-class WithoutMarginals(ChainProblem.__base__):
-    """A problem that lacks what it would need."""
+class WithoutMarginals(ChainSpace.__base__):
+    """A space that lacks what it would need."""
 
 
 for verb in (oracles.max_oracle, oracles.top_k_oracle):
     function = top_k_by_max_marginals if verb is oracles.top_k_oracle else None
-    verb.register(WithoutMarginals)(function or verb.registry[ChainProblem])
+    verb.register(WithoutMarginals)(function or verb.registry[ChainSpace])
 
 
 class Lacking(Chain):
     def make_problem(self, *arguments, **options):
-        return WithoutMarginals(*super().make_problem(*arguments, **options))
+        problem = super().make_problem(*arguments, **options)
+        return problem._replace(space=WithoutMarginals(*problem.space))
 
 
 def test_what_it_lacks_is_said():

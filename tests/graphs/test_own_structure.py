@@ -25,9 +25,9 @@ from skstruct.core import add_outer, inner_kernel, kernel, oracles, scores
 from skstruct.core.factors import PairwiseFactors
 from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes, packed
-from skstruct.graphs import Graph, Problem
+from skstruct.graphs import Graph, LabelSpace, OwnRows, Problem
 from skstruct.graphs.chain import Sequences
-from skstruct.graphs.multiclass import MultiClassProblem
+from skstruct.spaces.multiclass import MultiClassSpace
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 
@@ -85,15 +85,15 @@ class Described(Named):
 
     def factors(self, problem, samples):
         return PairwiseFactors(
-            nodes=problem.nodes,
+            nodes=problem.rows.nodes,
             node_ptr=samples.offsets,
             edge_ptr=ends_of(samples.n_edges),
             ends=np.stack(self.edge_ends(samples), axis=1),
             labels=problem.labels,
-            allowed=problem.allowed,
-            cost=problem.cost,
+            allowed=problem.space.allowed,
+            cost=problem.target.cost,
             share=np.ones(len(samples.names)),
-            mask=problem.transition_mask,
+            mask=problem.space.transition_mask,
         )
 
 
@@ -105,66 +105,67 @@ class Bags(NamedTuple):
     offsets: np.ndarray
 
 
-class VoteProblem(Problem):
-    """All nodes of a sample have one label: four verbs, and no more."""
+class VoterRows(OwnRows):
+    """A feature map of one's own: two verbs, and no more."""
+
+
+@oracles.potentials.register(VoterRows)
+@kernel
+def _(rows, i, w, theta):
+    first, stop = rows.row_ptr[i], rows.row_ptr[i + 1]
+    scores(rows.nodes, first, stop, rows.width, w.node, w, rows.work.row, theta, 0)
+
+
+@oracles.accumulate.register(VoterRows)
+@kernel
+def _(rows, i, r, c, w):
+    first, stop = rows.row_ptr[i], rows.row_ptr[i + 1]
+    add_outer(rows.nodes, first, stop, rows.width, r, 0, c, w.node, w, rows.work.row)
+
+
+class VoteSpace(LabelSpace):
+    """All nodes of a sample have one label: three verbs, and no more."""
 
     structure = "Vote"
 
 
-@oracles.potentials.register(VoteProblem)
+@oracles.add_indicator.register(VoteSpace)
 @kernel
-def _(problem, i, w, theta):
-    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
-    scores(problem.nodes, first, stop, n_labels, w.node, w, problem.work.row, theta, 0)
-    for q in range((stop - first) * n_labels if problem.allowed.size > 0 else 0):
-        if problem.allowed[first + q // n_labels, q % n_labels] == 0:
-            theta[q] = -np.inf
-
-
-@oracles.accumulate.register(VoteProblem)
-@kernel
-def _(problem, i, r, c, w):
-    first, stop, n_labels = problem.label_ptr[i], problem.label_ptr[i + 1], problem.cost.shape[0]
-    add_outer(problem.nodes, first, stop, n_labels, r, 0, c, w.node, w, problem.work.row)
-
-
-@oracles.add_indicator.register(VoteProblem)
-@kernel
-def _(problem, i, labels, c, mu):
-    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
-        mu[t * problem.cost.shape[0] + labels[t]] += c
+def _(space, i, labels, c, mu):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
+        mu[t * space.allowed.shape[1] + labels[t]] += c
 
 
 @inner_kernel
-def _count(problem, i, theta):
+def _count(space, i, theta):
     """Write the votes for each label to scratch."""
-    n_labels, votes = problem.cost.shape[0], problem.work.own.votes
+    n_labels, votes = space.allowed.shape[1], space.work.own.votes
     for k in range(n_labels):
         votes[k] = 0.0
-        for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
             votes[k] += theta[t * n_labels + k]
 
 
-@oracles.max_oracle.register(VoteProblem)
+@oracles.max_oracle.register(VoteSpace)
 @kernel
-def _(problem, i, theta, labels):
-    _count(problem, i, theta)
-    votes = problem.work.own.votes
+def _(space, i, theta, labels):
+    _count(space, i, theta)
+    votes = space.work.own.votes
     best = np.argmax(votes)
-    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
         labels[t] = best
     return votes[best]
 
 
-@oracles.exp_oracle.register(VoteProblem)
+@oracles.exp_oracle.register(VoteSpace)
 @kernel
-def _(problem, i, theta, temperature, mu):
-    _count(problem, i, theta)
-    votes, total = problem.work.own.votes, 0.0
+def _(space, i, theta, temperature, mu):
+    _count(space, i, theta)
+    votes, total = space.work.own.votes, 0.0
     top = votes[np.argmax(votes)]
     for k in range(votes.size):
         total += np.exp((votes[k] - top) / temperature)
-    for q in range(min(mu.size, problem.part_ptr[i + 1] - problem.part_ptr[i])):
+    for q in range(min(mu.size, space.part_ptr[i + 1] - space.part_ptr[i])):
         mu[q] = np.exp((votes[q % votes.size] - top) / temperature) / total
     return top + temperature * np.log(total)
 
@@ -174,7 +175,7 @@ class Votes(NamedTuple):
 
 
 class Vote(Graph):
-    problem = VoteProblem
+    space = VoteSpace
 
     def read_X(self, estimator, X, reset):
         samples = Bags(*pack_nodes(X, "X"))
@@ -191,7 +192,7 @@ class Vote(Graph):
     def make_problem(self, samples, classes, fit_intercept, **options):
         n_parts, scratch = samples.lengths * len(classes), Votes(np.empty(len(classes)))
         made = self, samples, classes, fit_intercept, n_parts
-        return self.problem.make(*made, scratch=scratch, **options)
+        return self.space.make_problem(*made, rows=VoterRows, scratch=scratch, **options)
 
     def is_labelling(self, codes, samples, classes):
         bags = np.split(codes, samples.offsets[1:-1])[: len(samples.lengths)]
@@ -213,26 +214,26 @@ def test_four_verbs_make_a_structure(loss, bags):
     check_structure(Vote(), X[:4], labels[:4], loss=loss, labellings=known)
 
 
-class DifferenceProblem(VoteProblem):
+class DifferenceSpace(VoteSpace):
     structure = "Differences"
 
 
-@oracles.max_oracle.register(DifferenceProblem)
+@oracles.max_oracle.register(DifferenceSpace)
 @kernel
-def _(problem, i, theta, labels):
-    _count(problem, i, theta)
-    votes = problem.work.own.votes
+def _(space, i, theta, labels):
+    _count(space, i, theta)
+    votes = space.work.own.votes
     first = votes[0]
     for k in range(votes.size):
         votes[k] -= first
     best = np.argmax(votes)
-    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
         labels[t] = best
     return first + votes[best]
 
 
 class Differences(Vote):
-    problem = DifferenceProblem
+    space = DifferenceSpace
 
 
 def test_an_oracle_that_subtracts_infinities_is_named(bags):
@@ -271,14 +272,14 @@ def test_four_verbs_train_every_estimator(estimator, bags):
         assert bag[:, 0].tolist() == row[:, 0].tolist()
 
 
-class MisspeltProblem(VoteProblem):
+class MisspeltSpace(VoteSpace):
     structure = "Misspelt"
 
 
-@oracles.max_oracle.register(MisspeltProblem)
+@oracles.max_oracle.register(MisspeltSpace)
 @kernel
-def _(problem, i, theta, labels):
-    return problem.work.own.vote[0]
+def _(space, i, theta, labels):
+    return space.work.own.vote[0]
 
 
 @kernel
@@ -289,9 +290,10 @@ def _solve(problem, theta, labels):
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing compiles")
 def test_errors_of_kernels_are_told_in_short(bags):
     X, _, y = bags
-    problem = MisspeltProblem(*training_problem(Vote(), X, y)[0])
+    problem = training_problem(Vote(), X, y)[0]
+    problem = problem._replace(space=MisspeltSpace(*problem.space))
     theta, labels = np.zeros(9), np.zeros(3, dtype=np.int32)
-    place = r"\(test_own_structure\.py, line \d+: return problem\.work\.own\.vote\[0\]\)"
+    place = r"\(test_own_structure\.py, line \d+: return space\.work\.own\.vote\[0\]\)"
     reason = "Unknown attribute 'vote' of type Votes"
     said = f"^max_oracle of Misspelt does not compile: {reason} {place}$"
     with pytest.raises(TypeError, match=said):
@@ -367,20 +369,26 @@ def test_what_a_structure_lacks_is_said_before_any_compile(sequences):
 
 
 class Bare(NamedTuple):
-    """A problem without verbs."""
+    """A part of a problem, without verbs."""
 
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
     labels: np.ndarray
+    work: tuple
 
     structure = "Bare words"
 
 
 class WithoutVerbs(Named):
+    part = Bare
+
     def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
-        return Bare(codes)
+        part = self.part(samples.offsets, samples.offsets, codes, ())
+        return Problem.of(part, part, part, codes)
 
 
 class Abler(Bare):
-    """A problem with the verbs that a test asks for."""
+    """A part with the verbs that a test asks for."""
 
 
 def _register(monkeypatch, names):
@@ -388,9 +396,8 @@ def _register(monkeypatch, names):
         monkeypatch.setitem(getattr(oracles, name).registry, Abler, lambda *arguments: None)
 
 
-class WithSomeVerbs(Named):
-    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
-        return Abler(codes)
+class WithSomeVerbs(WithoutVerbs):
+    part = Abler
 
 
 def test_verbs_that_all_training_needs_are_asked_for(sequences):
@@ -455,7 +462,7 @@ def test_an_own_loss_augmented_maximum_takes_the_place_of_augment(sequences, mon
 
 
 class Changed(Chain):
-    """Chains whose problem has one field changed."""
+    """Chains whose problem has one field changed, and its space, if that has it, too."""
 
     def __init__(self, name="part_ptr", change=None):
         super().__init__()
@@ -463,7 +470,10 @@ class Changed(Chain):
 
     def make_problem(self, *args, **options):
         problem = super().make_problem(*args, **options)
-        return problem._replace(**{self.name: self.change(getattr(problem, self.name))})
+        changed = {self.name: self.change(getattr(problem, self.name))}
+        space = problem.space
+        space = space._replace(**changed) if self.name in space._fields else space
+        return problem._replace(**changed, space=space)
 
 
 @pytest.mark.parametrize(
@@ -483,10 +493,10 @@ def test_samples_that_begin_nowhere_are_refused_before_a_kernel_reads_them(
     name, change, message, sequences
 ):
     graph = Changed(name, change)
-    with pytest.raises(ValueError, match=f"ChainProblem.{message}"):
+    with pytest.raises(ValueError, match=f"Problem.{message}"):
         check_structure(graph, *sequences)
     for estimator in (SAGCRF(graph), BCFWSSVM(graph)):
-        with pytest.raises(ValueError, match=f"ChainProblem.{message}"):
+        with pytest.raises(ValueError, match=f"Problem.{message}"):
             estimator.fit(*sequences)
 
 
@@ -527,12 +537,13 @@ def test_labellings_that_the_structure_has_are_asked_for():
     ],
 )
 def test_a_broken_verb_is_named(verb, function, message):
-    broken = type(f"Broken{function.__name__}", (MultiClassProblem,), {})
+    broken = type(f"Broken{function.__name__}", (MultiClassSpace,), {})
     getattr(oracles, verb).register(broken)(kernel(function))
 
     class Rows(MultiClass):
         def make_problem(self, *args, **options):
-            return broken(*super().make_problem(*args, **options))
+            problem = super().make_problem(*args, **options)
+            return problem._replace(space=broken(*problem.space))
 
     with pytest.raises(AssertionError, match=message):
         check_structure(Rows(), np.eye(3), [0, 1, 2])
@@ -572,4 +583,4 @@ def test_weights_of_several_kinds_of_edges_are_shown():
     problem, _, shapes, _ = training_problem(_TwoKinds(), [np.eye(3)], [["a", "b", "a"]])
     assert shapes[1] == (2, 4)
     assert_array_equal(problem.part_ptr, [0, 3 * 2 + 2 * 4])
-    assert_array_equal(problem.n_tables, [2])
+    assert_array_equal(problem.space.n_tables, [2])

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skstruct import BCFWSSVM, Chain, Grid, MultiClass
 from skstruct.core.features import DenseFeatures, SparseFeatures
-from skstruct.graphs import layout
+from skstruct.rows import blocks
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 LOSSES = {
@@ -64,20 +64,20 @@ def test_structures_as_plain_python():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert set(json.loads(done.stdout)) == {
-        "BoxesProblem",
-        "CandidatesProblem",
-        "ChainProblem",
-        "FertileProblem",
-        "OneToOneProblem",
-        "sparse BoxesProblem",
-        "sparse CandidatesProblem",
-        "sparse ChainProblem",
-        "sparse FewLabelsProblem",
-        "sparse ForestProblem",
-        "sparse JunctionProblem",
-        "sparse LabelForestProblem",
-        "sparse OneToOneProblem",
-        "sparse TreeProblem",
+        "BoxesSpace",
+        "CandidatesSpace",
+        "ChainSpace",
+        "FertileSpace",
+        "OneToOneSpace",
+        "sparse BoxesSpace",
+        "sparse CandidatesSpace",
+        "sparse ChainSpace",
+        "sparse FewLabelsSpace",
+        "sparse ForestSpace",
+        "sparse JunctionSpace",
+        "sparse LabelForestSpace",
+        "sparse OneToOneSpace",
+        "sparse TreeSpace",
     }
 
 
@@ -94,7 +94,7 @@ def test_chains_too_long_for_stored_gram_matrices():
     X = [np.eye(3)[rng.integers(3, size=n)] for n in (7, 7, 6)]
     y = [rng.choice(["a", "b"], size=len(x)) for x in X]
     from skstruct.core.gram import gram_of
-    from skstruct.graphs.layout import feature_rows
+    from skstruct.rows.blocks import feature_rows
 
     flat = np.tile(np.eye(3), (200, 1))
     gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), 3)
@@ -115,7 +115,7 @@ def test_multiclass(loss):
 def test_long_chain_gram_by_table_equals_the_matrix():
     from skstruct.core.gram import gram_of, gram_product, not_stored
     from skstruct.data.matrices import normal_csr
-    from skstruct.graphs.layout import feature_rows
+    from skstruct.rows.blocks import feature_rows
 
     rng = np.random.default_rng(6)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5)
@@ -137,8 +137,8 @@ def test_large_dense_features_that_are_mostly_zeros_are_sparse_in_training(monke
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(6, 8)) * (rng.random((6, 8)) < 0.2) for _ in range(8)]
     y = [rng.choice(["a", "b"], size=6) for _ in X]
-    assert isinstance(training_problem(Chain(), X, y)[0].nodes, DenseFeatures)
-    monkeypatch.setattr(layout, "_LARGE", 1)
+    assert isinstance(training_problem(Chain(), X, y)[0].rows.nodes, DenseFeatures)
+    monkeypatch.setattr(blocks, "_LARGE", 1)
     fits = [
         BCFWSSVM(Chain(), tol=0.0, max_iter=5, random_state=0).fit(samples, y)
         for samples in (X, [sparse.csr_matrix(x) for x in X])
@@ -146,6 +146,6 @@ def test_large_dense_features_that_are_mostly_zeros_are_sparse_in_training(monke
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
     assert all(map(np.array_equal, fits[0].predict(X), fits[1].predict(X)))
     grid = [x.reshape(2, 3, 8) for x in X], [labels.reshape(2, 3) for labels in y]
-    assert isinstance(training_problem(Grid(), *grid)[0].nodes, SparseFeatures)
-    monkeypatch.setattr(layout, "_FEW", 0.05)
-    assert isinstance(training_problem(Chain(), X, y)[0].nodes, DenseFeatures)
+    assert isinstance(training_problem(Grid(), *grid)[0].rows.nodes, SparseFeatures)
+    monkeypatch.setattr(blocks, "_FEW", 0.05)
+    assert isinstance(training_problem(Chain(), X, y)[0].rows.nodes, DenseFeatures)

@@ -44,7 +44,7 @@ def check_hard_constraints(seed, draw_edges, inference):
     graph = Pairwise(inference=inference, **options)
     problem, samples, shapes, _ = training_problem(graph, X, y, fit_intercept=False)
     allowed = (rng.random((len(problem.labels), 3)) < 0.7).astype(np.uint8)
-    problem = problem._replace(allowed=allowed)
+    problem = problem._replace(space=problem.space._replace(allowed=allowed))
     weights = Weights(*(rng.integers(-1, 2, shape).astype(float) for shape in shapes))
     mask = np.array([[-np.inf if (p, q) in forbidden else 0.0 for q in "abc"] for p in "abc"])
     for i, (x, edges) in enumerate(X):
@@ -79,7 +79,7 @@ def _compare(problem, i, theta, everyone, scores, edges):
         return
     by_labelling = dict(zip(map(tuple, everyone), scores, strict=True))
     assert by_labelling[tuple(labels)] == best
-    if forest := getattr(problem.own.inference, "forest", None):
+    if forest := getattr(problem.space.own.inference, "forest", None):
         # Each node in turn has the lowest label that a best labelling has, given those before.
         order = forest.order[problem.label_ptr[i] : problem.label_ptr[i + 1]]
         assert tuple(labels[order]) == min(map(tuple, everyone[scores == best][:, order]))
@@ -91,9 +91,9 @@ def _compare(problem, i, theta, everyone, scores, edges):
     assert_allclose(oracles.exp_oracle(problem, i, theta, 0.5, mu[:0]), 0.5 * log_z, atol=1e-12)
     p = np.exp(scores / 0.5 - log_z)
     assert_allclose(mu[: n * 3].reshape(n, 3), (p[:, None, None] * forced).sum(axis=0), atol=1e-9)
-    expected = np.zeros((2, problem.width))
+    expected = np.zeros((2, problem.space.width))
     for u, v, kind in edges:
-        column = problem.own.column[everyone[:, u], everyone[:, v]]
+        column = problem.space.own.column[everyone[:, u], everyone[:, v]]
         np.add.at(expected[kind], column[column >= 0], p[column >= 0])
     assert_allclose(mu[n * 3 :].reshape(2, -1), expected, atol=1e-9)
     out, log_z = np.empty(len(edges) * 9), logsumexp(scores)

@@ -23,7 +23,7 @@ checked, own = [], testing._check_registered
 
 def _note(problem):
     is_sparse = "SparseFeatures" in str(numba.typeof(problem))
-    checked.append(("sparse " if is_sparse else "") + type(problem).__name__)
+    checked.append(("sparse " if is_sparse else "") + type(problem.space).__name__)
     own(problem)
 
 

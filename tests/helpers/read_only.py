@@ -25,8 +25,8 @@ from skstruct import (
     Tree,
 )
 from skstruct.core.oracles import max_oracle
-from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi
+from skstruct.spaces.chain import ChainSpace
 
 warnings.simplefilter("ignore")
 skstruct.core.parallel._NODES_A_THREAD = 2
@@ -43,8 +43,10 @@ def _shut(value):
 
 
 def _shut_problem(problem):
-    made[type(problem).__name__] += 1
-    _shut(tuple(value for name, value in problem._asdict().items() if name != "work"))
+    made[type(problem.space).__name__] += 1
+    for part in (problem.rows, problem.space):
+        _shut(tuple(value for name, value in part._asdict().items() if name != "work"))
+    _shut((problem.target, *problem[3:]))
     return problem
 
 
@@ -77,21 +79,22 @@ class LabelSets(ReadOnly, MultiLabel):
     pass
 
 
-class CheatingProblem(ChainProblem):
+class CheatingSpace(ChainSpace):
     pass
 
 
-@max_oracle.register(CheatingProblem)
-def _(problem, i, theta, labels):
-    size = problem.label_ptr[i + 1] - problem.label_ptr[i]
+@max_oracle.register(CheatingSpace)
+def _(space, i, theta, labels):
+    size = space.label_ptr[i + 1] - space.label_ptr[i]
     unary = theta[: 3 * size].reshape(size, 3)
-    problem.transition_mask[0, 0] = 0.0  # what it is already: nothing shows afterwards
-    return viterbi(unary, problem.transition_mask[None], labels, problem.work.best)
+    space.transition_mask[0, 0] = 0.0  # what it is already: nothing shows afterwards
+    return viterbi(unary, space.transition_mask[None], labels, space.work.best)
 
 
 class Cheat(Chain):
     def make_problem(self, *args, **options):
-        return CheatingProblem(*super().make_problem(*args, **options))
+        problem = super().make_problem(*args, **options)
+        return problem._replace(space=CheatingSpace(*problem.space))
 
 
 class CheatingChains(ReadOnly, Cheat):

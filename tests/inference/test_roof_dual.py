@@ -7,8 +7,8 @@ from scipy.optimize import linprog
 
 from skstruct import MultiLabel
 from skstruct.core import oracles
-from skstruct.graphs.multilabel import neighbours
 from skstruct.inference.qpbo import HALF, complete, roof_dual, roof_scratch
+from skstruct.spaces.label_sets import neighbours
 from skstruct.testing import all_labellings, training_problem
 from tests.helpers.rounding import score_error
 
@@ -114,7 +114,7 @@ def test_relaxed_oracle_gives_bound_and_value_and_max_oracle_a_score(seed, full,
     graph = MultiLabel(edges, inference="relaxed", tables=full)
     problem = training_problem(graph, np.ones((2, 1)), Y)[0]
     ends = graph.edges_
-    assert oracles.relaxed_oracle.supports(type(problem))
+    assert oracles.relaxed_oracle.supports(problem)
     theta = rng.normal(size=int(problem.part_ptr[1]))
     theta[2 * n :] *= size
     if forced:

@@ -1,5 +1,7 @@
 """A task loss that is not linear in parts: what trains with it, what says that it cannot."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,33 +19,40 @@ from skstruct.core.oracles import (
     task_loss,
 )
 from skstruct.core.weights import zero_weights
-from skstruct.graphs.chain import ChainProblem
-from skstruct.graphs.multiclass import MultiClassProblem
+from skstruct.spaces.chain import ChainSpace
+from skstruct.spaces.multiclass import MultiClassSpace
 from skstruct.testing import all_labellings, check_structure, random_sequences, training_problem
 
 LOSS = 1.5
 
 
-class WholeChainProblem(ChainProblem):
-    """Chains with a loss of 1.5 for any labelling but the true one."""
+class WholeChainSpace(ChainSpace):
+    """Chains whose loss-augmented maximum is found by enumeration."""
 
     structure = "WholeChain"
 
 
-@task_loss.register(WholeChainProblem)
+class WholeCosts(NamedTuple):
+    """A loss of 1.5 for any labelling but the true one."""
+
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+
+@task_loss.register(WholeCosts)
 @kernel
-def _(problem, i, labels):
-    first = problem.label_ptr[i]
-    for t in range(problem.label_ptr[i + 1] - first):
-        if labels[t] != problem.labels[first + t]:
+def _(target, i, labels):
+    first = target.label_ptr[i]
+    for t in range(target.label_ptr[i + 1] - first):
+        if labels[t] != target.labels[first + t]:
             return LOSS
     return 0.0
 
 
-@loss_augmented_max.register(WholeChainProblem)
+@loss_augmented_max.register(WholeChainSpace)
 @kernel
 def _(problem, i, theta, labels, augmented):
-    n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.cost.shape[0]
+    n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.space.allowed.shape[1]
     best, best_value = 0, -np.inf
     # One labelling more than there are: the best is written out again at the end.
     for q in range(n_labels**n + 1):
@@ -62,7 +71,9 @@ class WholeChain(Chain):
 
     def make_problem(self, *args, **kwargs):
         """As a chain's, with another loss."""
-        return WholeChainProblem(*super().make_problem(*args, **kwargs))
+        problem = super().make_problem(*args, **kwargs)
+        target = WholeCosts(problem.label_ptr, problem.labels)
+        return problem._replace(space=WholeChainSpace(*problem.space), target=target)
 
 
 OPTIONS = {"C": 0.5, "random_state": 0, "tol": 1e-6, "max_iter": 5000}
@@ -126,7 +137,7 @@ def weights_of(svm):
 @pytest.mark.plain
 def test_verbs(data):
     problem = training_problem(WholeChain(), *data)[0]
-    assert type(problem) is WholeChainProblem
+    assert type(problem.space) is WholeChainSpace
     assert not loss_is_linear(problem)
     assert loss_is_linear(training_problem(Chain(), *data)[0])
     check_structure(WholeChain(), *data)
@@ -177,36 +188,37 @@ def test_who_needs_a_loss_of_parts_says_so(estimator, data):
         estimator(WholeChain()).fit(*data)
 
 
-class LossForgottenProblem(MultiClassProblem):
+class LossForgottenSpace(MultiClassSpace):
     """Its loss-augmented search has no loss."""
 
 
-@loss_augmented_max.register(LossForgottenProblem)
+@loss_augmented_max.register(LossForgottenSpace)
 @kernel
 def _(problem, i, theta, labels, augmented):
     return max_oracle(problem, i, theta, labels)
 
 
-class LabelForgottenProblem(MultiClassProblem):
+class LabelForgottenSpace(MultiClassSpace):
     """Its last label can never be forced."""
 
 
-@max_marginals.register(LabelForgottenProblem)
+@max_marginals.register(LabelForgottenSpace)
 @kernel
-def _(problem, i, theta, out):
-    for k in range(problem.cost.shape[0]):
-        out[k] = theta[k] if k + 1 < problem.cost.shape[0] else -np.inf
+def _(space, i, theta, out):
+    for k in range(space.allowed.shape[1]):
+        out[k] = theta[k] if k + 1 < space.allowed.shape[1] else -np.inf
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
     ("kind", "verb"),
-    [(LossForgottenProblem, "loss_augmented_max"), (LabelForgottenProblem, "max_marginals")],
+    [(LossForgottenSpace, "loss_augmented_max"), (LabelForgottenSpace, "max_marginals")],
 )
 def test_check_structure_finds_a_wrong_verb(kind, verb):
     class Wrong(MultiClass):
         def make_problem(self, *args, **kwargs):
-            return kind(*super().make_problem(*args, **kwargs))
+            problem = super().make_problem(*args, **kwargs)
+            return problem._replace(space=kind(*problem.space))
 
     X, y = np.random.default_rng(0).normal(size=(6, 2)), ["a", "b", "c"] * 2
     with pytest.raises(AssertionError, match=verb):
@@ -219,5 +231,21 @@ def test_check_structure_names_what_is_missing(data):
         def make_problem(self, *args, **kwargs):
             return tuple(super().make_problem(*args, **kwargs))
 
-    with pytest.raises(AssertionError, match=r"tuple does not register potentials; .*augment, or"):
+    with pytest.raises(TypeError, match="make_problem of Other returned a tuple, not a Problem"):
         check_structure(Other(), *data)
+
+    class Bare(NamedTuple):
+        part_ptr: np.ndarray
+        label_ptr: np.ndarray
+        work: tuple
+
+    class Empty(Chain):
+        def make_problem(self, *args, **kwargs):
+            problem = super().make_problem(*args, **kwargs)
+            bare = Bare(problem.part_ptr, problem.label_ptr, ())
+            return problem._replace(space=bare, target=bare)
+
+    with pytest.raises(
+        AssertionError, match=r"Bare does not register add_indicator; .*augment, or"
+    ):
+        check_structure(Empty(), *data)

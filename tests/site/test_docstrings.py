@@ -205,7 +205,7 @@ _MAY_LACK = [
     # a list, with its use in the chapter on deployment
     (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
     # the fields are those of its base
-    (r"graphs\.(Sequence|Node)Problem", {"Parameters"}),
+    (r"graphs\.(Sequence|Node)Space", {"Parameters"}),
 ]
 # As in doc/check_build.py: what scikit-learn calls, and what is not ours.
 _OTHERS = "sklearn.", "torch."

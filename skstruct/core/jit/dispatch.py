@@ -1,15 +1,15 @@
 """Compile kernels into a cache that is never stale, and dispatch generic verbs on a problem's type.
 
 A solver is compiled once per problem type. It calls *verbs* (:mod:`skstruct.core.oracles`), plain
-functions that state a contract. A graph registers a kernel per verb for its own problem class, as
-with :func:`functools.singledispatch`::
+functions that state a contract. A part of problems registers a kernel per verb for its own class,
+as with :func:`functools.singledispatch`::
 
-    @generic
-    def max_oracle(problem, i, theta, mu): "contract"
+    @generic(part="space")
+    def max_oracle(problem, i, theta, labels): "contract"
 
-    @max_oracle.register(ChainProblem)
+    @max_oracle.register(ChainSpace)
     @kernel
-    def _(problem, i, theta, mu): ...
+    def _(space, i, theta, labels): ...
 
 Numba picks the kernel while it types the solver, so a call costs nothing at run time and the
 compiled solver is found again on disk in the next process.
@@ -28,6 +28,7 @@ from .numba_private import (
     JIT_IS_DISABLED,
     VERSIONS,
     cache_on_disk,
+    field_type,
     hold_interrupts,
     instance_class,
     known_options,
@@ -254,14 +255,19 @@ def _refuse_other_flags(name, dispatcher):
         )
 
 
-def generic(contract, follows=()):
+def generic(contract=None, *, part=None, follows=()):
     """Make a verb that dispatches on the class of its first argument, a NamedTuple.
+
+    A *problem*, a class with ``parts``, passes it on to the part that a verb belongs to; verbs of
+    the whole problem dispatch on the class of its space, then on its own.
 
     Parameters
     ----------
     contract : callable
         A function whose signature and docstring state what every kernel of this verb does. Its
-        body is never run.
+        body is never run. Kernels may name the first argument as they like.
+    part : {"rows", "space", "target"} or None, default=None
+        The part of a problem that kernels take; None for all of it.
     follows : tuple of verbs, default=()
         Verbs that a kernel of this one repeats in a faster way. A subclass with other kernels of
         these does not inherit it.
@@ -282,12 +288,15 @@ def generic(contract, follows=()):
     Examples
     --------
     >>> from skstruct.core.oracles import max_oracle
-    >>> from skstruct.graphs.chain import ChainProblem
-    >>> max_oracle.supports(ChainProblem)
+    >>> from skstruct.graphs.chain import ChainSpace
+    >>> max_oracle.supports(ChainSpace)
     True
     """
+    if contract is None:
+        return partial(generic, part=part, follows=follows)
     name = contract.__name__
     names = tuple(inspect.signature(contract).parameters)
+    arguments, rest = ", ".join(names), "".join(f", {other}" for other in names[1:])
     registry = {}
 
     def find(cls):
@@ -299,23 +308,51 @@ def generic(contract, follows=()):
         known = ", ".join(sorted(c.__name__ for c in registry)) or "none"
         raise TypeError(f"{name} is not available for {cls.__name__}; it is for: {known}")
 
-    namespace = {"find": find}
-    arguments = ", ".join(names)
+    def choose(cls, kind_of):
+        """Kernel for a class, and the part of its instances that it takes, or None for all."""
+        if not hasattr(cls, "parts"):
+            return find(cls), None
+        if part is not None:
+            return find(kind_of(part)), part
+        space = kind_of("space")
+        is_own = any(base in registry for base in space.__mro__[:-1])
+        return find(space if is_own else cls), None
+
+    def of_values(first):
+        """The kernel for a first argument, and what that kernel takes first."""
+        kernel, of_part = choose(type(first), lambda part: type(getattr(first, part)))
+        return kernel, first if of_part is None else getattr(first, of_part)
+
+    namespace = {"of_values": of_values}
     exec(
-        f"def {name}({arguments}):\n    return find(type({names[0]}))({arguments})\n",
+        f"def {name}({arguments}):\n"
+        f"    __kernel, __first = of_values({names[0]})\n"
+        f"    return __kernel(__first{rest})\n",
         namespace,
     )
     verb = namespace[name]
     verb.__doc__ = contract.__doc__
     verb.__module__ = contract.__module__
-    verb.registry, verb.find = registry, find
-    verb.supports = lambda cls: not registry.keys().isdisjoint(cls.__mro__)
+    verb.registry, verb.find, verb.part = registry, find, part
+
+    def supports(first):
+        """Whether there is a kernel for a class, or for a problem."""
+        is_class = isinstance(first, type)
+        if is_class and hasattr(first, "parts"):
+            raise TypeError(f"{name}.supports takes a problem, or the class of one of its parts")
+        try:
+            find(first) if is_class else of_values(first)
+        except TypeError:
+            return False
+        return True
+
+    verb.supports = supports
 
     def register(cls):
         def add(dispatcher):
             function = _python(dispatcher)
             own = tuple(inspect.signature(function).parameters)
-            if own != names:
+            if own[1:] != names[1:] or len(own) != len(names):
                 raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
             if function is not dispatcher:
                 _refuse_other_flags(name, dispatcher)
@@ -330,30 +367,47 @@ def generic(contract, follows=()):
 
     verb.register = register
 
-    def choose(*args):
-        cls = instance_class(args[0])
-        return None if cls is None else _python(find(cls))
+    passed_on = None if part is None else _passed_on(verb, names)
 
-    namespace = {"choose": choose}
-    exec(f"def typer({arguments}):\n    return choose({arguments})\n", namespace)
+    def typer(first):
+        cls = instance_class(first)
+        if cls is None:
+            return None
+        kernel, of_part = choose(cls, lambda part: instance_class(field_type(first, part)))
+        return _python(kernel) if of_part is None else passed_on
+
+    namespace = {"choose": typer}
+    exec(f"def typer({arguments}):\n    return choose({names[0]})\n", namespace)
     # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
-    overload(verb, jit_options=_INNER | _FLAGS, inline="never")(namespace["typer"])
+    overload(verb, jit_options=_INNER | _FLAGS, inline="never", strict=False)(namespace["typer"])
     return verb
+
+
+def _passed_on(verb, names):
+    """Code by which kernels pass a part of a problem on to the kernel of that part."""
+    name, first = f"{verb.__name__}_of_{verb.part}", names[0]
+    rest = "".join(f", {other}" for other in names[1:])
+    namespace = {"verb": verb, "__name__": __name__}
+    code = f"def {name}({first}{rest}):\n    return verb({first}.{verb.part}{rest})\n"
+    exec(code, namespace)
+    return namespace[name]
 
 
 def require(verb, problem, advice, given=None):
     """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
 
-    The message names the structure and what the verb gives in users' words, where the problem class
-    has an attribute ``structure`` (and perhaps ``remedy``) and the verb an attribute ``gives``.
+    The message names the structure and what the verb gives in users' words, where the class of the
+    space has an attribute ``structure`` (perhaps also ``remedy``) and the verb an attribute
+    ``gives``.
     """
-    if verb.supports(type(problem)):
+    if verb.supports(problem):
         return
-    structure = getattr(type(problem), "structure", type(problem).__name__)
+    kind = type(getattr(problem, "space", problem))
+    structure = getattr(kind, "structure", kind.__name__)
     first = structure.partition(" ")[0]
     if given is not None and any(base.__name__ == first for base in given.__mro__):
         structure = given.__name__ + structure[len(first) :]
-    remedy = getattr(type(problem), "remedy", "")
+    remedy = getattr(kind, "remedy", "")
     if hasattr(verb, "gives"):
         lack, verb_name = f"{structure} has no {verb.gives}", f" ({verb.__name__})"
     else:

@@ -89,6 +89,12 @@ def instance_class(numba_type):
     return getattr(numba_type, "instance_class", None)
 
 
+def field_type(numba_type, name):
+    """Type of a field of such a type."""
+    kind = getattr(numba_type, "target", numba_type)  # of a reference
+    return tuple(kind)[kind.fields.index(name)]
+
+
 def intrinsic(plain):
     """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
     return (lambda function: plain) if JIT_IS_DISABLED else _intrinsic
@@ -205,7 +211,8 @@ def hold_interrupts(dispatcher):
 
 def _in_short(text, function, arguments):
     """Numba's message about a kernel of another package in one line; None for one of this."""
-    problem = next((cls for cls in _classes(arguments) if problem_kernels([cls])), None)
+    owners = [cls for cls in _classes(arguments) if problem_kernels([cls])]
+    problem = next((cls for cls in owners if hasattr(cls, "structure")), *owners[:1] or [None])
     foreign = problem_kernels([problem] if problem else [])
     foreign += [function] if is_foreign(function.__module__) else []
     if not foreign:

@@ -17,13 +17,14 @@ from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import as_list, pack_nodes, packed, read_edge_features
+from ...spaces.cuts import CutSpace, RoofSpace
+from ...spaces.forest import ForestSpace
+from ...spaces.junction import JunctionSpace
+from ...spaces.lp import LPSpace
+from ...spaces.pairwise import Network
+from ...spaces.reweighted import ReweightedSpace
 from ..base import Graph
-from .cuts import CutProblem, RoofProblem
-from .forest import ForestProblem
-from .junction import JunctionProblem
-from .lp import LPProblem
-from .reweighted import ReweightedProblem
-from .verbs import Network, PairwiseGraph
+from .base import PairwiseGraph
 
 # Sharing of weights between pairs of labels.
 
@@ -59,23 +60,25 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Ways of inference for a graph: each class has `make`, which builds the problem or
+# Ways of inference for a graph: each class has `make`, which builds the space or
 # says why not.
 
 _WAYS = {
-    problem.method: problem
-    for problem in (
-        *(ForestProblem, CutProblem, JunctionProblem, RoofProblem, LPProblem),
-        ReweightedProblem,
+    space.method: space
+    for space in (
+        *(ForestSpace, CutSpace, JunctionSpace, RoofSpace, LPSpace),
+        ReweightedSpace,
     )
 }
 METHODS = tuple(_WAYS)
+# Fields in which the ways differ.
+_OWN = "own", "work"
 # What "auto" chooses among for best labellings, and for marginals.
 _OF_LABELLINGS, _OF_MARGINALS = METHODS[:-1], ("tree", "junction-tree", "tree-reweighted")
 
 
-def choose_problem(graph: Any, *parts: Any) -> NamedTuple:
-    """The problem of the way that the graph asks for, or of the first that applies."""
+def choose_space(graph: Any, *parts: Any) -> NamedTuple:
+    """The space of the way that the graph asks for, or of the first that applies."""
     asked = graph.inference
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
@@ -538,15 +541,15 @@ class Pairwise(PairwiseGraph):
         allowed: Any = None,
         n_best: int = 1,
     ) -> NamedTuple:
-        """Build the problem; its class defines how it is decoded."""
+        """Build the problem; the class of its space defines how it is decoded."""
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
         self.pair_cone(classes)  # refuses what cannot attract
-        fields, tables = self._fields(samples, classes, fit_intercept, codes, loss, mask, allowed)
+        make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns(self.interactions, n_classes))
-        return choose_problem(self, samples, fields, network, tables, n_best)
+        return make(space=choose_space(self, samples, fields, network, n_best))
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:
         """Coefficients of attraction, if it is asked for."""
@@ -574,16 +577,17 @@ class Pairwise(PairwiseGraph):
 
     def relaxation(self, problem: NamedTuple) -> NamedTuple:
         """With cycles the LP relaxation takes the place of what was chosen."""
-        if problem.method in ("tree", "lp"):
+        space = problem.space
+        if space.method in ("tree", "lp"):
             return problem
-        own = {"own", "work"}
-        fields = {name: value for name, value in problem._asdict().items() if name not in own}
-        return LPProblem.of(fields, problem.own._replace(inference=()), problem.work.tables)
+        fields = {name: value for name, value in space._asdict().items() if name not in _OWN}
+        return problem._replace(space=LPSpace.of(fields, space.own._replace(inference=())))
 
     def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
         """The nodes and edges, where messages can keep to the pairs that may occur."""
         kind = type(self).__name__
-        if problem.method != "tree" and np.isneginf(problem.transition_mask).any():
+        space = problem.space
+        if space.method != "tree" and np.isneginf(space.transition_mask).any():
             raise TypeError(
                 f"GDMMSSVM does not take {kind} with cycles and forbidden pairs: use BCFWSSVM"
             )

@@ -9,8 +9,6 @@ import joblib
 import numpy as np
 
 from ...core.cone import make_cone, project_rows, settle
-from ...core.features import DenseFeatures, SparseFeatures
-from ...core.gram import Gram
 from ...core.jit.dispatch import kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
@@ -192,8 +190,6 @@ PROMISING = 1.3
 EXTRAPOLATE, RECENT = 3, 0.25
 # Of any problem: features and products of features under whatever name, and what concerns losses
 # and scratch, whose names the verbs of problems fix.
-_FEATURES = DenseFeatures, SparseFeatures, Gram
-_NOT_OF_THE_SET = "cost", "normalize", "loss_weights", "squared_norms", "work"
 
 
 def dual_set(problem) -> str:
@@ -202,21 +198,24 @@ def dual_set(problem) -> str:
     Two problems of one fingerprint have the same samples, labellings and true labels: a dual point
     of one is one of the other, whatever their features, losses and regularisers.
 
-    All fields count, but for features (those of :mod:`skstruct.core.features`, under any name),
-    losses and scratch. The class of a problem may name those that do not count itself, as a tuple
-    ``not_of_the_dual_set``. A field too many costs a warm start, one too few would make it wrong.
+    All fields of its space count but scratch. The class of the space may name those that do not
+    count itself, as a tuple ``not_of_the_dual_set``. A field too many costs a warm start, one too
+    few would make it wrong.
     """
-    left_out = getattr(type(problem), "not_of_the_dual_set", _NOT_OF_THE_SET)
-    fields = problem._asdict().items()
+    space = problem.space
+    left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
+    fields = {"labels": problem.labels} | space._asdict()
     kept = [
-        tree_items(value, field, _is_left_out) for field, value in fields if field not in left_out
+        tree_items(value, field, _is_left_out)
+        for field, value in fields.items()
+        if field not in left_out
     ]
     named = [item for items in kept for item in items if not _is_left_out(item[1])]
-    return joblib.hash([type(problem).__module__, type(problem).__qualname__, named])
+    return joblib.hash([type(space).__module__, type(space).__qualname__, named])
 
 
 def _is_left_out(value):
-    return isinstance(value, _FEATURES) or getattr(value, "is_memory", False)
+    return getattr(value, "is_memory", False)
 
 
 def _new_state(problem, n_cached):
@@ -290,7 +289,7 @@ class BCFW(Method):
     def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
         super().__init__(*task)
         self.cone = make_cone(cone, self.shapes[1][0])
-        self.relaxed = relaxed_oracle.supports(type(self.problem))
+        self.relaxed = relaxed_oracle.supports(self.problem)
         self.n_cached = n_cached = _room(self.problem, choices.n_cached)
         self.sampling, self.averaging, self.gap_every = choices.sampling, averaging, gap_every
         self.pairwise, self.use_cache = choices.pairwise, choices.use_cache

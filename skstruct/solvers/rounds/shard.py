@@ -82,6 +82,7 @@ def close_shards(source) -> None:
 
 
 def kind_of(source, k: int) -> type:
-    """The task: the class of a shard's problem, which defines how its samples are decoded."""
+    """The task: the class of a shard's space, which defines how its samples are decoded."""
     with leased(source, k) as shard:
-        return type(shard.problem[0] if type(shard.problem) is tuple else shard.problem)
+        problem = shard.problem[0] if type(shard.problem) is tuple else shard.problem
+        return type(problem.space)

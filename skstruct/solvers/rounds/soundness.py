@@ -83,8 +83,9 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     :class:`skstruct.solvers.rounds.shard.ShardProblem`.
     """
     worst = float(-points.min(initial=0.0))
-    cost, n_nodes = getattr(problem, "cost", None), np.diff(problem.label_ptr)
-    own_layout = hasattr(problem, "n_tables") or bool((n_nodes == 1).all())
+    cost, n_nodes = getattr(problem.target, "cost", None), np.diff(problem.label_ptr)
+    space = problem.space
+    own_layout = hasattr(space, "n_tables") or bool((n_nodes == 1).all())
     if cost is None or not own_layout or not n_nodes.size:
         return worst
     size, samples = cost.shape[0], np.arange(n_nodes.size)
@@ -93,20 +94,20 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     nodes = points[begin[:, None] + np.arange(size)]
     off = np.abs(nodes.sum(axis=1) - np.repeat(mass, n_nodes))
     worst = max(worst, float(off.max(initial=0.0)))
-    if problem.allowed.size:
-        worst = max(worst, float(nodes[problem.allowed == 0].max(initial=0.0)))
-    n_tables = getattr(problem, "n_tables", None)
-    if n_tables is None or problem.width != size * size or not len(ends):
+    if space.allowed.size:
+        worst = max(worst, float(nodes[space.allowed == 0].max(initial=0.0)))
+    n_tables = getattr(space, "n_tables", None)
+    if n_tables is None or space.width != size * size or not len(ends):
         return worst
-    column = getattr(problem.own, "column", None)
+    column = getattr(space.own, "column", None)
     if column is not None and not np.array_equal(column.ravel(), np.arange(size * size)):
         return worst
     owner, within = places_of(np.zeros_like(n_tables), n_tables)
     begin = problem.part_ptr[owner] + n_nodes[owner] * size + within * size * size
     tables = points[begin[:, None] + np.arange(size * size)].reshape(-1, size, size)
-    worst = max(worst, float(tables[:, np.isinf(problem.transition_mask)].max(initial=0.0)))
+    worst = max(worst, float(tables[:, np.isinf(space.transition_mask)].max(initial=0.0)))
     first, second, edge_ptr = ends
-    if problem.edge_ptr[-1] > 0:  # a table for each edge
+    if space.edge_ptr[-1] > 0:  # a table for each edge
         group_edges, group_tables, n = np.arange(first.size), np.arange(owner.size), first.size
     else:
         group_edges, group_tables, n = np.repeat(samples, np.diff(edge_ptr)), owner, samples.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.features import reduce_problem, reducible
+from ...core.features import is_reducible, reduce_problem
 from ...core.jit.dispatch import kernel
 from ...core.oracles import accumulate
 from ...core.proximal import (
@@ -51,7 +51,7 @@ def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays) -> np.
     # Not the sizes of all at once: that is a table more.
     kept |= direction.max(axis=1, initial=0.0) > stays
     kept |= direction.min(axis=1, initial=0.0) < -stays
-    intercept = getattr(problem, reducible(problem)).intercept
+    intercept = problem.rows.nodes.intercept
     if intercept >= 0:
         kept[intercept] = True
     return kept
@@ -146,7 +146,7 @@ class FewRows:
 
     def _shrink(self):
         """Leave out rows of weight 0 whose gradients are well inside the threshold."""
-        if reducible(self.whole) is None:
+        if not is_reducible(self.whole):
             return
         table, stays = self.w.node, _STAYS * self.l1 / self.share * self._shares
         half = table.shape[1] // 2
@@ -269,7 +269,7 @@ class ProximalSAG(FewRows, SAG):
         """Compile outside the clock."""
         super().compile()
         soft_sums(self.w, self.clock, (self.share, 1.0))
-        if reducible(self.whole):
+        if is_reducible(self.whole):
             self._add_memory(0)
 
     def epoch(self, k, rng, progress):

@@ -62,7 +62,7 @@ def _draw(seed, interactions, n_types, forbidden, repels):
     theta = np.round(2 * theta, int(rng.integers(0, 3)))
     tables = theta[2 * n :].reshape(n_types, -1)
     if not repels:
-        full = np.append(tables, np.zeros((n_types, 1)), axis=1)[:, problem.own.column]
+        full = np.append(tables, np.zeros((n_types, 1)), axis=1)[:, problem.space.own.column]
         pull = full[:, 0, 0] + full[:, 1, 1] - full[:, 0, 1] - full[:, 1, 0]
         tables[pull < 0] *= -1
     for t in range(n):
@@ -96,7 +96,7 @@ _DRAWS = {
 
 def _own_parts(problem, shares):
     """The coordinates of the norm of projections, at shares of label 1, a row a point."""
-    u, v = (shares[..., problem.own.ends[:, end]] for end in (0, 1))
+    u, v = (shares[..., problem.space.own.ends[:, end]] for end in (0, 1))
     both = np.minimum(u, v)
     pairs = [u + v - 1.0, u - both, v - both]
     return np.concatenate([shares, 1.0 - shares, *pairs], axis=-1)

@@ -194,10 +194,10 @@ def test_predictions_do_not_change_what_training_was_certified_for():
     small = graph.read_X(reader, [(np.ones((4, 1)), grid_edges(2, 2, 4)[0])], True)
     before = dict(vars(graph))
     problem = graph.make_problem(small, classes, True, codes=codes)
-    assert (problem.method, problem.inference) == ("junction-tree", "exact")
+    assert (problem.space.method, problem.space.inference) == ("junction-tree", "exact")
     large = graph.read_X(reader, [(np.ones((9, 1)), grid_edges(3, 3, 4)[0])], False)
     problem = graph.make_problem(large, classes, True)
-    assert (problem.method, problem.inference) == ("roof-dual", "relaxed")
+    assert (problem.space.method, problem.space.inference) == ("roof-dual", "relaxed")
     assert vars(graph) == before
 
 
@@ -207,7 +207,7 @@ def test_equal_graphs_share_one_plan():
     X.insert(2, (X[0][0], X[0][1][::-1]))
     y.insert(2, y[0])
     problem = training_problem(exact(), X, y)[0]
-    assert problem.own.inference.plan.tolist() == [0, 0, 1, 0, 0, 0]
+    assert problem.space.own.inference.plan.tolist() == [0, 0, 1, 0, 0, 0]
 
 
 def test_pickles_parameters_and_empty_samples():
@@ -311,7 +311,7 @@ def test_tables_beyond_memory_are_refused_whatever_the_limit(monkeypatch):
     def full(*args):
         raise MemoryError("Unable to allocate")
 
-    monkeypatch.setattr("skstruct.graphs.pairwise.junction._scratch", full)
+    monkeypatch.setattr("skstruct.spaces.junction._scratch", full)
     graphs = [[0, 1]], [[0, 1], [1, 2], [2, 0]]
     X = [(np.zeros((3, 1)), np.array(graph)) for graph in graphs]
     with pytest.raises(MemoryError, match=r"sample 1 .* needs tables of .* smaller max_table"):

@@ -203,7 +203,7 @@ def test_messages_are_no_part_of_the_dual_set():
     problem = _problem(3, edges, 3)
     before = dual_set(problem)
     _ask(problem, np.random.default_rng(0).normal(size=problem.part_ptr[-1]))
-    assert problem.own.inference.delta.any()
+    assert problem.space.own.inference.delta.any()
     assert dual_set(problem) == before
 
 

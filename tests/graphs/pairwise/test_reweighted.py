@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise
 from skstruct.core import oracles
 from skstruct.graphs.pairwise.graph import grid_edges
-from skstruct.graphs.pairwise.reweighted import tree_weights
+from skstruct.spaces.reweighted import tree_weights
 from skstruct.testing import check_structure, training_problem
 
 TRIANGLE = np.array([[0, 1], [1, 2], [2, 0]])

@@ -168,7 +168,7 @@ def test_rows_that_were_left_out_too_early_come_back(words, monkeypatch):
     assert hasty.suboptimality_ <= 1e-6
     np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
     # With all rows throughout there is nothing to come back.
-    monkeypatch.setattr(proximal, "reducible", lambda problem: None)
+    monkeypatch.setattr(proximal, "is_reducible", lambda problem: False)
     whole = _fit(*words, tol=1e-6, max_iter=600, **options)
     assert whole.objective_ == pytest.approx(hasty.objective_, rel=2e-6)
 

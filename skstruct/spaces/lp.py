@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import ends_of, longest_item
-from ...core.oracles import add_indicator, max_oracle, relaxed_oracle, score
-from ...inference.pairwise_lp import (
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of, longest_item
+from ..core.oracles import add_indicator, max_oracle, relaxed_oracle, score
+from ..inference.pairwise_lp import (
     LPScratch,
     PairwiseLP,
     lp_ascend,
@@ -20,8 +20,7 @@ from ...inference.pairwise_lp import (
     lp_soft_sweep,
     lp_sweep,
 )
-from ..layout import TableScratch
-from .verbs import NetworkProblem, add_pair, expand_tables, pair_score, shape_of
+from .pairwise import NetworkSpace, add_pair, expand_tables, pair_score, shape_of
 
 # Oracles of the LP relaxation: sweeps until the gap is small enough for the training.
 
@@ -70,8 +69,6 @@ class Messages(NamedTuple):
 class LPWork(NamedTuple):
     """Scratch of one thread."""
 
-    # For weight tables.
-    tables: TableScratch
     # (n_nodes, n_labels): Finite scores of nodes.
     unary: np.ndarray
     # (n_tables, n_labels, n_labels): Finite scores of edges.
@@ -92,25 +89,24 @@ class LPWork(NamedTuple):
     slack: np.ndarray
 
 
-class LPProblem(NetworkProblem):
+class LPSpace(NetworkSpace):
     """Graphs whose LP relaxation is solved by messages."""
 
     structure = "Pairwise by the LP relaxation"
     method, inference = "lp", "relaxed"
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem."""
-        return cls.of(fields, network, tables)
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space."""
+        return cls.of(fields, network)
 
     @classmethod
-    def of(cls, fields, network, tables):
-        """The problem of these fields and edges."""
+    def of(cls, fields, network):
+        """The space of these fields and edges."""
         offsets = fields["label_ptr"]
         n, m = longest_item(offsets), longest_item(network.ptr)
         n_labels, n_tables = len(network.column), int(fields["n_tables"].max(initial=1))
         work = LPWork(
-            tables=tables,
             unary=np.zeros((n, n_labels)),
             full=np.zeros((n_tables, n_labels, n_labels)),
             flipped=np.zeros((n_tables, n_labels, n_labels)),
@@ -140,14 +136,14 @@ def _largest(values, stop):
 
 
 @inner_kernel
-def finite_model(problem, i, theta, delta, least):
+def finite_model(space, i, theta, delta, least):
     """Sample i with finite scores; what is as good as -inf, 8 times `least` below 0 or lower."""
-    own, work = problem.own, problem.work
-    first, n, n_labels, _, n_tables = shape_of(problem, i)
+    own, work = space.own, space.work
+    first, n, n_labels, _, n_tables = shape_of(space, i)
     e0, e1 = own.ptr[i], own.ptr[i + 1]
     square = n_labels * n_labels
     flat = work.full.reshape(-1)
-    expand_tables(problem, i, theta, flat)
+    expand_tables(space, i, theta, flat)
     scale = n * _largest(theta, n * n_labels) + (e1 - e0) * _largest(flat, n_tables * square)
     low = -8.0 * (least + scale)
     for t in range(n):
@@ -183,9 +179,9 @@ def _copy(source, target, stop):
 
 
 @inner_kernel
-def _hard(problem, i, p, bound, best, labels, most, slack):
+def _hard(space, i, p, bound, best, labels, most, slack):
     """Sweeps forth and back until the bound meets a labelling, or stalls."""
-    work = problem.work
+    work = space.work
     found = work.best
     for r in range(most):
         before = bound
@@ -198,30 +194,30 @@ def _hard(problem, i, p, bound, best, labels, most, slack):
                     best = value
                     for t in range(p.unary.shape[0]):
                         found[t] = labels[t]
-        problem.own.inference.counts[i, SWEEPS] += 2.0
+        space.own.inference.counts[i, SWEEPS] += 2.0
         if bound - best <= slack or before - bound < 0.1 * (bound - best):
             break
     return bound, best
 
 
 @inner_kernel
-def _soft(problem, i, p, gamma):
+def _soft(space, i, p, gamma):
     """Smoothed sweeps at one smoothing."""
-    lp_smooth(p, gamma, problem.work.lp)
+    lp_smooth(p, gamma, space.work.lp)
     for r in range(_ROUND):
-        lp_soft_sweep(p, gamma, r % 2 == 0, problem.work.lp)
-    problem.own.inference.counts[i, SOFT_SWEEPS] += _ROUND
+        lp_soft_sweep(p, gamma, r % 2 == 0, space.work.lp)
+    space.own.inference.counts[i, SOFT_SWEEPS] += _ROUND
 
 
 @inner_kernel
-def add_square(problem, theta, begin, square, mu):
+def add_square(space, theta, begin, square, mu):
     """Add marginals of an edge to its table; their score."""
     value = 0.0
     for j in range(square.shape[0]):
         for k in range(square.shape[0]):
             if square[j, k] > 0.0:
-                value += square[j, k] * pair_score(problem, theta, begin, j, k)
-                add_pair(problem, mu, begin, j, k, square[j, k])
+                value += square[j, k] * pair_score(space, theta, begin, j, k)
+                add_pair(space, mu, begin, j, k, square[j, k])
     return value
 
 
@@ -237,11 +233,11 @@ def _sharpen(beliefs):
 
 
 @inner_kernel
-def _point(problem, i, theta, p, mu):
+def _point(space, i, theta, p, mu):
     """Write the point that the last smoothed sweep has left to `mu`; its score."""
     n, n_labels = p.unary.shape
-    s = problem.work.lp
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    s = space.work.lp
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         mu[q] = 0.0
     value = 0.0
     for t in range(n):
@@ -252,19 +248,19 @@ def _point(problem, i, theta, p, mu):
                 value += s.beliefs[t, k] * theta[t * n_labels + k]
     for e in range(p.ends.shape[0]):
         lp_edge_beliefs(p, e, s)
-        begin = n * n_labels + p.table[e] * problem.width
-        value += add_square(problem, theta, begin, s.square, mu)
+        begin = n * n_labels + p.table[e] * space.width
+        value += add_square(space, theta, begin, s.square, mu)
     return value
 
 
-@relaxed_oracle.register(LPProblem)
+@relaxed_oracle.register(LPSpace)
 @kernel
-def _(problem, i, theta, labels, mu):
-    work, messages = problem.work, problem.own.inference
-    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+def _(space, i, theta, labels, mu):
+    work, messages = space.work, space.own.inference
+    e0, e1 = space.own.ptr[i], space.own.ptr[i + 1]
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
     kept = messages.delta[e0:e1]
-    p, low = finite_model(problem, i, theta, kept, 1.0)
+    p, low = finite_model(space, i, theta, kept, 1.0)
     trial = PairwiseLP(
         p.unary, p.tables, p.flipped, p.table, p.ends, p.ptr, p.half, work.trial[: e1 - e0]
     )
@@ -275,7 +271,7 @@ def _(problem, i, theta, labels, mu):
     gamma = messages.gamma[i]
     budget = _ALONE if exact else _VISIT
     most = 2 if gamma > 0.0 else budget[0]
-    bound, best = _hard(problem, i, trial, math.inf, -math.inf, labels, most, slack)
+    bound, best = _hard(space, i, trial, math.inf, -math.inf, labels, most, slack)
     if gamma == 0.0:
         _copy(work.trial, kept, e1 - e0)
     if bound < 0.5 * low:
@@ -287,10 +283,10 @@ def _(problem, i, theta, labels, mu):
         gamma = top if gamma == 0.0 else min(gamma, top)
     while bound - max(best, value) > slack and rounds < budget[1]:
         last = value
-        _soft(problem, i, p, gamma)
-        value = _point(problem, i, theta, p, mu)
+        _soft(space, i, p, gamma)
+        value = _point(space, i, theta, p, mu)
         _copy(kept, work.trial, e1 - e0)
-        bound, best = _hard(problem, i, trial, bound, best, labels, 1, slack)
+        bound, best = _hard(space, i, trial, bound, best, labels, 1, slack)
         messages.gamma[i] = gamma
         if value - last < 0.1 * (bound - value):
             gamma = max(0.5 * gamma, 0.3 * (bound - max(best, value)) / n)
@@ -300,27 +296,27 @@ def _(problem, i, theta, labels, mu):
     if not value > best:
         if not best > 0.5 * low:
             return bound, -math.inf
-        for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
             mu[q] = 0.0
-        add_indicator(problem, i, labels, 1.0, mu)
-        value = score(problem, i, theta, labels)
+        add_indicator(space, i, labels, 1.0, mu)
+        value = score(space, i, theta, labels)
     return bound, min(value, bound)
 
 
-@max_oracle.register(LPProblem)
+@max_oracle.register(LPSpace)
 @kernel
-def _(problem, i, theta, labels):
-    work, messages = problem.work, problem.own.inference
-    e0, e1 = problem.own.ptr[i], problem.own.ptr[i + 1]
-    p, low = finite_model(problem, i, theta, work.trial, 1.0)
+def _(space, i, theta, labels):
+    work, messages = space.work, space.own.inference
+    e0, e1 = space.own.ptr[i], space.own.ptr[i + 1]
+    p, low = finite_model(space, i, theta, work.trial, 1.0)
     _copy(messages.delta[e0:e1], work.trial, e1 - e0)
     slack = -_ROUNDING * low / 8.0
-    _, best = _hard(problem, i, p, math.inf, -math.inf, labels, _ALONE[0], slack)
+    _, best = _hard(space, i, p, math.inf, -math.inf, labels, _ALONE[0], slack)
     if not best > 0.5 * low:
         return -math.inf
-    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
         labels[t] = work.best[t]
-    return score(problem, i, theta, labels)
+    return score(space, i, theta, labels)
 
 
 def _messages(network, offsets):

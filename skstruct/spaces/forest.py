@@ -6,18 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import longest_item
-from ...core.oracles import (
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import longest_item
+from ..core.oracles import (
     edge_marginals,
     entropy,
     exp_oracle,
+    forbid,
     max_marginals,
     max_oracle,
     sample_oracle,
+    score,
     top_k_oracle,
 )
-from ...inference.tree import (
+from ..inference.tree import (
     Forest,
     TreeScratch,
     root_forests,
@@ -28,9 +30,10 @@ from ...inference.tree import (
     tree_scratch,
     tree_top_k,
 )
-from ..layout import TableScratch
-from .verbs import (
-    NetworkProblem,
+from .pairwise import (
+    NetworkSpace,
+    PairwiseSpace,
+    blocks,
     draw_along_edges,
     edge_above,
     entropy_along_edges,
@@ -56,8 +59,6 @@ class Rooted(NamedTuple):
 class ForestScratch(NamedTuple):
     """Scratch of forests."""
 
-    # For weight tables.
-    tables: TableScratch
     # For the oracles.
     tree: TreeScratch
     # The tables of a sample in full, where the potentials do not have them.
@@ -66,7 +67,7 @@ class ForestScratch(NamedTuple):
     shares: np.ndarray
 
 
-class ForestProblem(NetworkProblem):
+class ForestSpace(NetworkSpace):
     """Graphs without cycles; `own.inference` is their :class:`Rooted`."""
 
     method = "tree"
@@ -74,8 +75,8 @@ class ForestProblem(NetworkProblem):
     bans_in_potentials = False
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem, or which sample has a cycle."""
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space, or which sample has a cycle."""
         forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
         if cyclic >= 0:
             return f"sample {cyclic} has a cycle"
@@ -89,7 +90,6 @@ class ForestProblem(NetworkProblem):
         n_labels = network.column.shape[0]
         n_pairs = n_labels**2 * int(fields["n_tables"].max(initial=1))
         work = ForestScratch(
-            tables=tables,
             tree=tree_scratch(max(longest_item(samples.offsets), 1), n_labels, n_best),
             pairs=np.empty(0 if as_given else n_pairs),
             shares=np.empty(0 if fields["width"] == n_labels**2 else n_pairs),
@@ -99,10 +99,10 @@ class ForestProblem(NetworkProblem):
 
 
 @inner_kernel(inline=True)
-def forest_of(problem, i):
+def forest_of(space, i):
     """The forest of sample i."""
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    whole = problem.own.inference.forest
+    first, stop = space.label_ptr[i], space.label_ptr[i + 1]
+    whole = space.own.inference.forest
     return Forest(
         whole.order[first:stop],
         whole.parent[first:stop],
@@ -112,51 +112,51 @@ def forest_of(problem, i):
 
 
 @inner_kernel
-def _scores(problem, i, theta):
+def _scores(space, i, theta):
     """Scores of the nodes and of the label pairs, shaped."""
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
+    _, n, n_labels, _, n_tables = shape_of(space, i)
     size = n * n_labels
-    pairs = problem.work.pairs
-    if problem.own.inference.as_given == 1:
+    pairs = space.work.pairs
+    if space.own.inference.as_given == 1:
         pairs = theta[size:]
     else:
-        expand_tables(problem, i, theta, pairs)
+        expand_tables(space, i, theta, pairs)
     pairs = pairs[: n_tables * n_labels * n_labels]
     return theta[:size].reshape(n, n_labels), pairs.reshape(n_tables, n_labels, n_labels)
 
 
-@max_oracle.register(ForestProblem)
+@max_oracle.register(ForestSpace)
 @kernel
-def _(problem, i, theta, labels):
-    unary, pairs = _scores(problem, i, theta)
-    return tree_max(unary, pairs, forest_of(problem, i), labels, problem.work.tree)
+def _(space, i, theta, labels):
+    unary, pairs = _scores(space, i, theta)
+    return tree_max(unary, pairs, forest_of(space, i), labels, space.work.tree)
 
 
-@top_k_oracle.register(ForestProblem)
+@top_k_oracle.register(ForestSpace)
 @kernel
-def _(problem, i, theta, values, labels):
-    unary, pairs = _scores(problem, i, theta)
-    tree_top_k(unary, pairs, forest_of(problem, i), values, labels, problem.work.tree)
+def _(space, i, theta, values, labels):
+    unary, pairs = _scores(space, i, theta)
+    tree_top_k(unary, pairs, forest_of(space, i), values, labels, space.work.tree)
 
 
-@max_marginals.register(ForestProblem)
+@max_marginals.register(ForestSpace)
 @kernel
-def _(problem, i, theta, out):
-    unary, pairs = _scores(problem, i, theta)
+def _(space, i, theta, out):
+    unary, pairs = _scores(space, i, theta)
     best = out[: unary.size].reshape(unary.shape)
-    tree_max_marginals(unary, pairs, forest_of(problem, i), best, problem.work.tree)
+    tree_max_marginals(unary, pairs, forest_of(space, i), best, space.work.tree)
 
 
-@exp_oracle.register(ForestProblem)
+@exp_oracle.register(ForestSpace)
 @kernel
-def _(problem, i, theta, temperature, mu):
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
-    work, size, square = problem.work, n * n_labels, n_labels * n_labels
-    unary, pairs = _scores(problem, i, theta)
-    forest = forest_of(problem, i)
+def _(space, i, theta, temperature, mu):
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    work, size, square = space.work, n * n_labels, n_labels * n_labels
+    unary, pairs = _scores(space, i, theta)
+    forest = forest_of(space, i)
     if mu.shape[0] == 0:
         return tree_log_partition(unary, pairs, temperature, forest, work.tree)
-    is_full = problem.width == square
+    is_full = space.width == square
     shares = mu[size:] if is_full else work.shares
     shares = shares[: n_tables * square].reshape(n_tables, n_labels, n_labels)
     node_mu = mu[:size].reshape(n, n_labels)
@@ -165,34 +165,62 @@ def _(problem, i, theta, temperature, mu):
     )
     if is_full or not value > -np.inf:
         return value
-    fold_tables(problem, i, work.shares, mu)
+    fold_tables(space, i, work.shares, mu)
     return value
 
 
-@edge_marginals.register(ForestProblem)
+@edge_marginals.register(ForestSpace)
 @kernel
-def _(problem, i, theta, mu, out):
-    first, n, n_labels, _, _ = shape_of(problem, i)
-    own, square = problem.own, n_labels * n_labels
-    unary, pairs = _scores(problem, i, theta)
+def _(space, i, theta, mu, out):
+    first, n, n_labels, _, _ = shape_of(space, i)
+    own, square = space.own, n_labels * n_labels
+    unary, pairs = _scores(space, i, theta)
     n_edges = own.ptr[i + 1] - own.ptr[i]
     shares = out[: n_edges * square].reshape(n_edges, n_labels, n_labels)
     node_mu = mu[: n * n_labels].reshape(n, n_labels)
     place = own.inference.edge[first : first + n]
     return tree_marginals(
-        unary, pairs, 1.0, forest_of(problem, i), node_mu, shares, place, problem.work.tree
+        unary, pairs, 1.0, forest_of(space, i), node_mu, shares, place, space.work.tree
     )
 
 
-@edge_above.register(ForestProblem)
+@edge_above.register(ForestSpace)
 @kernel
-def _(problem, i, position):
-    forest, n_labels = forest_of(problem, i), problem.cost.shape[0]
+def _(space, i, position):
+    forest, n_labels = forest_of(space, i), space.allowed.shape[1]
     c = forest.order[position]
-    begin = problem.own.inference.edge[problem.label_ptr[i] + c] * n_labels * n_labels
+    begin = space.own.inference.edge[space.label_ptr[i] + c] * n_labels * n_labels
     row, step = (1, n_labels) if forest.flip[c] == 1 else (n_labels, 1)
     return c, forest.parent[c], begin, row, step
 
 
-sample_oracle.register(ForestProblem)(draw_along_edges)
-entropy.register(ForestProblem)(entropy_along_edges)
+sample_oracle.register(ForestSpace)(draw_along_edges)
+entropy.register(ForestSpace)(entropy_along_edges)
+
+
+class TreeSpace(ForestSpace):
+    """Rooted forests packed for kernels.
+
+    Their potentials have the forbidden steps in them, as those of chains.
+    """
+
+    structure, remedy = "Tree", ""
+    bans_in_potentials = True
+
+
+forbid.register(TreeSpace)(forbid.registry[PairwiseSpace])
+
+
+@score.register(TreeSpace)
+@kernel
+def _(space, i, theta, labels):
+    unary, pair = blocks(space, i, theta)
+    forest = forest_of(space, i)
+    total = 0.0
+    for t in range(unary.shape[0]):
+        total += unary[t, labels[t]]
+        p = forest.parent[t]
+        if p >= 0:
+            j, k = (labels[t], labels[p]) if forest.flip[t] == 1 else (labels[p], labels[t])
+            total += pair[forest.link[t], j, k]
+    return total

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import ends_of, longest_item
-from ...core.oracles import (
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of, longest_item
+from ..core.oracles import (
     edge_marginals,
     exp_oracle,
     max_marginals,
@@ -18,7 +18,7 @@ from ...core.oracles import (
     sample_oracle,
     top_k_oracle,
 )
-from ...inference.bucket_elimination import (
+from ..inference.bucket_elimination import (
     EliminationScratch,
     best_labels,
     draw_labels,
@@ -27,11 +27,10 @@ from ...inference.bucket_elimination import (
     sum_buckets,
     tell_buckets,
 )
-from ...inference.elimination_order import best_elimination_order, primal_graph
-from ...inference.junction_tree import JunctionTree, Tables, junction_tree
-from ..layout import TableScratch
-from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
-from .verbs import NetworkProblem, expand_tables, fold_tables, shape_of
+from ..inference.elimination_order import best_elimination_order, primal_graph
+from ..inference.junction_tree import JunctionTree, Tables, junction_tree
+from .n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
+from .pairwise import NetworkSpace, expand_tables, fold_tables, shape_of
 
 # Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles.
 
@@ -53,8 +52,6 @@ class Plans(NamedTuple):
 class JunctionScratch(NamedTuple):
     """Scratch of graphs decoded along junction trees."""
 
-    # For weight tables.
-    tables: TableScratch
     # Scores of the nodes and of the label pairs; the scopes are not used.
     factors: Tables
     # (n_factors,): Where factors begin in the scores and in `beliefs`.
@@ -77,14 +74,14 @@ class JunctionScratch(NamedTuple):
     n_best: NBestScratch
 
 
-class JunctionProblem(NetworkProblem):
+class JunctionSpace(NetworkSpace):
     """Graphs of small tree width; `own.inference` are their :class:`Plans`."""
 
     method = "junction-tree"
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem, or why its tables are too large."""
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space, or why its tables are too large."""
         n_labels = network.column.shape[0]
         planned = _plan(graph, samples, n_labels)
         if isinstance(planned, str):
@@ -103,24 +100,22 @@ class JunctionProblem(NetworkProblem):
         most_bytes = max((int(tree.back_ptr[-1]) for tree in trees), default=0)
         several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], n_labels, n_best)
         try:
-            work = _scratch(
-                samples, fields["n_tables"], n_labels, plans, most_bytes, tables, several
-            )
+            work = _scratch(samples, fields["n_tables"], n_labels, plans, most_bytes, several)
         except MemoryError:
             raise _too_large(samples, plans, graph.max_table) from None
         return cls(**fields, own=network._replace(inference=plans), work=work)
 
 
 @inner_kernel
-def _load(problem, i, theta, temperature):
+def _load(space, i, theta, temperature):
     """Write the factors of sample i to scratch."""
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
-    own, work = problem.own, problem.work
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    own, work = space.own, space.work
     scores, size = work.factors.scores, n * n_labels
     square = n_labels * n_labels
     for q in range(size):
         scores[q] = theta[q]
-    expand_tables(problem, i, theta, scores[size:])
+    expand_tables(space, i, theta, scores[size:])
     if temperature != 1.0:
         for q in range(size + n_tables * square):
             scores[q] /= temperature
@@ -133,18 +128,18 @@ def _load(problem, i, theta, temperature):
 
 
 @inner_kernel
-def _buckets_of(problem, i):
+def _buckets_of(space, i):
     """Return the first bucket of sample i, and the end of its buckets."""
-    plans = problem.own.inference
+    plans = space.own.inference
     p = plans.plan[i]
     return plans.bucket_ptr[p], plans.bucket_ptr[p + 1]
 
 
 @inner_kernel
-def _tell(problem, i, is_sum, size):
+def _tell(space, i, is_sum, size):
     """Send messages down; write the beliefs that `target` requests to the first `size` entries."""
-    plans, work = problem.own.inference, problem.work
-    begin, end = _buckets_of(problem, i)
+    plans, work = space.own.inference, space.work
+    begin, end = _buckets_of(space, i)
     beliefs, down = work.beliefs, work.down[: plans.n_messages[plans.plan[i]]]
     nothing = 0.0 if is_sum else -math.inf
     for q in range(size):
@@ -158,35 +153,35 @@ def _tell(problem, i, is_sum, size):
 
 
 @inner_kernel
-def _sum_up(problem, i, at):
+def _sum_up(space, i, at):
     """Messages up to slots that are `at` these places; returns the log-partition."""
-    tree, work = problem.own.inference.tree, problem.work
-    begin, end = _buckets_of(problem, i)
+    tree, work = space.own.inference.tree, space.work
+    begin, end = _buckets_of(space, i)
     sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
     return work.up[0]
 
 
 @inner_kernel
-def _marginals(problem, i, shares_tables):
+def _marginals(space, i, shares_tables):
     """Marginals of nodes and tables (or of each edge) to the beliefs; returns the log-partition."""
-    _, n, n_labels, _, n_tables = shape_of(problem, i)
-    work = problem.work
-    value = _sum_up(problem, i, problem.own.inference.tree.slot_ptr)
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    work = space.work
+    value = _sum_up(space, i, space.own.inference.tree.slot_ptr)
     size, square = n * n_labels, n_labels * n_labels
-    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    n_edges = space.own.ptr[i + 1] - space.own.ptr[i]
     for f in range(n + n_edges):
         apart = f >= n and not shares_tables
         work.target[f] = size + (f - n) * square if apart else work.base[f]
-    _tell(problem, i, True, size + square * (n_tables if shares_tables else n_edges))
+    _tell(space, i, True, size + square * (n_tables if shares_tables else n_edges))
     return value
 
 
-@max_oracle.register(JunctionProblem)
+@max_oracle.register(JunctionSpace)
 @kernel
-def _(problem, i, theta, labels):
-    _load(problem, i, theta, 1.0)
-    tree, work, factors = problem.own.inference.tree, problem.work, problem.work.factors
-    begin, end = _buckets_of(problem, i)
+def _(space, i, theta, labels):
+    _load(space, i, theta, 1.0)
+    tree, work, factors = space.own.inference.tree, space.work, space.work.factors
+    begin, end = _buckets_of(space, i)
     at, scratch = tree.live_ptr, work.elimination
     max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, scratch)
     best_labels(factors, tree, work.back, begin, end, work.best)
@@ -195,43 +190,43 @@ def _(problem, i, theta, labels):
     return work.up[0]
 
 
-@exp_oracle.register(JunctionProblem)
+@exp_oracle.register(JunctionSpace)
 @kernel
-def _(problem, i, theta, temperature, mu):
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    _load(problem, i, theta, temperature)
+def _(space, i, theta, temperature, mu):
+    _, n, n_labels, _, _ = shape_of(space, i)
+    _load(space, i, theta, temperature)
     if mu.shape[0] == 0:
-        return temperature * _sum_up(problem, i, problem.own.inference.tree.live_ptr)
-    value = _marginals(problem, i, True)
-    size, beliefs = n * n_labels, problem.work.beliefs
+        return temperature * _sum_up(space, i, space.own.inference.tree.live_ptr)
+    value = _marginals(space, i, True)
+    size, beliefs = n * n_labels, space.work.beliefs
     for q in range(size):
         mu[q] = beliefs[q]
-    fold_tables(problem, i, beliefs[size:], mu)
+    fold_tables(space, i, beliefs[size:], mu)
     return temperature * value
 
 
-@edge_marginals.register(JunctionProblem)
+@edge_marginals.register(JunctionSpace)
 @kernel
-def _(problem, i, theta, mu, out):
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    _load(problem, i, theta, 1.0)
-    value = _marginals(problem, i, False)
-    size, beliefs = n * n_labels, problem.work.beliefs
+def _(space, i, theta, mu, out):
+    _, n, n_labels, _, _ = shape_of(space, i)
+    _load(space, i, theta, 1.0)
+    value = _marginals(space, i, False)
+    size, beliefs = n * n_labels, space.work.beliefs
     for q in range(size):
         mu[q] = beliefs[q]
-    n_edges = problem.own.ptr[i + 1] - problem.own.ptr[i]
+    n_edges = space.own.ptr[i + 1] - space.own.ptr[i]
     for q in range(n_edges * n_labels * n_labels):
         out[q] = beliefs[size + q]
     return value
 
 
-@sample_oracle.register(JunctionProblem)
+@sample_oracle.register(JunctionSpace)
 @kernel
-def _(problem, i, theta, mu, room, uniforms, labels):
-    _load(problem, i, theta, 1.0)
-    tree, work = problem.own.inference.tree, problem.work
-    at, (begin, end) = tree.slot_ptr, _buckets_of(problem, i)
-    value = _sum_up(problem, i, at)
+def _(space, i, theta, mu, room, uniforms, labels):
+    _load(space, i, theta, 1.0)
+    tree, work = space.own.inference.tree, space.work
+    at, (begin, end) = tree.slot_ptr, _buckets_of(space, i)
+    value = _sum_up(space, i, at)
     factors, scratch = work.factors, work.elimination
     for d in range(labels.shape[0] if value > -math.inf else 0):
         own, numbers = labels[d], uniforms[:, d]
@@ -240,23 +235,23 @@ def _(problem, i, theta, mu, room, uniforms, labels):
     return value
 
 
-@max_marginals.register(JunctionProblem)
+@max_marginals.register(JunctionSpace)
 @kernel
-def _(problem, i, theta, out):
-    _, n, n_labels, _, _ = shape_of(problem, i)
-    tree, work, factors = problem.own.inference.tree, problem.work, problem.work.factors
-    _load(problem, i, theta, 1.0)
-    begin, end = _buckets_of(problem, i)
+def _(space, i, theta, out):
+    _, n, n_labels, _, _ = shape_of(space, i)
+    tree, work, factors = space.own.inference.tree, space.work, space.work.factors
+    _load(space, i, theta, 1.0)
+    begin, end = _buckets_of(space, i)
     at, scratch = tree.slot_ptr, work.elimination
     max_buckets(factors, tree, work.base, at, work.up, work.back, begin, end, scratch)
-    for f in range(n + problem.own.ptr[i + 1] - problem.own.ptr[i]):
+    for f in range(n + space.own.ptr[i + 1] - space.own.ptr[i]):
         work.target[f] = work.base[f] if f < n else -1
-    _tell(problem, i, False, n * n_labels)
+    _tell(space, i, False, n * n_labels)
     for q in range(n * n_labels):
         out[q] = work.beliefs[q]
 
 
-top_k_oracle.register(JunctionProblem)(top_k_by_max_marginals)
+top_k_oracle.register(JunctionSpace)(top_k_by_max_marginals)
 
 
 # Entries of all tables of a tree per score of a node or an edge, at most, with inference="auto". At
@@ -399,7 +394,7 @@ def _too_large(samples, plans, limit):
     )
 
 
-def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
+def _scratch(samples, n_tables, n_labels, plans, n_bytes, n_best):
     """Scratch for the largest sample."""
     nodes, square = longest_item(samples.offsets), n_labels**2
     n_pairs = np.maximum(n_tables, samples.n_edges)
@@ -408,7 +403,6 @@ def _scratch(samples, n_tables, n_labels, plans, n_bytes, tables, n_best):
     n_messages = int(max(plans.n_messages.max(initial=1), plans.tree.room[0]))
     none = np.empty(0, dtype=np.int64)
     return JunctionScratch(
-        tables=tables,
         factors=Tables(
             np.zeros(nodes, dtype=np.int64), none, none.astype(np.int32), none, np.zeros(n_scores)
         ),

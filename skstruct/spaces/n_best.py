@@ -10,8 +10,6 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import count_states, max_marginals, max_oracle
 
-# The n best labellings by max-marginals: best max-marginal first.
-#
 # The labellings fall into disjoint sets. Of each the best one is known, and its max-marginals tell
 # the second best: how good it is, and at which node it differs. The best of all seconds is the next
 # labelling; its set is split in two, those that have its label at that node and those that do not.
@@ -183,7 +181,7 @@ def n_best_scratch(
 
 
 @kernel
-def max_marginals_by_maxima(problem, i, theta, out):
+def max_marginals_by_maxima(space, i, theta, out):
     """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.
 
     As many calls of ``max_oracle`` as nodes have labels, all in all. For structures whose maxima
@@ -191,8 +189,8 @@ def max_marginals_by_maxima(problem, i, theta, out):
 
     Parameters
     ----------
-    problem : NamedTuple
-        A problem with the operations ``max_oracle`` and ``count_states``.
+    space : NamedTuple
+        A space with the operations ``max_oracle`` and ``count_states``.
     i : int
         The sample.
     theta : ndarray of shape (>= n_parts,)
@@ -208,47 +206,47 @@ def max_marginals_by_maxima(problem, i, theta, out):
     Examples
     --------
     >>> from skstruct.core.oracles import max_marginals
-    >>> from skstruct.graphs import Problem, max_marginals_by_maxima
-    >>> max_marginals.registry[Problem] is max_marginals_by_maxima
+    >>> from skstruct.graphs import LabelSpace, max_marginals_by_maxima
+    >>> max_marginals.registry[LabelSpace] is max_marginals_by_maxima
     True
     """
-    scratch, n_states = problem.work.n_best, count_states(problem, i)
+    scratch, n_states = space.work.n_best, count_states(space, i)
     forced = scratch.forced
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         forced[q] = theta[q]
-    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
         first = t * n_states
         for k in range(n_states):
             for other in range(n_states):
                 forced[first + other] = theta[first + other] if other == k else -math.inf
-            out[first + k] = max_oracle(problem, i, forced, scratch.labels)
+            out[first + k] = max_oracle(space, i, forced, scratch.labels)
         for k in range(n_states):
             forced[first + k] = theta[first + k]
 
 
 @inner_kernel
-def _confine(problem, i, theta, s, count):
+def _confine(space, i, theta, s, count):
     """Potentials of set s to the scratch, which has those of all other parts already."""
-    scratch, n_states = problem.work.n_best, count_states(problem, i)
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    scratch, n_states = space.work.n_best, count_states(space, i)
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
     for q in range(n * n_states):
         scratch.theta[q] = theta[q]
     confine(scratch.branches, s, count, scratch.theta[: n * n_states].reshape(n, n_states))
 
 
 @inner_kernel
-def _find_second(problem, i, theta, s, count, best):
+def _find_second(space, i, theta, s, count, best):
     """The second best of set s, of which `best` is the best, by its max-marginals."""
-    scratch, n_states = problem.work.n_best, count_states(problem, i)
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
-    _confine(problem, i, theta, s, count)
-    max_marginals(problem, i, scratch.theta, scratch.max_marginals)
+    scratch, n_states = space.work.n_best, count_states(space, i)
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
+    _confine(space, i, theta, s, count)
+    max_marginals(space, i, scratch.theta, scratch.max_marginals)
     found = scratch.max_marginals[: n * n_states].reshape(n, n_states)
     note_second(scratch.branches, s, best, found)
 
 
 @kernel
-def top_k_by_max_marginals(problem, i, theta, values, labels):
+def top_k_by_max_marginals(space, i, theta, values, labels):
     """A kernel of `top_k_oracle` for structures that have `max_oracle` and `max_marginals`.
 
     Both must be exact and must heed potentials of -inf in the node block. The n best labellings
@@ -256,7 +254,7 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
 
     Parameters
     ----------
-    problem : NamedTuple
+    space : NamedTuple
         Registers `max_oracle`, `max_marginals` and `count_states` (problems of nodes and pairwise
         edges have that one); ``work.n_best`` is what :func:`n_best_scratch` returned.
     i : int
@@ -278,7 +276,7 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
     Yanover, C., and Weiss, Y. (2003). Finding the M most probable configurations using loopy belief
     propagation. NIPS 16. Section 3, Best Max-Marginal First.
 
-    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP problem. NIPS 22.
+    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP space. NIPS 22.
 
     Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2019). A smoother way to train
     structured prediction models. arXiv:1902.03228. Section 4.2.1, Algorithm 10: top-K oracles.
@@ -292,29 +290,29 @@ def top_k_by_max_marginals(problem, i, theta, values, labels):
     >>> from skstruct.core.oracles import top_k_oracle
     >>> from skstruct.testing import training_problem
     >>> triangle = (np.eye(3), np.array([[0, 1], [1, 2], [2, 0]]))
-    >>> problem = training_problem(Pairwise(), [triangle], [["a", "b", "a"]])[0]
+    >>> space = training_problem(Pairwise(), [triangle], [["a", "b", "a"]])[0]
     >>> values, labels = np.zeros(9), np.zeros((9, 3), dtype=np.int32)
     >>> theta = np.eye(10)[0]
-    >>> top_k_oracle(problem, 0, theta, values, labels)
+    >>> top_k_oracle(space, 0, theta, values, labels)
     >>> values.tolist()
     [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -inf]
     """
-    n_best, scratch = values.shape[0], problem.work.n_best
+    n_best, scratch = values.shape[0], space.work.n_best
     for s in range(n_best):
         values[s] = -math.inf
-    values[0] = max_oracle(problem, i, theta, labels[0])
+    values[0] = max_oracle(space, i, theta, labels[0])
     if n_best == 1 or not values[0] > -math.inf:
         return
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         scratch.theta[q] = theta[q]
-    _find_second(problem, i, theta, 0, 1, labels[0])
+    _find_second(space, i, theta, 0, 1, labels[0])
     for s in range(1, n_best):
         parent = split_best(scratch.branches, s)
         if parent < 0:
             return
-        _confine(problem, i, theta, s, s + 1)
+        _confine(space, i, theta, s, s + 1)
         # Rounding must not put a labelling above the one before it.
-        values[s] = min(max_oracle(problem, i, scratch.theta, labels[s]), values[s - 1])
+        values[s] = min(max_oracle(space, i, scratch.theta, labels[s]), values[s - 1])
         if s + 1 < n_best:
-            _find_second(problem, i, theta, parent, s + 1, labels[parent])
-            _find_second(problem, i, theta, s, s + 1, labels[s])
+            _find_second(space, i, theta, parent, s + 1, labels[parent])
+            _find_second(space, i, theta, s, s + 1, labels[s])

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.oracles import edge_marginals, exp_oracle, exp_slack
-from ...inference.pairwise_lp import (
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.oracles import edge_marginals, exp_oracle, exp_slack
+from ..inference.pairwise_lp import (
     lp_edge_beliefs,
     lp_smooth,
     lp_soft_sweep,
     reweighted_bound,
     reweighted_value,
 )
-from .lp import LPProblem, add_square, finite_model
+from .lp import LPSpace, add_square, finite_model
 
 # How far marginals may be from their bound, as a share of it, and most double sweeps.
 _ACCURACY, _MOST = 1e-9, 400
@@ -51,18 +51,18 @@ def tree_weights(first, second, n_nodes):
     return weight, np.maximum(rest, 0.0)
 
 
-class ReweightedProblem(LPProblem):
+class ReweightedSpace(LPSpace):
     """Graphs whose log-partition is bounded by trees; labellings are those of the LP relaxation."""
 
     structure = "Pairwise by tree-reweighted marginals"
     method = "tree-reweighted"
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem, or why not."""
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space, or why not."""
         if np.isneginf(fields["transition_mask"]).any():
             return "tree-reweighted marginals cannot rule out forbidden pairs of labels"
-        made = super().make(graph, samples, fields, network, tables, n_best)
+        made = super().make(graph, samples, fields, network, n_best)
         weight, rest = tree_weights(*samples.global_ends(), int(samples.offsets[-1]))
         trees = made.own.inference._replace(weight=weight, rest=rest)
         return made._replace(own=made.own._replace(inference=trees))
@@ -93,16 +93,16 @@ def _rule_out(beliefs, unary, low):
 
 
 @inner_kernel
-def _solve(problem, i, theta, temperature):
+def _solve(space, i, theta, temperature):
     """The graph of sample i after sweeps, and the bound on its log-partition.
 
     Begins with messages of 0, so that the answer depends on the potentials alone.
     """
-    work, s = problem.work, problem.work.lp
-    first, e0 = problem.label_ptr[i], problem.own.ptr[i]
-    p, low = finite_model(problem, i, theta, work.trial, _LEAST)
+    work, s = space.work, space.work.lp
+    first, e0 = space.label_ptr[i], space.own.ptr[i]
+    p, low = finite_model(space, i, theta, work.trial, _LEAST)
     n = p.unary.shape[0]
-    rest = problem.own.inference.rest[first : first + n]
+    rest = space.own.inference.rest[first : first + n]
     for scores in (p.unary.reshape(-1), p.tables.reshape(-1), p.flipped.reshape(-1)):
         for q in range(scores.shape[0]):
             scores[q] /= temperature
@@ -110,7 +110,7 @@ def _solve(problem, i, theta, temperature):
     work.before[:n] = 0.0
     n_edges = p.ends.shape[0]
     for e in range(n_edges):
-        s.temper[e] = problem.own.inference.weight[e0 + e]
+        s.temper[e] = space.own.inference.weight[e0 + e]
     bound, value, target = math.inf, -math.inf, _FIRST
     sweeps = 0
     lp_smooth(p, 0.0, s)
@@ -131,39 +131,39 @@ def _solve(problem, i, theta, temperature):
 
 
 @inner_kernel
-def _write(problem, i, theta, p, mu):
+def _write(space, i, theta, p, mu):
     """The marginals of the last visit."""
     n, n_labels = p.unary.shape
-    s = problem.work.lp
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    s = space.work.lp
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         mu[q] = 0.0
     for t in range(n):
         for k in range(n_labels):
             mu[t * n_labels + k] = s.beliefs[t, k]
     for e in range(p.ends.shape[0]):
         lp_edge_beliefs(p, e, s)
-        add_square(problem, theta, n * n_labels + p.table[e] * problem.width, s.square, mu)
+        add_square(space, theta, n * n_labels + p.table[e] * space.width, s.square, mu)
 
 
-@exp_oracle.register(ReweightedProblem)
+@exp_oracle.register(ReweightedSpace)
 @kernel
-def _(problem, i, theta, temperature, mu):
-    p, bound, low = _solve(problem, i, theta, temperature)
+def _(space, i, theta, temperature, mu):
+    p, bound, low = _solve(space, i, theta, temperature)
     if bound < 0.5 * low:
         return -math.inf
     if mu.shape[0] > 0:
-        _write(problem, i, theta, p, mu)
+        _write(space, i, theta, p, mu)
     return bound
 
 
-@edge_marginals.register(ReweightedProblem)
+@edge_marginals.register(ReweightedSpace)
 @kernel
-def _(problem, i, theta, mu, out):
-    p, bound, low = _solve(problem, i, theta, 1.0)
+def _(space, i, theta, mu, out):
+    p, bound, low = _solve(space, i, theta, 1.0)
     if bound < 0.5 * low:
         return -math.inf
-    _write(problem, i, theta, p, mu)
-    s, square = problem.work.lp, problem.cost.shape[0] ** 2
+    _write(space, i, theta, p, mu)
+    s, square = space.work.lp, space.allowed.shape[1] ** 2
     for e in range(p.ends.shape[0]):
         lp_edge_beliefs(p, e, s)
         flat = s.square.reshape(-1)
@@ -172,7 +172,7 @@ def _(problem, i, theta, mu, out):
     return bound
 
 
-@exp_slack.register(ReweightedProblem)
+@exp_slack.register(ReweightedSpace)
 @kernel
-def _(problem):
-    return problem.work.slack[0]
+def _(space):
+    return space.work.slack[0]

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...core.jit.dispatch import inner_kernel, kernel
-from ...core.offsets import longest_item
-from ...core.oracles import (
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import longest_item
+from ..core.oracles import (
     add_indicator,
     augment,
     euclidean_oracle,
@@ -38,7 +38,7 @@ from ...core.oracles import (
     score,
     top_k_oracle,
 )
-from ...inference.max_flow import (
+from ..inference.max_flow import (
     FLOW,
     LEAST,
     WHOLE,
@@ -51,7 +51,7 @@ from ...inference.max_flow import (
     in_source_side,
     init_search_forest,
 )
-from ...inference.qpbo import (
+from ..inference.qpbo import (
     HALF,
     OFF,
     ON,
@@ -68,10 +68,9 @@ from ...inference.qpbo import (
     read_states,
     strong_components,
 )
-from ...inference.quadratic_cut import LevelWork, level_work, quadratic_cut
-from ..layout import TableScratch
-from ..n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
-from .verbs import NetworkProblem, PairwiseProblem, add_pair, expand_tables, pair_score
+from ..inference.quadratic_cut import LevelWork, level_work, quadratic_cut
+from .n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
+from .pairwise import NetworkSpace, add_pair, expand_tables, pair_score
 
 # Sweeps of the local search over nodes that the roof dual leaves open.
 _SWEEPS = 50
@@ -81,8 +80,6 @@ _EPSILON = 2.0**-52
 class FlowScratch(NamedTuple):
     """Scratch of one thread; nothing in it outlives a call."""
 
-    # For weight tables.
-    tables: TableScratch
     # The tables of a sample in full.
     scores: np.ndarray
     # Offsets of states and tables; 2 for each edge.
@@ -117,11 +114,10 @@ class FlowScratch(NamedTuple):
     curvature: np.ndarray
 
 
-def flow_scratch(samples, n_tables, tables, n_best):
+def flow_scratch(samples, n_tables, n_best):
     """Return scratch for the largest sample; pages that no sample writes to cost nothing."""
     n, m = max(longest_item(samples.offsets), 1), longest_item(samples.edge_ptr)
     return FlowScratch(
-        tables=tables,
         scores=np.empty(4 * int(n_tables.max(initial=1))),
         state_ptr=np.empty(n + 1, dtype=np.int64),
         score_ptr=np.empty(m, dtype=np.int64),
@@ -145,15 +141,15 @@ def flow_scratch(samples, n_tables, tables, n_best):
     )
 
 
-class FlowProblem(NetworkProblem):
+class FlowSpace(NetworkSpace):
     """Graphs of two labels."""
 
     structure = "Pairwise of two labels"
 
 
 @inner_kernel(inline=True)
-def _counted(problem, theta, begin, j, k, count):
-    return count * pair_score(problem, theta, begin, j, k) if count > 0 else 0.0
+def _counted(space, theta, begin, j, k, count):
+    return count * pair_score(space, theta, begin, j, k) if count > 0 else 0.0
 
 
 @inner_kernel
@@ -170,51 +166,51 @@ def _count_run(own, e, stop, labels):
     return e, first, second, both
 
 
-@score.register(FlowProblem)
+@score.register(FlowSpace)
 @kernel
-def _(problem, i, theta, labels):
-    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+def _(space, i, theta, labels):
+    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
     total = 0.0
     for t in range(n):
         total += theta[2 * t + labels[t]]
     e = own.ptr[i]
     while e < own.ptr[i + 1]:
-        begin = 2 * n + own.table[e] * problem.width
+        begin = 2 * n + own.table[e] * space.width
         after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
-        total += _counted(problem, theta, begin, 0, 0, after - e - first - second + both)
-        total += _counted(problem, theta, begin, 0, 1, second - both)
-        total += _counted(problem, theta, begin, 1, 0, first - both)
-        total += _counted(problem, theta, begin, 1, 1, both)
+        total += _counted(space, theta, begin, 0, 0, after - e - first - second + both)
+        total += _counted(space, theta, begin, 0, 1, second - both)
+        total += _counted(space, theta, begin, 1, 0, first - both)
+        total += _counted(space, theta, begin, 1, 1, both)
         e = after
     return total
 
 
-@add_indicator.register(FlowProblem)
+@add_indicator.register(FlowSpace)
 @kernel
-def _(problem, i, labels, c, mu):
-    own, n = problem.own, problem.label_ptr[i + 1] - problem.label_ptr[i]
+def _(space, i, labels, c, mu):
+    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
     for t in range(n):
         mu[2 * t + labels[t]] += c
     e = own.ptr[i]
     while e < own.ptr[i + 1]:
-        begin = 2 * n + own.table[e] * problem.width
+        begin = 2 * n + own.table[e] * space.width
         after, first, second, both = _count_run(own, e, own.ptr[i + 1], labels)
-        add_pair(problem, mu, begin, 0, 0, c * (after - e - first - second + both))
-        add_pair(problem, mu, begin, 0, 1, c * (second - both))
-        add_pair(problem, mu, begin, 1, 0, c * (first - both))
-        add_pair(problem, mu, begin, 1, 1, c * both)
+        add_pair(space, mu, begin, 0, 0, c * (after - e - first - second + both))
+        add_pair(space, mu, begin, 0, 1, c * (second - both))
+        add_pair(space, mu, begin, 1, 0, c * (first - both))
+        add_pair(space, mu, begin, 1, 1, c * both)
         e = after
 
 
 @inner_kernel
-def signs_of(problem, n):
+def signs_of(space, n):
     """The signs of a sample's nodes."""
-    whole = problem.work.signs
+    whole = space.work.signs
     return Signs(whole.link[:n], whole.size[:n], whole.flip[:n], whole.double[:n], whole.node[:n])
 
 
 @inner_kernel
-def lay_nodes(problem, theta, n, excess):
+def lay_nodes(space, theta, n, excess):
     """Write what nodes gain by label 1; sum of the sizes, inf if a node has no label left."""
     size = 0.0
     for t in range(n):
@@ -230,9 +226,9 @@ def lay_nodes(problem, theta, n, excess):
 
 
 @inner_kernel
-def lay_arcs(problem, i, theta, n, slack, network):
+def lay_arcs(space, i, theta, n, slack, network):
     """Write the arcs between nodes; sum of the sizes, -1 if an edge repels by more than `slack`."""
-    own, ends = problem.own, problem.own.ends
+    own, ends = space.own, space.own.ends
     first, head, sister = network.first, network.head, network.sister
     cap, excess, size = network.cap, network.excess, 0.0
     for t in range(n + 1):
@@ -246,9 +242,9 @@ def lay_arcs(problem, i, theta, n, slack, network):
         first[t] = total
         total += degree
     for e in range(own.ptr[i], own.ptr[i + 1]):
-        begin = 2 * n + own.table[e] * problem.width
-        t00, t01 = pair_score(problem, theta, begin, 0, 0), pair_score(problem, theta, begin, 0, 1)
-        t10, t11 = pair_score(problem, theta, begin, 1, 0), pair_score(problem, theta, begin, 1, 1)
+        begin = 2 * n + own.table[e] * space.width
+        t00, t01 = pair_score(space, theta, begin, 0, 0), pair_score(space, theta, begin, 0, 1)
+        t10, t11 = pair_score(space, theta, begin, 1, 0), pair_score(space, theta, begin, 1, 1)
         if not (t00 > -math.inf and t11 > -math.inf):
             return -1.0
         # A forbidden entry may stand for any score: take one that leaves no interaction.
@@ -286,14 +282,14 @@ def lay_arcs(problem, i, theta, n, slack, network):
 
 
 @inner_kernel
-def _cut(problem, i, theta, n):
+def _cut(space, i, theta, n):
     """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and its size."""
-    work, signs = problem.work, problem.work.signs
+    work, signs = space.work, space.work.signs
     network, forest, states = work.network, work.forest, work.states
-    size = lay_nodes(problem, theta, n, network.excess)
+    size = lay_nodes(space, theta, n, network.excess)
     if size == math.inf:
         return -1, math.inf
-    of_edges = lay_arcs(problem, i, theta, n, 0.0, network)
+    of_edges = lay_arcs(space, i, theta, n, 0.0, network)
     if of_edges < 0.0:
         return -2, 0.0
     init_search_forest(n, network, forest)
@@ -307,11 +303,11 @@ def _cut(problem, i, theta, n):
 
 
 @inner_kernel
-def _model(problem, i, theta, n, m):
+def _model(space, i, theta, n, m):
     """Sample i as pairs; its parts stay where they are."""
-    own, work = problem.own, problem.work
+    own, work = space.own, space.work
     first = own.ptr[i]
-    expand_tables(problem, i, theta, work.scores)
+    expand_tables(space, i, theta, work.scores)
     for t in range(n):
         work.state_ptr[t], work.off[t], work.on[t] = 2 * t, 0, 1
     work.state_ptr[n] = 2 * n
@@ -329,11 +325,11 @@ def _model(problem, i, theta, n, m):
 
 
 @inner_kernel
-def _roof(problem, i, theta, n, m):
+def _roof(space, i, theta, n, m):
     """Solve any sample: how many states are HALF (-1: no labelling), nodes, and the bound."""
-    work, edges = problem.work, problem.work.choices
-    network, forest, signs = work.network, work.forest, signs_of(problem, n)
-    n_edges = choose(_model(problem, i, theta, n, m), work.off[:n], work.on[:n], edges)
+    work, edges = space.work, space.work.choices
+    network, forest, signs = work.network, work.forest, signs_of(space, n)
+    n_edges = choose(_model(space, i, theta, n, m), work.off[:n], work.on[:n], edges)
     n_nodes, n_doubled, _ = find_signs(edges, n_edges, signs)
     bound = begin_cut(edges, n_edges, signs, n_nodes, network, forest)
     if not bound > -math.inf:
@@ -349,27 +345,27 @@ def _roof(problem, i, theta, n, m):
 
 
 @kernel
-def solve(problem, i, theta):
+def solve(space, i, theta):
     """Write half-integral states of largest score to the scratch, and the flow that proves it."""
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
-    m = problem.own.ptr[i + 1] - problem.own.ptr[i]
-    n_half, size = _cut(problem, i, theta, n)
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
+    m = space.own.ptr[i + 1] - space.own.ptr[i]
+    n_half, size = _cut(space, i, theta, n)
     bound, n_nodes = math.inf, n
     if n_half == -2:
-        n_half, n_nodes, bound = _roof(problem, i, theta, n, m)
-        size = problem.work.choices.constant[1]
+        n_half, n_nodes, bound = _roof(space, i, theta, n, m)
+        size = space.work.choices.constant[1]
     if n_half < 0:
         return -1, -math.inf, 0.0, n_nodes
-    slack = 2 * (n + 2 * m) * problem.work.forest.amount[LEAST]
+    slack = 2 * (n + 2 * m) * space.work.forest.amount[LEAST]
     slack += _EPSILON * (8.0 + math.sqrt(n + m)) * size
     bound = bound + slack if n_half > 0 else math.inf
     return n_half, bound, slack, n_nodes
 
 
 @inner_kernel
-def _find_near(problem, i, n):
+def _find_near(space, i, n):
     """The edges of each node, to scratch."""
-    own, ptr, near = problem.own, problem.work.near_ptr, problem.work.near
+    own, ptr, near = space.own, space.work.near_ptr, space.work.near
     for t in range(n + 1):
         ptr[t] = 0
     for e in range(own.ptr[i], own.ptr[i + 1]):
@@ -384,47 +380,47 @@ def _find_near(problem, i, n):
 
 
 @inner_kernel
-def _gain(problem, i, theta, n, t):
+def _gain(space, i, theta, n, t):
     """Score of label 1 minus that of label 0 at a node; halves of neighbours count as halves."""
-    own, work, states = problem.own, problem.work, problem.work.states
+    own, work, states = space.own, space.work, space.work.states
     on, off = theta[2 * t + 1], theta[2 * t]
     for q in range(work.near_ptr[t], work.near_ptr[t + 1]):
         e = own.ptr[i] + work.near[q]
-        begin = 2 * n + own.table[e] * problem.width
+        begin = 2 * n + own.table[e] * space.width
         is_first = own.ends[e, 0] == t
         state = states[own.ends[e, 1 if is_first else 0]]
         for k in range(2):
             share = 0.5 if state == HALF else (1.0 if state == k else 0.0)
             if share > 0.0 and is_first:
-                on += share * pair_score(problem, theta, begin, 1, k)
-                off += share * pair_score(problem, theta, begin, 0, k)
+                on += share * pair_score(space, theta, begin, 1, k)
+                off += share * pair_score(space, theta, begin, 0, k)
             elif share > 0.0:
-                on += share * pair_score(problem, theta, begin, k, 1)
-                off += share * pair_score(problem, theta, begin, k, 0)
+                on += share * pair_score(space, theta, begin, k, 1)
+                off += share * pair_score(space, theta, begin, k, 0)
     if on == -math.inf and off == -math.inf:
         return theta[2 * t + 1] - theta[2 * t] if theta[2 * t] > -math.inf else math.inf
     return on - off
 
 
 @inner_kernel
-def round_states(problem, i, theta, n_half, labels):
+def round_states(space, i, theta, n_half, labels):
     """Write a labelling that has the states which are settled; its score.
 
     One of the best labellings has these states (persistency); the others follow from a local
     search.
     """
-    states = problem.work.states
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
+    states = space.work.states
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
     for t in range(n):
         labels[t] = states[t]
     moved, sweep = n_half > 0, 0
     if moved:
-        _find_near(problem, i, n)
+        _find_near(space, i, n)
     while moved and sweep < _SWEEPS:
         moved = False
         for t in range(n):
             if labels[t] == HALF:
-                gain = _gain(problem, i, theta, n, t)
+                gain = _gain(space, i, theta, n, t)
                 wanted = ON if gain > 0.0 else OFF
                 if states[t] == HALF or (states[t] != wanted and gain != 0.0):
                     states[t] = wanted
@@ -432,16 +428,16 @@ def round_states(problem, i, theta, n_half, labels):
         sweep += 1
     for t in range(n):
         labels[t] = states[t]
-    return score(problem, i, theta, labels)
+    return score(space, i, theta, labels)
 
 
-@max_oracle.register(FlowProblem)
+@max_oracle.register(FlowSpace)
 @kernel
-def _(problem, i, theta, labels):
-    n_half, _, _, _ = solve(problem, i, theta)
+def _(space, i, theta, labels):
+    n_half, _, _, _ = solve(space, i, theta)
     if n_half < 0:
         return -math.inf
-    return round_states(problem, i, theta, n_half, labels)
+    return round_states(space, i, theta, n_half, labels)
 
 
 # Euclidean projections of graphs of two labels whose edges attract.
@@ -464,37 +460,37 @@ _SLACK = 1e-12
 
 
 @inner_kernel
-def _write_point(problem, i, n, x, mu):
+def _write_point(space, i, n, x, mu):
     """Write the parts of shares of label 1; the squared norm."""
-    own, square = problem.own, 0.0
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    own, square = space.own, 0.0
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         mu[q] = 0.0
     for t in range(n):
         mu[2 * t], mu[2 * t + 1] = 1.0 - x[t], x[t]
         square += mu[2 * t] * mu[2 * t] + x[t] * x[t]
     for e in range(own.ptr[i], own.ptr[i + 1]):
-        begin = 2 * n + own.table[e] * problem.width
+        begin = 2 * n + own.table[e] * space.width
         u, v = x[own.ends[e, 0]], x[own.ends[e, 1]]
         both, either = min(u, v), max(u, v)
-        add_pair(problem, mu, begin, 0, 0, 1.0 - either)
-        add_pair(problem, mu, begin, 0, 1, v - both)
-        add_pair(problem, mu, begin, 1, 0, u - both)
-        add_pair(problem, mu, begin, 1, 1, both)
+        add_pair(space, mu, begin, 0, 0, 1.0 - either)
+        add_pair(space, mu, begin, 0, 1, v - both)
+        add_pair(space, mu, begin, 1, 0, u - both)
+        add_pair(space, mu, begin, 1, 1, both)
         square += (u + v - 1.0) * (u + v - 1.0) + (u - v) * (u - v)
     return square
 
 
 @kernel
-def project_cut(problem, i, theta, temperature, mu):
+def project_cut(space, i, theta, temperature, mu):
     """See the module; NaN, and `mu` of zeros, where an edge repels."""
-    work, network, n_parts = problem.work, problem.work.network, problem.part_ptr[i + 1]
-    n, n_parts = problem.label_ptr[i + 1] - problem.label_ptr[i], n_parts - problem.part_ptr[i]
+    work, network, n_parts = space.work, space.work.network, space.part_ptr[i + 1]
+    n, n_parts = space.label_ptr[i + 1] - space.label_ptr[i], n_parts - space.part_ptr[i]
     value = scale = 0.0
     for q in range(n_parts):
         scale = max(scale, abs(theta[q]) if theta[q] > -math.inf else 0.0)
-    if lay_nodes(problem, theta, n, network.excess) == math.inf:
+    if lay_nodes(space, theta, n, network.excess) == math.inf:
         value = -math.inf
-    elif lay_arcs(problem, i, theta, n, _SLACK * scale, network) < 0.0:
+    elif lay_arcs(space, i, theta, n, _SLACK * scale, network) < 0.0:
         value = math.nan
     else:
         for t in range(n):
@@ -507,32 +503,32 @@ def project_cut(problem, i, theta, temperature, mu):
         for q in range(n_parts):
             mu[q] = 0.0
         return value
-    square = _write_point(problem, i, n, work.point, mu)
+    square = _write_point(space, i, n, work.point, mu)
     for q in range(n_parts):
         if mu[q] != 0.0:
             value += theta[q] * mu[q]
     return value - 0.5 * temperature * square
 
 
-class CutProblem(FlowProblem):
+class CutSpace(FlowSpace):
     """Graphs of two labels, trained on labellings."""
 
     structure = "Pairwise of two labels that attract"
     method = "max-flow"
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem; or why cuts are no way: two labels, and weights such that edges attract."""
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space; or why cuts are no way: two labels, and weights such that edges attract."""
         n_labels = len(network.column)
         if n_labels != 2:
             return f"minimum cuts take 2 labels, there are {n_labels}"
         if not getattr(graph, "attractive", False):
             return "interactions need not attract (attractive=False)"
         several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, n_best)
-        work = flow_scratch(samples, fields["n_tables"], tables, several)
+        work = flow_scratch(samples, fields["n_tables"], several)
         return cls(**fields, own=network, work=work)
 
-    def exact_at(self, weights: Any) -> bool:
+    def exact_at(self, rows: tuple, weights: Any) -> bool:
         """Return whether all edges attract at these weights: then cuts are exact."""
         column, mask = self.own.column, self.transition_mask
         if mask[0, 0] < 0.0 or mask[1, 1] < 0.0:
@@ -542,7 +538,7 @@ class CutProblem(FlowProblem):
         padded = np.append(weights.pair[:, : self.width], np.zeros((len(weights.pair), 1)), axis=1)
         pull = padded[:, column[0, 0]] + padded[:, column[1, 1]]
         push = padded[:, column[0, 1]] + padded[:, column[1, 0]]
-        return bool((_rows_times(self.edges, pull - push) >= 0.0).all())
+        return bool((_rows_times(rows.edges, pull - push) >= 0.0).all())
 
 
 def _rows_times(features, table):
@@ -555,20 +551,17 @@ def _rows_times(features, table):
     return rows + (table[features.intercept] if features.intercept >= 0 else 0.0)
 
 
-# A class with its own loss_augmented_max must say that the loss adds up over parts all the same.
-augment.register(CutProblem)(augment.registry[PairwiseProblem])
-
-
-@loss_augmented_max.register(CutProblem)
+@loss_augmented_max.register(CutSpace)
 @kernel
 def _(problem, i, theta, labels, augmented):
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    space = problem.space
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         augmented[q] = theta[q]
-    augment(problem, i, augmented)
-    n_half, bound, _, _ = solve(problem, i, augmented)
+    augment(problem.target, i, augmented)
+    n_half, bound, _, _ = solve(space, i, augmented)
     if n_half < 0:
         return -math.inf
-    value = round_states(problem, i, augmented, n_half, labels)
+    value = round_states(space, i, augmented, n_half, labels)
     return max(bound, value) if n_half > 0 else value
 
 
@@ -604,9 +597,9 @@ def _push(k, to_source, limit, network):
 
 
 @inner_kernel
-def _price(k, is_double, to_source, limit, n_nodes, problem):
+def _price(k, is_double, to_source, limit, n_nodes, space):
     """Return the decrease of the best score if a node of the flow is forced; repair the flow."""
-    network, forest, changed = problem.work.network, problem.work.forest, problem.work.changed
+    network, forest, changed = space.work.network, space.work.forest, space.work.changed
     if abs(network.excess[k]) == math.inf:
         return 0.0 if (network.excess[k] > 0.0) == to_source else math.inf
     changed[0], changed[1] = k, k + 1
@@ -624,18 +617,18 @@ def _price(k, is_double, to_source, limit, n_nodes, problem):
     return price if price <= 2.0 * limit else math.inf
 
 
-@max_marginals.register(CutProblem)
+@max_marginals.register(CutSpace)
 @kernel
-def _(problem, i, theta, out):
+def _(space, i, theta, out):
     """Write max-marginals; bounds where edges repel and the roof dual leaves states open."""
-    n, work = problem.label_ptr[i + 1] - problem.label_ptr[i], problem.work
-    n_half, bound, _, n_nodes = solve(problem, i, theta)
+    n, work = space.label_ptr[i + 1] - space.label_ptr[i], space.work
+    n_half, bound, _, n_nodes = solve(space, i, theta)
     for q in range(2 * n):
         out[q] = -math.inf
     if n_half < 0:
         return
     states, signs = work.states, work.signs
-    best = bound if n_half > 0 else score(problem, i, theta, states)
+    best = bound if n_half > 0 else score(space, i, theta, states)
     limit = _all_room(n_nodes, work.network)
     for t in range(n):
         k, is_double = signs.node[t], signs.double[t] == 1
@@ -644,51 +637,51 @@ def _(problem, i, theta, out):
                 out[2 * t + label] = best
                 continue
             to_source = (label == ON) != (signs.flip[t] == 1 and not is_double)
-            out[2 * t + label] = best - _price(k, is_double, to_source, limit, n_nodes, problem)
+            out[2 * t + label] = best - _price(k, is_double, to_source, limit, n_nodes, space)
 
 
-top_k_oracle.register(CutProblem)(top_k_by_max_marginals)
-euclidean_oracle.register(CutProblem)(project_cut)
+top_k_oracle.register(CutSpace)(top_k_by_max_marginals)
+euclidean_oracle.register(CutSpace)(project_cut)
 
 
 # Graphs of two labels by the roof dual.
 
 
-class RoofProblem(FlowProblem):
+class RoofSpace(FlowSpace):
     """Graphs of two labels, trained on their relaxation."""
 
     method, inference = "roof-dual", "relaxed"
 
     @classmethod
-    def make(cls, graph, samples, fields, network, tables, n_best):
-        """The problem; or why not: only two labels have a roof dual."""
+    def make(cls, graph, samples, fields, network, n_best):
+        """The space; or why not: only two labels have a roof dual."""
         n_labels = len(network.column)
         if n_labels != 2:
             return f"there are {n_labels} labels, not 2"
         several = n_best_scratch(fields["part_ptr"], fields["label_ptr"], 2, 1)
-        work = flow_scratch(samples, fields["n_tables"], tables, several)
+        work = flow_scratch(samples, fields["n_tables"], several)
         return cls(**fields, own=network, work=work)
 
 
 @inner_kernel
-def _pair_of(problem, theta, n, e):
+def _pair_of(space, theta, n, e):
     """Scores of the better half-integral point of an edge: labels (0, a) and (1, 1 - a)."""
-    begin = 2 * n + problem.own.table[e] * problem.width
-    equal = pair_score(problem, theta, begin, 0, 0) + pair_score(problem, theta, begin, 1, 1)
-    unequal = pair_score(problem, theta, begin, 0, 1) + pair_score(problem, theta, begin, 1, 0)
+    begin = 2 * n + space.own.table[e] * space.width
+    equal = pair_score(space, theta, begin, 0, 0) + pair_score(space, theta, begin, 1, 1)
+    unequal = pair_score(space, theta, begin, 0, 1) + pair_score(space, theta, begin, 1, 0)
     return 0 if equal >= unequal else 1
 
 
-@relaxed_oracle.register(RoofProblem)
+@relaxed_oracle.register(RoofSpace)
 @kernel
-def _(problem, i, theta, labels, mu):
-    own, states = problem.own, problem.work.states
-    n = problem.label_ptr[i + 1] - problem.label_ptr[i]
-    n_half, bound, slack, _ = solve(problem, i, theta)
+def _(space, i, theta, labels, mu):
+    own, states = space.own, space.work.states
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
+    n_half, bound, slack, _ = solve(space, i, theta)
     if n_half < 0:
         return -math.inf, -math.inf
     value = 0.0
-    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         mu[q] = 0.0
     for t in range(n):
         labels[t] = states[t]
@@ -696,16 +689,16 @@ def _(problem, i, theta, labels, mu):
             mu[2 * t + k] = 0.5 if states[t] == HALF else (1.0 if states[t] == k else 0.0)
             value += mu[2 * t + k] * theta[2 * t + k] if mu[2 * t + k] > 0.0 else 0.0
     for e in range(own.ptr[i], own.ptr[i + 1]):
-        begin = 2 * n + own.table[e] * problem.width
+        begin = 2 * n + own.table[e] * space.width
         a, b = states[own.ends[e, 0]], states[own.ends[e, 1]]
-        other = _pair_of(problem, theta, n, e) if a == HALF and b == HALF else 0
+        other = _pair_of(space, theta, n, e) if a == HALF and b == HALF else 0
         for x in range(2):
             # Two points of weight one half, equal ones where both nodes are settled.
             j = x if a == HALF else a
             k = x if b == HALF else b
             k = 1 - k if other == 1 else k
-            add_pair(problem, mu, begin, j, k, 0.5)
-            value += 0.5 * pair_score(problem, theta, begin, j, k)
+            add_pair(space, mu, begin, j, k, 0.5)
+            value += 0.5 * pair_score(space, theta, begin, j, k)
     if n_half > 0:
         labels[0] = -1
     # Settled states are a best labelling: no score is larger, but for rounding.

@@ -1,0 +1,98 @@
+"""A problem: rows of features, a space of labellings, and a target."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit.dispatch import kernel
+from .oracles import forbid, potentials
+from .proximal import rest_potentials
+
+
+class Problem(NamedTuple):
+    """Samples packed for kernels.
+
+    Operations on it are those of one of its parts, or follow from those of several.
+
+    Parameters
+    ----------
+    rows : NamedTuple
+        Features, and how they make potentials: :class:`~skstruct.rows.blocks.BlockRows`, or another
+        class with :func:`~skstruct.core.oracles.potentials` and
+        :func:`~skstruct.core.oracles.accumulate`.
+    space : NamedTuple
+        The labellings that exist: a class with :func:`~skstruct.core.oracles.forbid`,
+        :func:`~skstruct.core.oracles.add_indicator`, and
+        :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or
+        both. It knows neither features nor true labels.
+    target : NamedTuple
+        True labels and what errors cost: a class with :func:`~skstruct.core.oracles.task_loss`,
+        and :func:`~skstruct.core.oracles.augment` where costs add up over parts.
+    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts and the labelling of each sample begin.
+    labels : ndarray of shape (n_nodes,) of int32
+        True labels; empty when unknown.
+
+    See Also
+    --------
+    skstruct.graphs.Graph.make_problem : Makes one.
+    skstruct.testing.check_structure : Checks the operations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> [type(part).__name__ for part in problem[:3]]
+    ['BlockRows', 'ChainSpace', 'NodeCosts']
+    >>> problem.part_ptr, problem.labels
+    (array([ 0, 10]), array([0, 1, 0], dtype=int32))
+    """
+
+    rows: tuple
+    space: tuple
+    target: tuple
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+    parts = "rows", "space", "target"
+
+    @classmethod
+    def of(cls, rows: tuple, space: tuple, target: tuple, labels: np.ndarray) -> Problem:
+        """The problem of parts that fit together."""
+        return cls(rows, space, target, space.part_ptr, space.label_ptr, labels)
+
+    def with_labels(self, labels: np.ndarray) -> Problem:
+        """The problem with other true labels."""
+        target = self.target
+        if hasattr(target, "labels"):
+            target = target._replace(labels=labels)
+        return self._replace(target=target, labels=labels)
+
+
+def require_problem(made, graph) -> None:
+    """Refuse anything else that a structure has made."""
+    if not isinstance(made, Problem):
+        kind = type(made).__name__
+        raise TypeError(
+            f"make_problem of {type(graph).__name__} returned a {kind}, not a Problem of rows, "
+            "space and target: see skstruct.graphs.Problem"
+        )
+
+
+@potentials.register(Problem)
+@kernel
+def _(problem, i, w, theta):
+    potentials(problem.rows, i, w, theta)
+    forbid(problem.space, i, theta)
+
+
+@rest_potentials.register(Problem)
+@kernel
+def _(problem, i, w, clock, theta):
+    rest_potentials(problem.rows, i, w, clock, theta)
+    forbid(problem.space, i, theta)

@@ -1,0 +1,87 @@
+"""Structures of labelled nodes with a row of features each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ..core.typing import SamplesLike
+from ..data.packing import check_n_features, packed, read_sequences
+from .base import Graph
+from .layout import example_sequences
+
+
+@packed()
+class Nodes(NamedTuple):
+    """Packed nodes."""
+
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    offsets: np.ndarray
+
+
+class NodeGraph(Graph):
+    """A structure with labelled nodes, a row of features each, and no edges.
+
+    A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
+    :meth:`NodeSpace.make_problem`, and ``is_labelling`` where not every labelling is one.
+
+    See Also
+    --------
+    skstruct.graphs.NodeSpace : The problem.
+    skstruct.graphs.PairwiseGraph : Pairs of labels have scores, too.
+    skstruct.graphs.Graph : All that a structure may define.
+
+    Examples
+    --------
+    Chains and graphs have what these have:
+
+    >>> from skstruct import Chain
+    >>> from skstruct.graphs import NodeGraph
+    >>> isinstance(Chain(), NodeGraph), NodeGraph.has_node_weights
+    (True, True)
+    """
+
+    takes_partial_labels = has_node_weights = True
+    edge_features = False
+
+    def no_samples(self, estimator: BaseEstimator) -> Nodes:
+        """No samples."""
+        return Nodes(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Nodes:
+        """Pack the nodes."""
+        samples = Nodes(*read_sequences(X)[:2])
+        self._check_counts(estimator, samples, reset)
+        return samples
+
+    def weight_shapes(
+        self, samples: Any, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, then the intercept) x labels, and no pairs."""
+        return (samples.features.shape[1] + bool(fit_intercept), n_classes), (0, 0)
+
+    def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
+        """Random sequences."""
+        return example_sequences(rng, sparse_X)
+
+    def _check_counts(self, estimator, samples, reset):
+        """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
+        name = type(estimator).__name__
+        if reset:
+            empty = np.flatnonzero(samples.lengths == 0)
+            if empty.size:
+                raise ValueError(f"X: sample {empty[0]} is empty, a sample needs at least one node")
+            estimator.n_features_in_ = samples.features.shape[1]
+            if self.edge_features:
+                estimator.n_edge_features_in_ = samples.edge_features.shape[1]
+            return
+        check_n_features(samples.features.shape[1], estimator.n_features_in_, name)
+        if self.edge_features:
+            n_edge_features = samples.edge_features.shape[1]
+            check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")

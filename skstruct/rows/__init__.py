@@ -1,0 +1,1 @@
+"""Rows of features: how weights become the potentials of parts."""

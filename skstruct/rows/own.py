@@ -1,0 +1,90 @@
+"""Rows with a feature map of one's own."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import kernel
+from ..core.oracles import accumulate, gram, potentials
+from ..core.weights import Weights, zero_weights
+from .blocks import row_scratch
+
+
+class OwnScratch(NamedTuple):
+    """Scratch of one thread."""
+
+    # A row of a weight table, lazy ones too.
+    row: np.ndarray
+    # Zeros in training: a sample's gradient.
+    weights: Weights
+
+
+class OwnRows(NamedTuple):
+    """Feature rows of nodes, for a class that says how they make potentials.
+
+    A subclass registers :func:`~skstruct.core.oracles.potentials` and
+    :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram matrix follow
+    from these, in time proportional to the weights: register
+    :func:`~skstruct.core.oracles.gram` where that takes too long.
+
+    Parameters
+    ----------
+    nodes : NamedTuple
+        Feature rows of all nodes, for :func:`skstruct.core.scores` and
+        :func:`skstruct.core.add_outer`.
+    row_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the nodes of each sample begin.
+    part_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts of each sample begin.
+    width : int
+        Number of labels.
+    own : tuple
+        Further data, a NamedTuple of arrays and numbers, or ``()``.
+    work : NamedTuple
+        Scratch of one thread: ``work.row`` takes a row of a weight table.
+
+    See Also
+    --------
+    skstruct.graphs.LabelSpace.make_problem : Makes them.
+    skstruct.core.oracles.potentials : The feature map.
+
+    Examples
+    --------
+    >>> from skstruct.core import oracles
+    >>> from skstruct.graphs import OwnRows
+    >>> verbs = oracles.potentials, oracles.accumulate, oracles.gram
+    >>> [verb.supports(OwnRows) for verb in verbs]
+    [False, False, True]
+    """
+
+    nodes: tuple
+    row_ptr: np.ndarray
+    part_ptr: np.ndarray
+    width: int
+    own: tuple
+    work: OwnScratch
+
+    @classmethod
+    def of(cls, nodes, row_ptr, part_ptr, shapes, for_training: bool, own: tuple = ()) -> OwnRows:
+        """Rows for weight tables of some shapes."""
+        tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
+        work = OwnScratch(row_scratch(shapes), tables)
+        return cls(nodes, row_ptr, part_ptr, shapes[0][1], own, work)
+
+
+@gram.register(OwnRows)
+@kernel
+def _(rows, i, r, out):
+    gradient = rows.work.weights
+    for table in (gradient.node, gradient.pair):
+        for row in range(table.shape[0]):
+            for k in range(table.shape[1]):
+                table[row, k] = 0.0
+    accumulate(rows, i, r, (1.0, 0.0), gradient)
+    potentials(rows, i, gradient, out)
+    for q in range(rows.part_ptr[i + 1] - rows.part_ptr[i]):
+        if out[q] == -math.inf:  # forbidden
+            out[q] = 0.0

@@ -1,0 +1,205 @@
+"""Labellings of chains."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.oracles import (
+    add_indicator,
+    best_at,
+    chunk_marginals,
+    edge_marginals,
+    entropy,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    overflows,
+    potentials,
+    sample_oracle,
+    score,
+    top_k_oracle,
+)
+from ..inference.forward_backward import chain_chunks, forward_backward
+from ..inference.viterbi import (
+    ViterbiScratch,
+    best_in_ranges,
+    chain_max_marginals,
+    row_ranges,
+    viterbi,
+    viterbi_top_k,
+)
+from ..rows.blocks import node_potentials
+from .labels import forbid_labels
+from .pairwise import (
+    PairwiseSpace,
+    blocks,
+    draw_along_edges,
+    edge_above,
+    entropy_along_edges,
+    shape_of,
+)
+
+
+class ChainScratch(NamedTuple):
+    """Scratch of chains."""
+
+    # For best labellings.
+    best: ViterbiScratch
+    # For :func:`~skstruct.inference.forward_backward.forward_backward`.
+    sums: np.ndarray
+
+
+class SequenceSpace(PairwiseSpace):
+    """Nodes in a row packed for kernels: each but the last has an edge to the next.
+
+    Chains, and structures that have their parts but other oracles: it has none that they could
+    inherit by mistake.
+
+    Parameters
+    ----------
+    *fields : object
+        Those of :class:`~skstruct.graphs.PairwiseSpace`.
+
+    See Also
+    --------
+    skstruct.graphs.PairwiseSpace : Graphs of any edges.
+    skstruct.core.oracles.max_oracle : An operation for which a subclass registers a kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import Chain
+    >>> from skstruct.graphs import SequenceSpace
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
+    >>> isinstance(problem.space, SequenceSpace), problem.part_ptr
+    (True, array([ 0, 10]))
+    """
+
+
+class ChainSpace(SequenceSpace):
+    """Chains packed for kernels: every labelling counts."""
+
+    structure = "Chain"
+
+
+@inner_kernel(inline=True)
+def _step(n, n_labels, n_tables, labels, t):
+    """Part of the transition to node t."""
+    table = 0 if n_tables == 1 else t - 1
+    return (n + table * n_labels + labels[t - 1]) * n_labels + labels[t]
+
+
+@add_indicator.register(SequenceSpace)
+@kernel
+def _(space, i, labels, c, mu):
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    for t in range(n):
+        mu[t * n_labels + labels[t]] += c
+        if t > 0:
+            mu[_step(n, n_labels, n_tables, labels, t)] += c
+
+
+@score.register(SequenceSpace)
+@kernel
+def _(space, i, theta, labels):
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    total = theta[labels[0]]
+    for t in range(1, n):
+        step = theta[_step(n, n_labels, n_tables, labels, t)]
+        total += step + theta[t * n_labels + labels[t]]
+    return total
+
+
+@max_oracle.register(ChainSpace)
+@kernel
+def _(space, i, theta, labels):
+    unary, pair = blocks(space, i, theta)
+    return viterbi(unary, pair, labels, space.work.best)
+
+
+@best_at.register(ChainSpace)
+@kernel
+def _(problem, i, w, scratch, is_first):
+    theta, space = scratch.theta, problem.space
+    work, size = space.work, space.part_ptr[i + 1] - space.part_ptr[i]
+    _, n, n_labels, _, n_tables = shape_of(space, i)
+    n_all = space.label_ptr[space.label_ptr.shape[0] - 1]
+    # One table for all samples: that of the first one stays in `mu`.
+    is_shared = n_tables == 1 and space.edge_ptr[space.edge_ptr.shape[0] - 1] == 0
+    if is_first or not is_shared:
+        potentials(problem, i, w, theta)
+    else:
+        size = n * n_labels
+        node_potentials(problem, i, w, theta)
+        forbid_labels(space, i, theta)
+    if overflows(theta, size):
+        return math.nan
+    unary, pair = blocks(space, i, theta)
+    table = scratch.mu[: pair.size].reshape(pair.shape)
+    if is_first and is_shared:
+        for j in range(n_labels):
+            for k in range(n_labels):
+                table[0, j, k] = pair[0, j, k]
+    pair = table if is_shared else pair
+    if is_first or not is_shared:
+        row_ranges(pair, n_all if is_shared else n, work.best.lows, work.best.tops)
+    return best_in_ranges(unary, pair, scratch.labels, work.best)
+
+
+@top_k_oracle.register(ChainSpace)
+@kernel
+def _(space, i, theta, values, labels):
+    unary, pair = blocks(space, i, theta)
+    viterbi_top_k(unary, pair, values, labels, space.work.best)
+
+
+@exp_oracle.register(ChainSpace)
+@kernel
+def _(space, i, theta, temperature, mu):
+    unary, pair = blocks(space, i, theta)
+    node_mu, pair_mu = unary[:0], pair[:0]
+    if mu.shape[0] > 0:
+        node_mu, pair_mu = blocks(space, i, mu)
+    return forward_backward(unary, pair, temperature, node_mu, pair_mu, space.work.sums)
+
+
+@edge_marginals.register(ChainSpace)
+@kernel
+def _(space, i, theta, mu, out):
+    unary, pair = blocks(space, i, theta)
+    n, n_labels = unary.shape
+    tables = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
+    node_mu = blocks(space, i, mu)[0]
+    return forward_backward(unary, pair, 1.0, node_mu, tables, space.work.sums)
+
+
+@edge_above.register(ChainSpace)
+@kernel
+def _(space, i, position):
+    n_labels = space.allowed.shape[1]
+    return position, position - 1, (position - 1) * n_labels * n_labels, n_labels, 1
+
+
+sample_oracle.register(ChainSpace)(draw_along_edges)
+entropy.register(ChainSpace)(entropy_along_edges)
+
+
+@chunk_marginals.register(ChainSpace)
+@kernel
+def _(space, i, theta, rules, chunks, mu, out):
+    unary, pair = blocks(space, i, theta)
+    node_mu = blocks(space, i, mu)[0]
+    return chain_chunks(unary, pair, rules, chunks, node_mu, out, space.work.sums)
+
+
+@max_marginals.register(ChainSpace)
+@kernel
+def _(space, i, theta, out):
+    unary, pair = blocks(space, i, theta)
+    best = out[: unary.size].reshape(unary.shape)
+    chain_max_marginals(unary, pair, best, space.work.best)

@@ -1,0 +1,288 @@
+"""Labels of nodes: what spaces of one's own build on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.gram import gram_of, not_stored
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.offsets import ends_of, longest_item
+from ..core.oracles import (
+    add_indicator,
+    count_states,
+    exp_oracle,
+    forbid,
+    max_marginals,
+    sample_oracle,
+    score,
+    top_k_oracle,
+)
+from ..core.problem import Problem
+from ..core.typing import LossLike
+from ..inference.numerics import draw
+from ..rows.blocks import BlockRows, feature_rows
+from ..targets.costs import labelled
+from .n_best import NBestScratch, max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
+
+
+class LabelScratch(NamedTuple):
+    """Scratch of :class:`LabelSpace`."""
+
+    # (max_parts,): An indicator.
+    parts: np.ndarray
+    # For max-marginals, and the n best labellings by them.
+    n_best: NBestScratch
+    # Of the structure's own oracles: a NamedTuple of arrays, or ``()``.
+    own: tuple
+
+
+class LabelSpace(NamedTuple):
+    """Labels of nodes, and parts of any kind: the labellings of a structure of one's own.
+
+    A subclass registers :func:`~skstruct.core.oracles.add_indicator`, the parts of a labelling, and
+    :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or both.
+    All else follows: scores from the indicator, max-marginals by maxima where a label is forced,
+    and the n best labellings by max-marginals. Where one of these takes too long, a kernel of one's
+    own takes its place.
+
+    The node block comes first: with K labels, the potential of label k at node t is ``theta[t * K +
+    k]``. The structure defines the layout of the rest.
+
+    Parameters
+    ----------
+    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts and the nodes of each sample begin.
+    allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
+        Labels allowed for each node; no rows when all are. ``forbid`` makes others -inf.
+    own : tuple
+        Data of the structure, a NamedTuple of arrays and numbers, or ``()``.
+    work : NamedTuple
+        Scratch of one thread: ``work.own`` for one's own oracles.
+
+    See Also
+    --------
+    skstruct.graphs.NodeSpace : No other parts.
+    skstruct.graphs.PairwiseSpace : Parts that are pairs of labels.
+    skstruct.testing.check_structure : Checks the operations.
+
+    Examples
+    --------
+    :doc:`/own_structure` has a structure in full.
+
+    >>> from skstruct.core import oracles
+    >>> from skstruct.graphs import LabelSpace
+    >>> verbs = oracles.forbid, oracles.score, oracles.max_marginals, oracles.top_k_oracle
+    >>> [verb.supports(LabelSpace) for verb in verbs]
+    [True, True, True, True]
+    """
+
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    allowed: np.ndarray
+    own: tuple
+    work: LabelScratch
+
+    @classmethod
+    def make_problem(
+        cls,
+        graph: Any,
+        samples: Any,
+        classes: Any,
+        fit_intercept: bool,
+        n_parts: np.ndarray,
+        *,
+        rows: type = BlockRows,
+        own: tuple = (),
+        scratch: tuple = (),
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> Problem:
+        """The problem of packed samples, for ``make_problem`` of a structure.
+
+        Parameters
+        ----------
+        graph : Graph
+            The structure, for its ``weight_shapes``.
+        samples, classes, fit_intercept : object
+            What :meth:`skstruct.graphs.Graph.make_problem` was given.
+        n_parts : ndarray of shape (n_samples,) of int
+            Number of parts of each sample.
+        rows : type, default=BlockRows
+            The rows: those of nodes, for a structure without other parts, or a subclass of
+            :class:`~skstruct.graphs.OwnRows`.
+        own, scratch : tuple
+            NamedTuples of the structure: the data and the scratch of its oracles.
+        codes, loss, allowed, n_best : object
+            What ``make_problem`` was given, too.
+
+        Returns
+        -------
+        Problem
+            Its space is an instance of this class.
+
+        See Also
+        --------
+        skstruct.graphs.Graph.make_problem : Calls it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct import Chain
+        >>> from skstruct.graphs import LabelSpace
+        >>> from skstruct.graphs.chain import Sequences
+        >>> samples = Sequences(np.eye(3), np.array([0, 2, 3]))
+        >>> classes = np.array(["a", "b"])
+        >>> LabelSpace.make_problem(Chain(), samples, classes, True, 2 * samples.lengths).part_ptr
+        array([0, 4, 6])
+        """
+        shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
+        part_ptr, label_ptr = ends_of(n_parts), samples.offsets
+        n_best = max(n_best, 2)  # max-marginals are found in the same scratch
+        intercept, is_training = shapes[0][0] - 1 if fit_intercept else -1, codes is not None
+        nodes = feature_rows(samples.features, intercept, is_training)
+        if rows is BlockRows:
+            grams = (gram_of(nodes, label_ptr, shapes[0][0]), not_stored()) if is_training else ()
+            rows = BlockRows.of(nodes, label_ptr, shapes, grams=grams)
+        else:
+            rows = rows.of(nodes, label_ptr, part_ptr, shapes, is_training)
+        space = cls(
+            part_ptr=part_ptr,
+            label_ptr=label_ptr,
+            allowed=node_mask(allowed, len(classes)),
+            own=own,
+            work=LabelScratch(
+                parts=np.zeros(longest_item(part_ptr)),
+                n_best=n_best_scratch(part_ptr, label_ptr, len(classes), n_best),
+                own=scratch,
+            ),
+        )
+        return labelled(rows, classes, codes, loss, label_ptr)(space=space)
+
+
+class NodeSpace(LabelSpace):
+    """Labels of nodes, each of which is a part, and no other parts.
+
+    The rows are those of nodes, so a subclass registers oracles alone; weights are a table of
+    features x labels, so ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``.
+
+    Parameters
+    ----------
+    *fields : object
+        Those of :class:`~skstruct.graphs.LabelSpace`.
+
+    See Also
+    --------
+    skstruct.graphs.LabelSpace : Other parts, by rows of one's own.
+    skstruct.graphs.PairwiseSpace : Pairs of labels are parts, too.
+
+    Examples
+    --------
+    >>> from skstruct import MultiClass
+    >>> from skstruct.graphs import NodeSpace
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
+    >>> isinstance(problem.space, NodeSpace), problem.part_ptr
+    (True, array([0, 2, 4]))
+    """
+
+
+def node_mask(allowed, n_labels: int) -> np.ndarray:
+    """Labels allowed for each node; no rows when all are."""
+    return np.empty((0, n_labels), dtype=np.uint8) if allowed is None else allowed
+
+
+@inner_kernel(inline=True)
+def forbid_labels(space, i, theta):
+    """-inf for labels that are not allowed."""
+    if space.allowed.shape[0] > 0:
+        first, n_labels = space.label_ptr[i], space.allowed.shape[1]
+        for t in range(space.label_ptr[i + 1] - first):
+            for k in range(n_labels):
+                if space.allowed[first + t, k] == 0:
+                    theta[t * n_labels + k] = -math.inf
+
+
+@forbid.register(LabelSpace)
+@kernel
+def _(space, i, theta):
+    forbid_labels(space, i, theta)
+
+
+@add_indicator.register(NodeSpace)
+@kernel
+def _(space, i, labels, c, mu):
+    n_labels = space.allowed.shape[1]
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
+        mu[t * n_labels + labels[t]] += c
+
+
+@score.register(NodeSpace)
+@kernel
+def _(space, i, theta, labels):
+    n_labels, total = space.allowed.shape[1], 0.0
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
+        total += theta[t * n_labels + labels[t]]
+    return total
+
+
+@score.register(LabelSpace)
+@kernel
+def _(space, i, theta, labels):
+    n_parts = space.part_ptr[i + 1] - space.part_ptr[i]
+    parts, total = space.work.parts, 0.0
+    for q in range(n_parts):
+        parts[q] = 0.0
+    add_indicator(space, i, labels, 1.0, parts)
+    for q in range(n_parts):
+        if parts[q] != 0.0:
+            total += parts[q] * theta[q]
+    return total
+
+
+@count_states.register(LabelSpace)
+@kernel
+def _(space, i):
+    return space.allowed.shape[1]
+
+
+max_marginals.register(LabelSpace)(max_marginals_by_maxima)
+top_k_oracle.register(LabelSpace)(top_k_by_max_marginals)
+
+
+@inner_kernel
+def draw_by_conditioning(space, i, theta, mu, room, uniforms, labels, layout):
+    """Draw labels node by node, each from its marginals given those before.
+
+    As many calls of ``exp_oracle`` as labels are drawn, which must be exact and heed -inf in the
+    node block. The `layout` (n_states, first, step, between) has state k of node t at part ``first
+    + t * step + k * between``.
+    """
+    n_states, first, step, between = layout
+    value = -math.inf
+    for d in range(labels.shape[0]):
+        for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
+            room[q] = theta[q]
+        for t in range(labels.shape[1]):
+            at = first + t * step
+            of_rest = exp_oracle(space, i, room, 1.0, mu)
+            value = of_rest if t == 0 else value
+            if not value > -math.inf:
+                return value
+            labels[d, t] = draw(mu, at, between, n_states, uniforms[t, d])
+            for k in range(n_states):
+                if k != labels[d, t]:
+                    room[at + k * between] = -math.inf
+    return value
+
+
+@sample_oracle.register(LabelSpace)
+@kernel
+def _(space, i, theta, mu, room, uniforms, labels):
+    n_states = count_states(space, i)
+    layout = n_states, 0, n_states, 1
+    return draw_by_conditioning(space, i, theta, mu, room, uniforms, labels, layout)

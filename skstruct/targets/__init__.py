@@ -1,0 +1,1 @@
+"""Targets: true labels, and what errors cost."""

@@ -1,0 +1,117 @@
+"""Costs that add up over nodes, label by label, or over items."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.oracles import augment, task_loss
+from ..core.problem import Problem
+from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
+
+#: Labels of a problem that has none.
+NO_CODES = np.empty(0, dtype=np.int32)
+
+
+class NodeCosts(NamedTuple):
+    """The label of each node, and the cost of another one there."""
+
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    label_ptr: np.ndarray
+    # (n_nodes,): True labels; empty when unknown.
+    labels: np.ndarray
+    # (n_labels, n_labels): Task loss of predicting column k where the label is row j.
+    cost: np.ndarray
+    # 1 to divide the task loss by the number of nodes.
+    normalize: int
+    # Effect of weights of nodes, classes and sets of labels.
+    weights: LossWeights
+
+
+class LabelSetCosts(NodeCosts):
+    """The same where nodes are labels that are on or off: first the parts of all that are on."""
+
+
+class ItemCosts(NamedTuple):
+    """What choosing each item adds to the task loss, and the loss of choosing nothing."""
+
+    # (n_samples + 1,): Where the items and the parts of each sample begin: an item each, then
+    # perhaps one that every labelling has.
+    item_ptr: np.ndarray
+    part_ptr: np.ndarray
+    # (n_items or 0,), (n_samples or 0,): The costs.
+    loss: np.ndarray
+    constant: np.ndarray
+
+
+@inner_kernel(inline=True)
+def _nodes(target, i):
+    """First node, number of nodes, and the share of each in the task loss."""
+    first = target.label_ptr[i]
+    n = target.label_ptr[i + 1] - first
+    return first, n, 1.0 / n if target.normalize == 1 else 1.0
+
+
+@augment.register(NodeCosts)
+@kernel
+def _(target, i, theta):
+    first, n, share = _nodes(target, i)
+    cost, weights, n_labels = target.cost, target.weights, target.cost.shape[0]
+    for t in range(n):
+        y = target.labels[first + t]
+        add_label_costs(cost, weights, share, first + t, y, theta, t * n_labels)
+
+
+@task_loss.register(NodeCosts)
+@kernel
+def _(target, i, labels):
+    first, n, share = _nodes(target, i)
+    total = 0.0
+    cost, weights = target.cost, target.weights
+    for t in range(first, first + n):
+        total += label_cost(cost, weights, share, t, target.labels[t], labels[t - first])
+    return total
+
+
+@augment.register(LabelSetCosts)
+@kernel
+def _(target, i, theta):
+    first, n, share = _nodes(target, i)
+    cost, weights = target.cost, target.weights
+    for j in range(n):
+        y = target.labels[first + j]
+        theta[j] += label_cost(cost, weights, share, first + j, y, 1)
+        theta[n + j] += label_cost(cost, weights, share, first + j, y, 0)
+
+
+@augment.register(ItemCosts)
+@kernel
+def _(target, i, theta):
+    first = target.item_ptr[i]
+    n = target.item_ptr[i + 1] - first
+    for q in range(n):
+        theta[q] += target.loss[first + q]
+    for q in range(n, target.part_ptr[i + 1] - target.part_ptr[i]):
+        theta[q] += target.constant[i]
+
+
+@task_loss.register(ItemCosts)
+@kernel
+def _(target, i, labels):
+    first = target.item_ptr[i]
+    total = target.constant[i]
+    for q in range(target.item_ptr[i + 1] - first):
+        if labels[q] == 1:
+            total += target.loss[first + q]
+    return total
+
+
+def labelled(rows, classes, codes, loss, label_ptr, kind=NodeCosts):
+    """What makes a problem of a space: rows are given, and true labels with what errors cost."""
+    cost, normalize, weights = node_costs(loss, classes)
+    labels = NO_CODES if codes is None else codes
+    target = kind(label_ptr, labels, cost, int(normalize), weights)
+    return partial(Problem.of, rows=rows, target=target, labels=labels)

@@ -2,10 +2,13 @@
 
 Usage::
 
-    python benchmarks/bench_compile.py OTHER_CHECKOUT [--repeats 2]
+    python benchmarks/bench_compile.py OTHER_CHECKOUT [--repeats 2] [--pairs]
 
-Every run is a process of its own with an empty cache of kernels; the two checkouts take turns, and
-the smaller time of the repeats counts. What numba needs to import and to begin is in both.
+With ``--pairs`` ten pairs of solver and structure follow each other in one process, which shows
+what a second structure costs, and then each has a process of its own.
+
+Every run is a process with an empty cache of kernels; the two checkouts take turns, and the smaller
+time of the repeats counts. What numba needs to import and to begin is in both.
 """
 
 import argparse
@@ -65,11 +68,44 @@ print(json.dumps([fitted - began, time.process_time() - began, n_fit, counter.n]
 """
 
 
-def _run(checkout, task):
+PAIRS = [
+    *(f"BCFWSSVM, {data}" for data in ("chains dense", "chains CSR", "trees", "table")),
+    *(f"SAGCRF, {data}" for data in ("chains dense", "chains CSR", "trees", "table")),
+    *(f"CasimirSSVM, {data}" for data in ("chains dense", "trees")),
+]
+
+_RUN_PAIRS = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from scipy import sparse
+import skstruct as sk
+
+rng = np.random.default_rng(0)
+X = [rng.normal(size=(n, 20)) for n in rng.integers(3, 8, size=30)]
+y = [rng.integers(5, size=len(x)) for x in X]
+data = {
+    "chains dense": (sk.Chain(), X, y),
+    "chains CSR": (sk.Chain(), [sparse.csr_matrix(x) for x in X], y),
+    "trees": (sk.Tree(), [(x, np.arange(len(x)) - 1) for x in X], y),
+    "table": (sk.MultiClass(), np.vstack(X), np.concatenate(y)),
+}
+seconds = []
+for pair in sys.argv[1:]:
+    solver, _, name = pair.partition(", ")
+    graph, X, y = data[name]
+    began = time.process_time()
+    getattr(sk, solver)(graph, max_iter=3, random_state=0).fit(X, y).predict(X)
+    seconds.append(time.process_time() - began)
+print(json.dumps(seconds))
+"""
+
+
+def _run(checkout, arguments, code=_RUN):
     with tempfile.TemporaryDirectory() as cache:
         environment = {"PYTHONPATH": str(checkout), "NUMBA_CACHE_DIR": cache}
         done = subprocess.run(
-            [sys.executable, "-c", _RUN, *map(str, task)],
+            [sys.executable, "-c", code, *map(str, arguments)],
             env=os.environ | environment,
             capture_output=True,
             text=True,
@@ -79,12 +115,35 @@ def _run(checkout, task):
     return json.loads(done.stdout)
 
 
+def _compare_pairs(checkouts, repeats):
+    """Print what each pair takes after those before it, and alone."""
+    print(f"{'CPU s, other -> this':28}{'one after the other':>24}{'each alone':>24}")
+    together = [[_run(own, PAIRS, _RUN_PAIRS) for own in checkouts] for _ in range(repeats)]
+    totals = [[0.0, 0.0], [0.0, 0.0]]
+    for k, pair in enumerate(PAIRS):
+        alone = [[_run(own, [pair], _RUN_PAIRS)[0] for own in checkouts] for _ in range(repeats)]
+        after = [[own[k] for own in run] for run in together]
+        cells = []
+        for total, runs in zip(totals, (after, alone), strict=True):
+            a, b = map(min, zip(*runs, strict=True))
+            total[0] += a
+            total[1] += b
+            cells.append(f"{a:.1f} -> {b:.1f} ({b / a:.2f})")
+        print(f"{pair:28}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    cells = [f"{a:.1f} -> {b:.1f} ({b / a:.2f})" for a, b in totals]
+    print(f"{'all':28}" + "".join(f"{cell:>24}" for cell in cells))
+
+
 def main():
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, help="the checkout to compare with")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--pairs", action="store_true", help="ten pairs of solver and structure")
     options = parser.parse_args()
+    if options.pairs:
+        _compare_pairs((options.other.resolve(), HERE), options.repeats)
+        return
     head = "fit", "fit + predict", "functions"
     print(f"{'CPU s, other -> this':28}" + "".join(f"{name:>24}" for name in head))
     for name, task in TASKS.items():

@@ -484,7 +484,7 @@ def oeg_start(loss, problem, w, weights, options, state, score, stop, buffers, l
     for i in range(stop):
         first, last = problem.part_ptr[i], problem.part_ptr[i + 1]
         phi = buffers[1][: last - first]
-        oeg._begin_at_truth(problem, i, score, last - first, labels, phi)
+        oeg._begin_at_truth(problem, i, score, last - first, labels, r, phi)
         value, magnitude = loss_oracle(loss, problem, i, phi, labels, r, change)
         term = value - ROUNDING * magnitude
         for q in range(last - first):

@@ -8,6 +8,7 @@ from . import oracles
 from .features import DenseFeatures, SparseFeatures, add_outer, scores
 from .jit import self_check  # noqa: F401
 from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.solver_kernel import solver_kernel
 from .weights import Weights
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "kernel",
     "oracles",
     "scores",
+    "solver_kernel",
 ]

@@ -56,13 +56,15 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.signatures import FloatRows, Floats, LabelRows, Labels, Pair, declare
 from .offsets import ends_of
+from .weights import Weights
 
 # The verbs of the feature map and of one labelling; :mod:`.oracles` has what they share.
 
 
 @generic
-def potentials(problem, i, w, theta):
+def potentials(problem, i: int, w: Weights, theta: Floats) -> None:
     """``theta <- A_i w``, with -inf on forbidden parts.
 
     Parameters
@@ -100,7 +102,7 @@ def potentials(problem, i, w, theta):
 
 
 @generic(part="space")
-def forbid(problem, i, theta):
+def forbid(problem, i: int, theta: Floats) -> None:
     """Write or add -inf to the parts that no labelling of sample i may have, and nothing else.
 
     Parameters
@@ -134,7 +136,7 @@ def forbid(problem, i, theta):
 
 
 @generic(part="rows")
-def accumulate(problem, i, r, c, w):
+def accumulate(problem, i: int, r: Floats, c: Pair, w: Weights) -> None:
     """``w <- w + c[0] A_i' r``, and ``d <- d + c[1] A_i' r`` when `w` is lazy; `c` is a pair.
 
     Where ``w.share`` is not empty only in the columns that are the thread's. A kernel that adds by
@@ -175,7 +177,7 @@ def accumulate(problem, i, r, c, w):
 
 
 @generic(part="rows")
-def gram(problem, i, r, out):
+def gram(problem, i: int, r: Floats, out: Floats) -> None:
     """``out <- A_i A_i' r``: how the potentials answer a step along the sample's gradient.
 
     Parameters
@@ -211,7 +213,7 @@ def gram(problem, i, r, out):
 
 
 @generic
-def truth(problem, i, labels):
+def truth(problem, i: int, labels: Labels) -> None:
     """Write the true labelling ``y_i`` to ``labels``: by default what ``problem.labels`` says.
 
     Parameters
@@ -250,7 +252,7 @@ def _(problem, i, labels):
 
 
 @generic(part="space")
-def add_indicator(problem, i, labels, c, mu):
+def add_indicator(problem, i: int, labels: Labels, c: float, mu: Floats) -> None:
     """``mu += c mu(labels)``.
 
     Parameters
@@ -285,7 +287,7 @@ def add_indicator(problem, i, labels, c, mu):
 
 
 @generic(part="space")
-def score(problem, i, theta, labels):
+def score(problem, i: int, theta: Floats, labels: Labels) -> float:
     """``<theta, mu(labels)>``.
 
     Parameters
@@ -321,8 +323,30 @@ def score(problem, i, theta, labels):
     """
 
 
+@generic(part="space")
+def score_rows(
+    problem, i: int, theta: Floats, labels: Labels, shares: Floats, values: Floats
+) -> None:
+    """Write the scores of labellings that a solver keeps to `values`.
+
+    Each has a share; those of negative ones are left out. `labels` has one after the other, each
+    with the labels of all samples. Short samples would be lost in calls of :func:`score`.
+    """
+
+
+@score_rows.register(object)
+@kernel
+def _(problem, i, theta, labels, shares, values):
+    first, n = problem.label_ptr[i], problem.label_ptr[i + 1] - problem.label_ptr[i]
+    stride = labels.shape[0] // shares.shape[0]
+    for row in range(shares.shape[0]):
+        if shares[row] >= 0.0:
+            at = row * stride + first
+            values[row] = score(problem, i, theta, labels[at : at + n])
+
+
 @generic(part="target")
-def task_loss(problem, i, labels):
+def task_loss(problem, i: int, labels: Labels) -> float:
     """``Delta(y_i, labels)``, a float, at least 0 and 0 for the truth.
 
     Solvers keep it as a number beside each labelling that they meet. (What weights of classes and
@@ -360,7 +384,7 @@ def task_loss(problem, i, labels):
 
 
 @generic(part="target")
-def augment(problem, i, theta):
+def augment(problem, i: int, theta: Floats) -> None:
     """``theta += l_i``, where ``<l_i, mu(y)> = Delta(y_i, y)`` for every labelling y.
 
     Only for a task loss that is linear in parts: a structure with another one registers
@@ -421,14 +445,17 @@ def adds_by_columns(problem) -> bool:
     >>> adds_by_columns(())
     False
     """
-    return bool(getattr(type(getattr(problem, "rows", None)), "adds_by_columns", False))
+    for cls in type(getattr(problem, "rows", None)).__mro__:
+        if cls in accumulate.registry:
+            return bool(vars(cls).get("adds_by_columns", False))
+    return False
 
 
 # The verbs of best labellings; :mod:`.oracles` has what all verbs share.
 
 
 @generic(part="space")
-def max_oracle(problem, i, theta, labels):
+def max_oracle(problem, i: int, theta: Floats, labels: Labels) -> float:
     """Write a labelling of largest score to `labels` and return its score.
 
     -inf when the constraints leave no labelling. A structure with :func:`relaxed_oracle` may write
@@ -470,7 +497,7 @@ def max_oracle(problem, i, theta, labels):
 
 
 @generic
-def loss_augmented_max(problem, i, theta, labels, augmented):
+def loss_augmented_max(problem, i: int, theta: Floats, labels: Labels, augmented: Floats) -> float:
     """Write a labelling that maximises ``<theta, mu(y)> + Delta(y_i, y)`` and return that value.
 
     `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
@@ -525,7 +552,7 @@ def _(problem, i, theta, labels, augmented):
 
 
 @generic(part="space")
-def relaxed_oracle(problem, i, theta, labels, mu):
+def relaxed_oracle(problem, i: int, theta: Floats, labels: Labels, mu: Floats) -> Pair:
     """Write a point of the LP relaxation to `mu`, fractional where it is not tight.
 
     Returns two numbers, ``(bound, value)``: an upper bound on the score of every point of the
@@ -566,15 +593,15 @@ def relaxed_oracle(problem, i, theta, labels, mu):
     Structures without cycles have no need of it, label sets do:
 
     >>> from skstruct.core.oracles import relaxed_oracle
-    >>> from skstruct.graphs.chain import ChainSpace
-    >>> from skstruct.graphs.multilabel import ManyLabelsSpace
+    >>> from skstruct.spaces.chain import ChainSpace
+    >>> from skstruct.spaces.label_sets import ManyLabelsSpace
     >>> relaxed_oracle.supports(ChainSpace), relaxed_oracle.supports(ManyLabelsSpace)
     (False, True)
     """
 
 
 @generic(part="space")
-def top_k_oracle(problem, i, theta, values, labels):
+def top_k_oracle(problem, i: int, theta: Floats, values: Floats, labels: LabelRows) -> None:
     """Write the ``len(values)`` best labellings, best first, to the rows of `labels`.
 
     `values` takes their scores, -inf where there are fewer labellings.
@@ -612,7 +639,9 @@ def top_k_oracle(problem, i, theta, values, labels):
 
 
 @generic
-def loss_augmented_top_k(problem, i, theta, values, labels, augmented):
+def loss_augmented_top_k(
+    problem, i: int, theta: Floats, values: Floats, labels: LabelRows, augmented: Floats
+) -> None:
     """:func:`top_k_oracle` of ``<theta, mu(y)> + Delta(y_i, y)``.
 
     `augmented` is scratch of the size of `theta`. The default, for every structure, augments a copy
@@ -695,7 +724,7 @@ __all__ = [
 
 
 @generic(part="space")
-def exp_oracle(problem, i, theta, temperature, mu):
+def exp_oracle(problem, i: int, theta: Floats, temperature: float, mu: Floats) -> float:
     """Write the marginals of ``p(y) ~ exp(<theta, mu(y)> / temperature)`` to `mu`, if it has room.
 
     Returns ``temperature * log sum_y exp(<theta, mu(y)> / temperature)``, the log-partition, which
@@ -744,7 +773,7 @@ def exp_oracle(problem, i, theta, temperature, mu):
 
 
 @generic(part="space")
-def exp_slack(problem):
+def exp_slack(problem) -> float:
     """Bound on what score and entropy of the marginals of the last :func:`exp_oracle` lack.
 
     0 where it is exact. The entropy of the marginals as a dual point is at least
@@ -759,7 +788,7 @@ def _(problem):
 
 
 @generic(part="space")
-def euclidean_oracle(problem, i, theta, temperature, mu):
+def euclidean_oracle(problem, i: int, theta: Floats, temperature: float, mu: Floats) -> float:
     """Write the projection of ``theta / temperature`` onto the hull of labellings to `mu`.
 
     It maximises ``<theta, mu> - temperature / 2 |mu|^2``, with the norm that the structure names;
@@ -807,7 +836,7 @@ def euclidean_oracle(problem, i, theta, temperature, mu):
 
 
 @generic(part="space")
-def entropic_oracle(problem, i, theta, temperature, mu):
+def entropic_oracle(problem, i: int, theta: Floats, temperature: float, mu: Floats) -> float:
     """Like :func:`euclidean_oracle` under the entropy of the parts, each for itself.
 
     It maximises ``<theta, mu> - temperature sum_q mu_q log mu_q``: where :func:`exp_oracle`, whose
@@ -851,7 +880,7 @@ def entropic_oracle(problem, i, theta, temperature, mu):
 
 
 @generic(part="space")
-def edge_marginals(problem, i, theta, mu, out):
+def edge_marginals(problem, i: int, theta: Floats, mu: Floats, out: Floats) -> float:
     """Write the (label, label) marginals of each edge to flat `out`, edge by edge.
 
     The node block of `mu` takes the node marginals; returns the log-partition.
@@ -895,7 +924,9 @@ def edge_marginals(problem, i, theta, mu, out):
 
 
 @generic(part="space")
-def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
+def sample_oracle(
+    problem, i: int, theta: Floats, mu: Floats, room: Floats, uniforms: FloatRows, labels: LabelRows
+) -> float:
     """Write draws from ``p(y) ~ exp(<theta, mu(y)>)`` to the rows of `labels`.
 
     Each node takes one number of `uniforms`. Structures of nodes that have no kernel of their own
@@ -942,7 +973,7 @@ def sample_oracle(problem, i, theta, mu, room, uniforms, labels):
 
 
 @generic(part="space")
-def entropy(problem, i, theta, mu, room):
+def entropy(problem, i: int, theta: Floats, mu: Floats, room: Floats) -> float:
     """Return the entropy of ``p(y) ~ exp(<theta, mu(y)>)`` in nats, NaN if there is no labelling.
 
     By default the log-partition less the expected score, whose digits are those of the scores;
@@ -1029,8 +1060,13 @@ class ChunkRules(NamedTuple):
         return ChunkRules(*tables, kind, order, ptr, self.is_ambiguous)
 
 
+declare(ChunkRules.of(np.zeros((3, 1, 1), dtype=bool), np.zeros(0, dtype=np.int64)))
+
+
 @generic(part="space")
-def chunk_marginals(problem, i, theta, rules, chunks, mu, out):
+def chunk_marginals(
+    problem, i: int, theta: Floats, rules: ChunkRules, chunks: LabelRows, mu: Floats, out: Floats
+) -> float:
     """Write the probability that a labelling has these very chunks, each for itself, to `out`.
 
     Parameters
@@ -1119,7 +1155,7 @@ def log_partition(problem, i, theta, temperature):
 
 
 @generic(part="space")
-def max_marginals(problem, i, theta, out):
+def max_marginals(problem, i: int, theta: Floats, out: Floats) -> None:
     """``out[t * n_labels + k]``: the largest score of a labelling with label k at node t.
 
     -inf where no labelling has it. Each node's largest is the value of :func:`max_oracle`; what a
@@ -1159,7 +1195,7 @@ def max_marginals(problem, i, theta, out):
 
 
 @generic(part="space")
-def count_states(problem, i):
+def count_states(problem, i: int) -> int:
     """Return the number of labels of a node of sample i, ``n_labels`` of :func:`max_marginals`.
 
     ``theta[t * count_states(problem, i) + k]`` is the potential of label k at node t; -inf forbids

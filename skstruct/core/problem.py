@@ -63,11 +63,60 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, rows: tuple, space: tuple, target: tuple, labels: np.ndarray) -> Problem:
-        """The problem of parts that fit together."""
+        """The problem of parts that fit together.
+
+        Parameters
+        ----------
+        rows, space, target : NamedTuple
+            The parts; the samples begin where those of the space do.
+        labels : ndarray of shape (n_nodes,) of int32
+            True labels; empty when unknown.
+
+        Returns
+        -------
+        Problem
+            The problem.
+
+        See Also
+        --------
+        skstruct.graphs.LabelSpace.make_problem : Makes the parts, too.
+
+        Examples
+        --------
+        >>> from skstruct import MultiClass
+        >>> from skstruct.graphs import Problem
+        >>> from skstruct.testing import training_problem
+        >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
+        >>> Problem.of(*problem[:3], problem.labels).part_ptr
+        array([0, 2, 4])
+        """
         return cls(rows, space, target, space.part_ptr, space.label_ptr, labels)
 
     def with_labels(self, labels: np.ndarray) -> Problem:
-        """The problem with other true labels."""
+        """The problem with other true labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_nodes,) of int32
+            The labels.
+
+        Returns
+        -------
+        Problem
+            It shares all else with this one.
+
+        See Also
+        --------
+        skstruct.core.oracles.truth : Reads them.
+
+        Examples
+        --------
+        >>> from skstruct import MultiClass
+        >>> from skstruct.testing import training_problem
+        >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
+        >>> problem.with_labels(problem.labels[::-1].copy()).labels
+        array([1, 0], dtype=int32)
+        """
         target = self.target
         if hasattr(target, "labels"):
             target = target._replace(labels=labels)

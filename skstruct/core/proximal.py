@@ -18,7 +18,9 @@ import numpy as np
 
 from .features import DenseFeatures, ObservedFeatures, SparseFeatures, prefetch, scores
 from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.signatures import Floats, declare
 from .oracles import potentials
+from .weights import Weights, zero_weights
 
 _FEW = 1e-2  # below, five terms of a series have 12 digits
 _LONG = 750.0  # beyond, nothing is left of the start
@@ -46,6 +48,9 @@ def start_clock(w, l1, l2):
     for own in stamps:
         own[:, 2] = 1.0
     return Clock(np.zeros(2), *stamps, float(l1), float(l2))
+
+
+declare(start_clock(zero_weights(((0, 0), (0, 0))), 0.0, 0.0))
 
 
 @inner_kernel
@@ -154,7 +159,7 @@ def _(features, first, stop, table, stamps, clock):
 
 
 @generic(part="rows")
-def catch_up(problem, i, w, clock):
+def catch_up(problem, i: int, w: Weights, clock: Clock) -> None:
     """Bring all rows of `w` that the potentials of sample i read up to date.
 
     The default brings all rows up to date, at the cost of a dense step.
@@ -258,7 +263,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
 
 
 @generic(follows=(potentials, catch_up))
-def rest_potentials(problem, i, w, clock, theta):
+def rest_potentials(problem, i: int, w: Weights, clock: Clock, theta: Floats) -> None:
     """:func:`rest_scores` of all parts: potentials; `w` may stay out of date."""
 
 

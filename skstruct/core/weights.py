@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit.dispatch import inner_kernel, kernel
+from .jit.signatures import declare
 
 # No digit is lost before v nears the end of float64: every update of v is relative to s v.
 _FOLD_BELOW = 1e-100
@@ -112,6 +113,9 @@ class Weights(NamedTuple):
 def zero_weights(shapes):
     """Plain weights of zeros."""
     return Weights(np.zeros(shapes[0]), np.zeros(shapes[1]))
+
+
+declare(zero_weights(((0, 0), (0, 0))))
 
 
 def flatten(weights):

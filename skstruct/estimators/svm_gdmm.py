@@ -276,7 +276,7 @@ class GDMMSSVM(StructuralSVM):
                 "each factor"
             )
         relaxed = graph.relaxation(problem)
-        graph.training_inference_ = getattr(relaxed, "inference", "exact")
+        graph.training_inference_ = getattr(relaxed.space, "inference", "exact")
         return relaxed, factors
 
     _takes_relaxations = True

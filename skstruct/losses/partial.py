@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, exp_oracle, loss_augmented_max, max_oracle, potentials
 from .log import difference
@@ -60,7 +61,7 @@ def _(loss, problem, i, theta, labels, r, augmented):
     return difference(log_z, right)
 
 
-@kernel
+@solver_kernel
 def forbidden_parts(problem, w, start, stop, theta, out):
     """Write 1 to `out` for the parts of samples `start` to `stop` that are forbidden."""
     for i in range(start, stop):

@@ -28,7 +28,9 @@ class OwnRows(NamedTuple):
     A subclass registers :func:`~skstruct.core.oracles.potentials` and
     :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram matrix follow
     from these, in time proportional to the weights: register
-    :func:`~skstruct.core.oracles.gram` where that takes too long.
+    :func:`~skstruct.core.oracles.gram` where that takes too long. With the class attribute
+    ``adds_by_columns = True`` threads share the second: it must add by
+    :func:`skstruct.core.add_outer` alone.
 
     Parameters
     ----------
@@ -68,8 +70,44 @@ class OwnRows(NamedTuple):
     work: OwnScratch
 
     @classmethod
-    def of(cls, nodes, row_ptr, part_ptr, shapes, for_training: bool, own: tuple = ()) -> OwnRows:
-        """Rows for weight tables of some shapes."""
+    def of(
+        cls,
+        nodes: tuple,
+        row_ptr: np.ndarray,
+        part_ptr: np.ndarray,
+        shapes: tuple,
+        for_training: bool,
+        own: tuple = (),
+    ) -> OwnRows:
+        """Rows for weight tables of some shapes.
+
+        Parameters
+        ----------
+        nodes, row_ptr, part_ptr, own : tuple or ndarray
+            The fields.
+        shapes : tuple
+            What ``weight_shapes`` of the structure returned.
+        for_training : bool
+            Whether there is to be scratch for :func:`~skstruct.core.oracles.gram`.
+
+        Returns
+        -------
+        OwnRows
+            An instance of this class.
+
+        See Also
+        --------
+        skstruct.graphs.LabelSpace.make_problem : Calls it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skstruct.graphs import OwnRows
+        >>> from skstruct.rows.blocks import feature_rows
+        >>> nodes, ptr = feature_rows(np.eye(3), 3), np.array([0, 2, 3])
+        >>> OwnRows.of(nodes, ptr, 2 * ptr, ((4, 2), (0, 0)), True).width
+        2
+        """
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)
         return cls(nodes, row_ptr, part_ptr, shapes[0][1], own, work)

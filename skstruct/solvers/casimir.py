@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import make_cone, project_rows, settle
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import LEAD, LEAVE, Pieces, count_threads, fetch_add, meet, open_gate
@@ -298,7 +299,7 @@ def _settle(sample_weight, memory, order, visits):
     visits.counters[0] = 0
 
 
-@kernel
+@solver_kernel
 def svrg_pass(
     loss,
     problem,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import Cone, make_cone, settle
-from ..core.jit.dispatch import kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import make_scratch
 from ..core.weights import Weights, flatten, inner_product, squared_norm, view_flat, zero_weights
@@ -30,7 +30,7 @@ from .run import Method, SampleOverflow
 VALUE, TASK_LOSS, MAGNITUDE = 0, 1, 2
 
 
-@kernel
+@solver_kernel
 def project_samples(
     loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out
 ):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.features import square_features
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
 from ..core.parallel import Pieces
@@ -96,18 +97,18 @@ class OEGOptions(NamedTuple):
 
 
 @inner_kernel(inline=True)
-def _begin_at_truth(problem, i, score, n_own, labels, phi):
-    """Potentials that favour the truth, by its nodes.
+def _begin_at_truth(problem, i, score, n_own, labels, trial, phi):
+    """Potentials that favour the truth, by its nodes; `trial` is scratch.
 
     Those of pairs could favour another labelling: with Potts interactions all edges share the part
     of equal labels, and unequal ones have none.
     """
     truth(problem, i, labels)
     for q in range(phi.shape[0]):
-        phi[q] = 0.0
-    add_indicator(problem, i, labels, 1.0, phi)
+        trial[q] = 0.0
+    add_indicator(problem, i, labels, 1.0, trial)
     for q in range(phi.shape[0]):
-        phi[q] = score if q < n_own and phi[q] > 0.0 else 0.0
+        phi[q] = score if q < n_own and trial[q] > 0.0 else 0.0
 
 
 @inner_kernel(inline=True)
@@ -260,7 +261,7 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
     memory = recall(loss, problem, i, state, buffers, labels)
     for _ in range(_MOST_TESTS):
-        _begin_at_truth(problem, i, totals[SCORE], state.n_own[i], labels, phi)
+        _begin_at_truth(problem, i, totals[SCORE], state.n_own[i], labels, buffers[1], phi)
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, noise = found[0], found[1], found[3]
         totals[N_ORACLE] += 1.0
@@ -273,7 +274,7 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
         rate *= _LEAST_CUT
 
 
-@kernel
+@solver_kernel
 def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, labels):
     """Steps at the samples of an order.
 
@@ -312,7 +313,7 @@ _RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
 _MOST_INNER = 0.5
 
 
-@kernel
+@solver_kernel
 def proximal_oeg_pass(
     loss, problem, w, clock, sample_weight, options, state, order, buffers, labels
 ):
@@ -329,7 +330,7 @@ def proximal_oeg_pass(
         clock.now[1] += _REST
 
 
-@kernel
+@solver_kernel
 def shift_potentials(loss, problem, shift, options, state, first, stop, buffers, labels):
     """Add the potentials of a change of the weights to those stored; the best mixtures at them."""
     theta, trial, change = buffers[0], buffers[1], buffers[3]
@@ -351,7 +352,7 @@ def shift_potentials(loss, problem, shift, options, state, first, stop, buffers,
         state.totals[N_ORACLE] += 1.0
 
 
-@kernel
+@solver_kernel
 def sum_residuals(
     loss, problem, sample_weight, options, state, again, first, stop, w, buffers, labels
 ):

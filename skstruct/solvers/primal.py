@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import LEAD, LEAVE, fetch_add, make_scratch, meet, open_gate, over_samples
 from ..core.weights import Weights, squared_norm
@@ -18,7 +18,7 @@ _NO_MEMORY = np.empty(0)
 _ADVICE = "are the features scaled?"
 
 
-@kernel
+@solver_kernel
 def loss_values(loss, problem, w, memory, start, stop, scratch, out):
     """Losses of samples `start` to `stop`, and how far `memory` is from the oracle's answer."""
     theta, augmented = scratch.theta, scratch.mu
@@ -50,7 +50,7 @@ def make_block(problem, size: int = 1) -> Block:
     return Block(np.zeros(1, dtype=np.int64), np.empty((2, most)), size)
 
 
-@kernel
+@solver_kernel
 def loss_gradient(
     loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out, block, team
 ):

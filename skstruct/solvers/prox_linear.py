@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.cone import make_cone, settle
-from ..core.jit.dispatch import kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.offsets import ends_of, places_of
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import effective_threads, make_scratch, private_copy, run_team
@@ -25,7 +25,7 @@ from .sgd import improvement
 # Losses and residuals of a batch of samples whose rows are their scores.
 
 
-@kernel
+@solver_kernel
 def batch_residuals(loss, problem, w, sample_weight, samples, scratch, augmented, gradient, values):
     """Add the gradients of ``s_i loss_i`` of some samples."""
     theta, r = scratch.theta, scratch.mu

@@ -202,7 +202,7 @@ class Method(ABC):
 
 def _set_target_gap(problem, certificate) -> None:
     """Tell inference that stops early how exact it needs to be."""
-    told = getattr(problem.space, "set_target_gap", None)
+    told = getattr(getattr(problem, "space", None), "set_target_gap", None)
     if told is not None:
         known = certificate is not None
         told(getattr(certificate, "dual_gap", 0.1 * certificate.objective) if known else 0.0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import make_cone, project_rows, settle
-from ..core.jit.dispatch import kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import Pieces, make_scratch
 from ..core.weights import (
@@ -26,7 +26,7 @@ _PATIENCE = 5
 _ADVICE = "are the features scaled, is the learning rate too large?"
 
 
-@kernel
+@solver_kernel
 def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, order, buffers, labels):
     """Stochastic subgradient steps, and the weighted average of the iterates.
 

@@ -109,19 +109,18 @@ for x in frozen:
 forms = [X, frozen, [np.asfortranarray(x) for x in X], RaggedArray.from_list(X),
          [x[::1, ::-1] for x in X]]
 half = [x.astype(np.float32) for x in X]
-for n_specialisations, same in [(1, forms), (2, [half, [np.asfortranarray(x) for x in half]])]:
+for same in forms, [half, [np.asfortranarray(x) for x in half]]:
     for form in same:
         crf = SAGCRF(solver="sag", tol=1e-2, random_state=0).fit(form, y)
         crf.predict(form)
         if same is forms:
             crf.score(form, y), crf.predict_marginals(form), crf.predict_top_k(form, 2)
-    assert len(sag_epoch.signatures) == n_specialisations, sag_epoch.signatures
 SAGCRF(solver="sag", tol=1e-2, random_state=0).fit(forms[3], RaggedArray.from_list(y))
 csr = [sparse.csr_matrix(x) for x in X]
 crf = SAGCRF(solver="sag", tol=1e-2, random_state=0).fit(csr, y)
 crf.predict(csr)
 SAGCRF(solver="sag", tol=1e-2, random_state=0).fit([x.tocsc() for x in csr], y)
-assert len(sag_epoch.signatures) == 3, sag_epoch.signatures
+assert len(sag_epoch.signatures) == 1, sag_epoch.signatures
 missed = [k.py_func.__name__ for k in compiled_kernels() if sum(k.stats.cache_misses.values())]
 most = max(len(k.signatures) for k in compiled_kernels())
 print(len(missed), most, *missed)

@@ -83,14 +83,21 @@ def test_where_one_thread_adds_everything(chains, monkeypatch):
     _same(one, clone(one).set_params(n_jobs=3).fit(*chains))
 
 
-def test_rows_say_whether_threads_can_share_their_accumulation():
+def test_rows_speak_for_their_own_kernel_only():
     problem, *_ = training_problem(Chain(), [np.eye(2)], [["a", "b"]])
     assert oracles.adds_by_columns(problem)
 
     class Other(type(problem.rows)):
-        adds_by_columns = False
+        pass
 
-    assert not oracles.adds_by_columns(problem._replace(rows=Other(*problem.rows)))
+    other = problem._replace(rows=Other(*problem.rows))
+    assert oracles.adds_by_columns(other)
+    registry = oracles.accumulate.registry
+    oracles.accumulate.register(Other)(oracles.accumulate.find(Other))
+    try:
+        assert not oracles.adds_by_columns(other)
+    finally:
+        del registry[Other]
 
 
 @pytest.mark.parametrize("n", [2, 3, 100])

@@ -1,8 +1,8 @@
 """Compile kernels into a cache that is never stale, and dispatch generic verbs on a problem's type.
 
-A solver is compiled once per problem type. It calls *verbs* (:mod:`skstruct.core.oracles`), plain
-functions that state a contract. A part of problems registers a kernel per verb for its own class,
-as with :func:`functools.singledispatch`::
+Kernels call *verbs* (:mod:`skstruct.core.oracles`), plain functions that state a contract. A part
+of problems registers a kernel per verb for its own class, as with
+:func:`functools.singledispatch`::
 
     @generic(part="space")
     def max_oracle(problem, i, theta, labels): "contract"
@@ -11,14 +11,16 @@ as with :func:`functools.singledispatch`::
     @kernel
     def _(space, i, theta, labels): ...
 
-Numba picks the kernel while it types the solver, so a call costs nothing at run time and the
-compiled solver is found again on disk in the next process.
+Numba picks the kernel by the type of the first argument while it types the caller, so a call costs
+nothing at run time. Solvers, which are compiled once for all problems, call through a table
+(:mod:`skstruct.core.jit.table`).
 """
 
 import inspect
 from functools import partial
 
 import numba
+from numba import TypingError
 from numba.extending import overload
 
 from .cache import open_store
@@ -26,7 +28,9 @@ from .cache_key import PACKAGE, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
 from .numba_private import (
     JIT_IS_DISABLED,
+    TRICKS,
     VERSIONS,
+    address_of,
     cache_on_disk,
     field_type,
     hold_interrupts,
@@ -36,6 +40,8 @@ from .numba_private import (
 
 try:
     from .references import take_references
+    from .signatures import Signature
+    from .table import Opaque, Operation
 except ImportError:  # pragma: no cover
     take_references = None
 
@@ -124,7 +130,7 @@ def _compile(function, inline=False, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
     how = "always" if inline else "never"
-    return numba.njit(inline=how, **options, **_FLAGS)(function)
+    return numba.njit(inline=how, **_FLAGS | options)(function)
 
 
 def kernel(function=None, *, cheap=False):
@@ -148,6 +154,7 @@ def kernel(function=None, *, cheap=False):
     --------
     skstruct.core.inner_kernel : What only other kernels call.
     skstruct.core.generic : A verb, for which structures register kernels.
+    skstruct.core.solver_kernel : Compiled once for all structures.
 
     Notes
     -----
@@ -220,6 +227,25 @@ def inner_kernel(function=None, *, inline=False):
     return dispatcher
 
 
+def tables_are_used():
+    """Return whether solvers see problems through tables: where kernels take references."""
+    if JIT_IS_DISABLED or take_references is None or "_nrt" not in _FLAGS:
+        return False
+    _check_tricks()
+    return TRICKS["references"]
+
+
+def address_for(function, signature):
+    """Compile or load a function of a signature, for calls by its address."""
+    options = _OUTER | known_options({"no_cpython_wrapper": True, "no_cfunc_wrapper": False})
+    dispatcher = _compile(function, **options)
+    cache_on_disk(dispatcher, _STORE)
+    hold_interrupts(dispatcher)
+    take_references(dispatcher, _check_tricks)
+    dispatcher.compile(signature)
+    return address_of(dispatcher, signature)
+
+
 def compiled_kernels():
     """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
     return list(_kernels)
@@ -255,6 +281,21 @@ def _refuse_other_flags(name, dispatcher):
         )
 
 
+#: Of operations.
+NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
+
+
+def _operation(verb, contract):
+    """What solvers call a verb by, if its contract declares types."""
+    if take_references is None or JIT_IS_DISABLED:
+        return None
+    signature = Signature.of(contract)
+    if signature is not None:
+        verb.operation = Operation(verb, verb.names, signature)
+        return verb.operation
+    return None
+
+
 def generic(contract=None, *, part=None, follows=()):
     """Make a verb that dispatches on the class of its first argument, a NamedTuple.
 
@@ -265,7 +306,9 @@ def generic(contract=None, *, part=None, follows=()):
     ----------
     contract : callable
         A function whose signature and docstring state what every kernel of this verb does. Its
-        body is never run. Kernels may name the first argument as they like.
+        body is never run. Where solvers are to call it, annotations declare all types but that of
+        the first argument: int, float, bool, a NamedTuple or a type of
+        :mod:`skstruct.core.jit.signatures`. Kernels may name the first argument as they like.
     part : {"rows", "space", "target"} or None, default=None
         The part of a problem that kernels take; None for all of it.
     follows : tuple of verbs, default=()
@@ -283,12 +326,13 @@ def generic(contract=None, *, part=None, follows=()):
     See Also
     --------
     skstruct.core.kernel : Makes what is registered.
+    skstruct.core.solver_kernel : Calls verbs whose types are declared.
     skstruct.core.oracles.max_oracle : A verb.
 
     Examples
     --------
     >>> from skstruct.core.oracles import max_oracle
-    >>> from skstruct.graphs.chain import ChainSpace
+    >>> from skstruct.spaces.chain import ChainSpace
     >>> max_oracle.supports(ChainSpace)
     True
     """
@@ -333,7 +377,8 @@ def generic(contract=None, *, part=None, follows=()):
     verb = namespace[name]
     verb.__doc__ = contract.__doc__
     verb.__module__ = contract.__module__
-    verb.registry, verb.find, verb.part = registry, find, part
+    verb.registry, verb.find, verb.choose = registry, find, choose
+    verb.names, verb.part = names, part
 
     def supports(first):
         """Whether there is a kernel for a class, or for a problem."""
@@ -368,8 +413,16 @@ def generic(contract=None, *, part=None, follows=()):
     verb.register = register
 
     passed_on = None if part is None else _passed_on(verb, names)
+    operation = _operation(verb, contract)
+    namespace = {"call": operation and operation.call, "__name__": __name__}
+    exec(f"def through({arguments}):\n    return call({arguments})\n", namespace)
+    through = namespace["through"]
 
     def typer(first):
+        if take_references is not None and isinstance(first, Opaque):
+            if operation is None:
+                raise TypingError(f"{name} {NO_TYPES}")
+            return through
         cls = instance_class(first)
         if cls is None:
             return None

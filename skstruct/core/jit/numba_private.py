@@ -186,6 +186,12 @@ def compiled_for(dispatcher, *args):
     return getattr(found, "entry_point", dispatcher)
 
 
+def address_of(dispatcher, signature):
+    """The address of a compiled function, for calls as in C."""
+    found = dispatcher.overloads[signature.args]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+
+
 def hold_interrupts(dispatcher):
     """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
 

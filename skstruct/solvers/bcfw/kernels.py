@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.cone import project_rows
 from ...core.jit.dispatch import generic, inner_kernel, kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.oracles import (
     accumulate,
     add_indicator,
@@ -19,6 +20,7 @@ from ...core.oracles import (
     loss_augmented_max,
     potentials,
     score,
+    score_rows,
     task_loss,
 )
 from ...losses.verbs import dot, expected_task_loss
@@ -117,11 +119,11 @@ def note_gap(state, options, i, gap):
 @inner_kernel
 def best_cached(problem, i, theta, state, values):
     """Scores of the cached labellings, task losses included, to `values`; the best slot, or -1."""
-    first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    best = -1
+    best, labels = -1, state.labels.reshape(state.labels.size)
+    score_rows(problem, i, theta, labels, state.shares[i], values)
     for c in range(values.shape[0]):
         if state.shares[i, c] >= 0.0:
-            values[c] = score(problem, i, theta, state.labels[c, first:stop]) + state.costs[i, c]
+            values[c] += state.costs[i, c]
             if best < 0 or values[c] > values[best]:
                 best = c
     return best
@@ -309,10 +311,11 @@ def _block(problem, i, theta, state, residual, options, base, scale, values, buf
     rest = 1.0 - kept
     if rest > 1e-9 and (away < 0 or outside < now[away] * rest):
         step = step_toward(problem, i, theta, state, best, residual, scale, buffers)
+        labels = state.labels.reshape(state.labels.size)
+        score_rows(problem, i, buffers[3], labels, shares, before)
         for c in range(slots):
             if shares[c] >= 0.0:
-                answer = score(problem, i, buffers[3], state.labels[c, first:stop])
-                now[c] -= step * scale * answer
+                now[c] -= step * scale * before[c]
     for c in range(slots):
         before[c] = shares[c]
     _exchange(shares, state.inner[i], now, options.pairwise, scale)
@@ -329,7 +332,7 @@ def _block(problem, i, theta, state, residual, options, base, scale, values, buf
         residual[q] += direction[q]
 
 
-@kernel
+@solver_kernel
 def bcfw_epoch(
     problem, w, cone, sample_weight, options, state, order, uniforms, buffers, values, labels
 ):
@@ -375,7 +378,7 @@ def bcfw_epoch(
         project_rows(cone, w, later, 1)
 
 
-@kernel
+@solver_kernel
 def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
     """Compute what a dual point implies for the present problem, for samples `start` to `stop`.
 
@@ -397,7 +400,7 @@ def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
             _all_products(problem, i, state, buffers)
 
 
-@kernel
+@solver_kernel
 def expected_losses(problem, state, start, stop, trial):
     """Return task losses of a dual point, of a loss that is linear in parts."""
     for i in range(start, stop):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.cone import project_rows
 from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.verbs import augment_copy, dot, expected_task_loss
@@ -48,7 +49,7 @@ class Points(NamedTuple):
     past: np.ndarray
 
 
-@kernel
+@solver_kernel
 def _count_entries(problem, trial, out):
     """Entries of the true labellings that are not 0."""
     for i in range(out.shape[0]):
@@ -258,7 +259,7 @@ def _ask(problem, i, theta, base, points, buffers, labels):
     return bound, value, loss, slot
 
 
-@kernel
+@solver_kernel
 def relaxed_epoch(
     problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
 ):

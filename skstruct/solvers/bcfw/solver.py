@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 
 from ...core.cone import make_cone, project_rows, settle
-from ...core.jit.dispatch import kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
@@ -55,7 +55,7 @@ from .relaxed import new_points, relaxed_epoch
 AIM, FOLLOW = range(2)
 
 
-@kernel
+@solver_kernel
 def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
     """Aim at extrapolated shares, or follow a part of the way to them.
 
@@ -162,7 +162,7 @@ class Extrapolation:
 # A dual point of structural SVMs under other true labels.
 
 
-@kernel
+@solver_kernel
 def _move(problem, samples, before, after, residuals):
     """``m_i - mu(y_i)`` of some samples, for the labels `after` in place of those `before`."""
     for s in range(samples.shape[0]):

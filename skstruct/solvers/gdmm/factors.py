@@ -977,7 +977,7 @@ class FactorRun(Run):
 
     def _default_step(self, variant):
         step = super()._default_step(variant)
-        has_cycles = getattr(self.problem, "inference", "exact") == "relaxed"
+        has_cycles = getattr(self.problem.space, "inference", "exact") == "relaxed"
         return min(step, STEP_WITH_CYCLES) if has_cycles else step
 
     def _curvature(self):

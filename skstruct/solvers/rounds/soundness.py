@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.jit.dispatch import kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.offsets import places_of
 from ...core.oracles import add_indicator, loss_is_linear
 from ..bcfw.kernels import expected_losses
@@ -61,7 +61,7 @@ def numbers_like(found: dict, known: dict) -> None:
         require(kind is not float or np.isfinite(number) or np.isinf(value), f"{name} is infinite")
 
 
-@kernel
+@solver_kernel
 def _add_labellings(problem, labels, share, out):
     """Add so much of a labelling of each sample to points in part space."""
     for i in range(share.shape[0]):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.dispatch import inner_kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.oracles import accumulate, potentials
 from ...core.parallel import LEAD, LEAVE, fetch_add, meet, open_gate
 from ...core.weights import decay, fold_small
@@ -326,7 +327,7 @@ def _settle(w, sample_weight, options, state, block):
             decay(w, rho, eta)
 
 
-@kernel
+@solver_kernel
 def sag_epoch(
     loss,
     problem,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.features import is_reducible, reduce_problem
-from ...core.jit.dispatch import kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.oracles import accumulate
 from ...core.proximal import (
     ALONG,
@@ -63,7 +63,7 @@ def rows_to_keep(problem, node: np.ndarray, direction: np.ndarray, stays) -> np.
 # weights are those of :mod:`skstruct.core.proximal`.
 
 
-@kernel
+@solver_kernel
 def proximal_epoch(
     loss,
     problem,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...core.features import merge_copies
-from ...core.jit.dispatch import kernel
+from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.offsets import longest_item
 from ...core.oracles import accumulate
@@ -72,7 +72,7 @@ def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndar
 # Node weights in single precision while the optimum is far, and the way back to double.
 
 
-@kernel
+@solver_kernel
 def add_residuals(problem, residuals, first, stop, w, team):
     """Add the features of stored residuals to ``d``; threads do not meet, each has its share."""
     for i in range(first, stop):

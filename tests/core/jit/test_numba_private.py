@@ -25,7 +25,7 @@ PACKAGE = Path(skstruct.__file__).parent
 # Extensions of numba, which kernels do without where it cannot be imported.
 PRIVATE = [
     PACKAGE / "core" / "jit" / f"{name}.py"
-    for name in ("numba_private", "numba_passes", "compilers", "references")
+    for name in ("numba_private", "numba_passes", "compilers", "references", "table")
 ]
 
 # Modules of numba that are documented for extensions.
@@ -61,6 +61,7 @@ INTERNALS = [
     ("a dispatcher", "_cache", "kernels kept on disk"),
     ("a target", "refresh", "kernels kept on disk"),
     ("a code generator", "magic_tuple", "kernels kept on disk: which processor they are for"),
+    ("a dispatcher", "overloads", "tables: where something is compiled"),
     ("numba", "config.BOUNDSCHECK", "kernels kept on disk: settings that they depend on"),
     ("numba", "config.OPT", "kernels kept on disk: settings that they depend on"),
     ("numba", "config.LOOP_VECTORIZE", "kernels kept on disk: settings that they depend on"),
@@ -103,8 +104,11 @@ INTERNALS = [
     ("numba.core", "event.install_listener", "lines about compiles"),
     ("numba.core.imputils", "lower_getattr_generic", "compile time: NamedTuples by reference"),
     ("numba.core.imputils", "impl_ret_borrowed", "compile time: NamedTuples by reference"),
-    ("numba.core.typing.templates", "AttributeTemplate", "compile time: NamedTuples by reference"),
-    ("numba.core.typing.templates", "infer_getattr", "compile time: NamedTuples by reference"),
+    ("numba.core.typing.templates", "AttributeTemplate", "compile time: references and tables"),
+    ("numba.core.typing.templates", "infer_getattr", "compile time: references and tables"),
+    ("numba.np.arrayobj", "populate_array", "compile time: tables"),
+    ("numba.core.funcdesc", "PythonFunctionDescriptor.llvm_cfunc_wrapper_name", "tables"),
+    ("numba.core.codegen", "JITCodeLibrary.get_pointer_to_function", "tables"),
     ("numba.core.compiler", "Compiler.define_pipelines", "compile time: fewer passes"),
     ("numba.core", "ir", "compile time: no copies of what is pasted"),
     ("numba.core.compiler_machinery", "register_pass", "compile time: faster passes"),

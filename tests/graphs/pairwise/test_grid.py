@@ -223,7 +223,7 @@ def test_what_wide_images_lack_is_said_of_the_users_class():
 
 def _way(graph, *sizes):
     samples = graph.read_X(BaseEstimator(), [np.zeros((*size, 1)) for size in sizes], True)
-    return graph.make_problem(samples, np.arange(3), True).method
+    return graph.make_problem(samples, np.arange(3), True).space.method
 
 
 def test_a_junction_tree_is_chosen_where_it_is_worth_its_time():

@@ -6,27 +6,32 @@ import numpy as np
 import pytest
 
 from skstruct.core import kernel, oracles
+from skstruct.core.problem import Problem
 from skstruct.solvers.bcfw.solver import _new_state
 from skstruct.solvers.rounds.shard import ShardProblem
 from skstruct.solvers.rounds.soundness import require_dual_point
 
 
-class Costless(NamedTuple):
-    """Samples of one node, whose problem says nothing of costs."""
+class OneNode(NamedTuple):
+    """Samples of one node."""
 
-    labels: np.ndarray
-    label_ptr: np.ndarray
     part_ptr: np.ndarray
+    label_ptr: np.ndarray
 
 
-@oracles.add_indicator.register(Costless)
+class Costless(NamedTuple):
+    """A target that says nothing of costs."""
+
+
+@oracles.add_indicator.register(OneNode)
 @kernel
-def _add(problem, i, labels, c, mu):
+def _add(space, i, labels, c, mu):
     mu[labels[0]] += c
 
 
 def test_problems_need_no_table_of_costs():
-    problem = Costless(np.array([0, 2], dtype=np.int32), np.arange(3), 3 * np.arange(3))
+    space, labels = OneNode(3 * np.arange(3), np.arange(3)), np.array([0, 2], dtype=np.int32)
+    problem = Problem.of((), space, Costless(), labels)
     shard = ShardProblem(problem, None, (), np.ones(2), n_labels=3)
     state = _new_state(problem, 2)
     assert require_dual_point(shard, state, (), (state, ())).all()

@@ -1,0 +1,248 @@
+"""Kernels of solvers, which are compiled once for the problems of all structures."""
+
+import threading
+from functools import cache
+from inspect import signature
+from types import CodeType, FunctionType, ModuleType
+
+from numba import NumbaError, TypingError, types
+from numba.extending import intrinsic
+
+from .dispatch import NO_TYPES, address_for, kernel, tables_are_used
+from .numba_private import JIT_IS_DISABLED
+from .signatures import in_words
+
+try:
+    from .references import Reference
+    from .table import Opaque, alarms, count_words, flat, is_flat, table_of
+except ImportError:  # pragma: no cover
+    table_of = None
+
+_lock = threading.RLock()
+#: Addresses of the defaults of operations, which are those of all problems.
+_of_all = {}
+#: Addresses of others, by numba's type of what they take first.
+_of_parts = {}
+
+
+def solver_kernel(function):
+    """Compile a kernel once for the problems of all structures.
+
+    It takes its argument `problem` as a table (:mod:`skstruct.core.jit.table`), and may do two
+    things with it: read ``part_ptr``, ``label_ptr`` and ``labels``, and call operations that
+    declare their types, those of :mod:`skstruct.core.oracles`. What these call is compiled for each
+    structure. A call of one costs some nanoseconds: kernels of prediction, which do little else,
+    are made by :func:`skstruct.core.kernel`.
+
+    Parameters
+    ----------
+    function : callable
+        As for :func:`skstruct.core.kernel`.
+
+    Returns
+    -------
+    numba.core.registry.CPUDispatcher
+        The compiled function, which Python calls with problems.
+
+    See Also
+    --------
+    skstruct.core.kernel : Compiled for each structure.
+
+    Examples
+    --------
+    >>> from skstruct.core import solver_kernel
+    >>> from skstruct.core.oracles import score
+    >>> @solver_kernel
+    ... def score_of_truth(problem, i, theta):
+    ...     labels = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    ...     return score(problem, i, theta, labels)
+    """
+    dispatcher = kernel(function)
+    if JIT_IS_DISABLED or table_of is None:
+        return dispatcher
+    names = tuple(signature(function).parameters)
+    place, kind = names.index("problem"), type(dispatcher)
+
+    def call(self, *args):
+        if not tables_are_used():
+            return kind.__call__(self, *args)
+        table = table_of(args[place])
+        classes = tuple(map(type, args))
+        if (self, classes) not in table.ready:
+            _fill(table, operations_of(function, tuple(zip(names, classes, strict=True))))
+            table.ready.add((self, classes))
+        result = kind.__call__(self, *args[:place], table, *args[place + 1 :])
+        if alarms:  # kernels cannot raise
+            for operation in table.missed():
+                table.type.choose(operation)
+        return result
+
+    dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": call})
+    return dispatcher
+
+
+# What a kernel calls, which numba does not tell of one that was compiled in another process.
+
+
+def _codes(code):
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _read(function):
+    """The globals and cells that a function reads, and the attributes of those that are modules."""
+    names = sorted({name for code in _codes(function.__code__) for name in code.co_names})
+    waiting = [function.__globals__[name] for name in names if name in function.__globals__]
+    waiting += [cell.cell_contents for cell in function.__closure__ or ()]
+    seen = set()
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, ModuleType):
+            yield value
+        elif value not in seen:
+            seen.add(value)
+            waiting += [getattr(value, name) for name in names if hasattr(value, name)]
+
+
+@cache
+def operations_of(function, given):
+    """The operations on problems that a kernel calls, itself or through others.
+
+    `given` are names and classes of its arguments: operations of losses and the like are those of
+    the argument of the same name. If there is none, any of their kernels may be meant: with these
+    comes a False.
+    """
+    classes, found, seen, waiting = dict(given), {}, set(), [(function, True)]
+    while waiting:
+        now = waiting.pop()
+        if now in seen:
+            continue
+        seen.add(now)
+        for value in _read(now[0]):
+            if hasattr(value, "operation"):
+                found[value.operation] = now[1] or found.get(value.operation, False)
+            elif hasattr(value, "registry"):
+                if value.names[0] == "problem":
+                    raise TypeError(f"{value.__name__} {NO_TYPES}")
+                cls = classes.get(value.names[0])
+                chosen = [value.find(cls)] if cls else value.registry.values()
+                waiting += ((own.py_func, now[1] and cls is not None) for own in chosen)
+            elif isinstance(getattr(value, "py_func", None), FunctionType):
+                waiting.append((value.py_func, now[1]))
+    return found
+
+
+def _fill(table, operations):
+    """Compile what a table lacks of some operations."""
+    for operation, is_needed in operations.items():
+        if not table.lacks(operation):
+            continue
+        try:
+            chosen, part = table.type.choose(operation)
+        except TypeError:
+            if is_needed:
+                raise
+            continue
+        if part is None and chosen is operation.verb.registry.get(object):
+            function = _function(operation, table.opaque, chosen, _of_all)
+            table.fill(operation, function, table.address)
+            _fill(table, operations_of(chosen.py_func, ()))
+        else:
+            kind, offset = table.type.part(part)
+            known = _of_parts.setdefault(kind, {})
+            function = _function(operation, kind, chosen, known)
+            table.fill(operation, function, table.fields + offset)
+
+
+def _function(operation, first, chosen, known):
+    """The address of the function of an operation for what it takes first."""
+    with _lock:
+        if operation not in known:
+            known[operation] = _compile(operation, first, chosen)
+        return known[operation]
+
+
+def _compile(operation, first, chosen):
+    declared, result = operation.signature
+    given, taken, kinds = [], [], []
+    for name, kind in zip(operation.names[1:], declared, strict=True):
+        if is_flat(kind):
+            taken += [name, f"{name}_size"]
+            given.append(f"flat({name}, {name}_size)")
+            kinds += [types.CPointer(kind.dtype), types.int64]
+        else:
+            taken.append(name)
+            given.append(name)
+            kinds.append(kind)
+    name, wrong = operation.name, []
+    source = (
+        f"def {name}(first, {', '.join(taken)}):\n"
+        f"    return returned(chosen(fields(first), {', '.join(given)}))\n"
+    )
+    is_default, own = isinstance(first, Opaque), chosen.py_func
+    space = {
+        "__name__": own.__module__,
+        "chosen": chosen if is_default else operation.verb,
+        "fields": _as_it_is if is_default else _fields,
+        "flat": flat,
+        "returned": _returned(result, wrong),
+    }
+    exec(compile(source, own.__code__.co_filename, "exec"), space)
+    function = space[name]
+    # Errors name the line where the kernel begins; entries of the cache are told apart by the name.
+    function.__code__ = function.__code__.replace(co_firstlineno=own.__code__.co_firstlineno)
+    owner = "all problems" if is_default else first.instance_class.__name__
+    function.__qualname__ = f"{name}.{owner}"
+    function.verb = name
+    try:
+        return address_for(function, result(first, *kinds))
+    except (NumbaError, TypeError):
+        if not wrong:
+            raise
+        raise TypeError(
+            f"the kernel of {name} for {owner} returns "
+            f"{in_words(wrong[0])}; it must return {in_words(result)}"
+        ) from None
+
+
+def _returned(declared, wrong):
+    """An intrinsic that checks what a kernel returns; notes another type."""
+
+    @intrinsic
+    def returned(typingctx, value):
+        fits = value == types.none if declared == types.void else value != types.none
+        if not fits or typingctx.can_convert(value, declared) is None:
+            wrong.append(value)
+            raise TypingError("another type is declared")
+
+        def codegen(context, builder, signature, args):
+            return args[0]
+
+        return value(value), codegen
+
+    return returned
+
+
+@intrinsic
+def _as_it_is(typingctx, table):
+    return table(table), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def _fields(typingctx, problem):
+    """Check that what Python has written is what numba will read."""
+
+    def codegen(context, builder, signature, args):
+        kind = problem.target if isinstance(problem, Reference) else problem
+        size = context.get_abi_sizeof(context.get_value_type(kind))
+        expected = 8 * count_words(kind)
+        if size != expected:
+            raise TypeError(
+                f"numba lays out {kind.instance_class.__name__} in {size} bytes, not {expected}: "
+                "no two numbers of less than 8 bytes may follow each other"
+            )
+        return args[0]
+
+    return problem(problem), codegen

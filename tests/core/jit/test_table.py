@@ -1,0 +1,447 @@
+"""Solvers see problems through tables: compiled once, of declared types, and no problem is kept."""
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skstruct import Chain
+from skstruct.core import oracles
+from skstruct.core.jit import solver_kernel as solver_kernel_module
+from skstruct.core.jit import table
+from skstruct.core.jit.dispatch import generic, kernel
+from skstruct.core.jit.numba_private import JIT_IS_DISABLED
+from skstruct.core.jit.signatures import Floats, LabelRows, Labels, Pair, Signature
+from skstruct.core.jit.solver_kernel import solver_kernel
+from skstruct.core.weights import Weights
+from skstruct.spaces.chain import ChainSpace
+from skstruct.testing import training_problem
+
+compiled = pytest.mark.skipif(JIT_IS_DISABLED, reason="tables are for compiled kernels")
+
+
+class Room(NamedTuple):
+    own: np.ndarray
+
+
+class Coins(NamedTuple):
+    """A structure from outside: a node has two labels, and parts are the labels' values."""
+
+    values: np.ndarray
+    factor: float
+    half: np.float32
+    count: np.int64
+    is_doubled: bool
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+    work: Room
+
+
+class Dice(NamedTuple):
+    """Another one, of other fields, without `max_oracle`."""
+
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+
+class Odd(Dice):
+    """Whose kernels do not return what is declared."""
+
+
+class Named(NamedTuple):
+    """Which holds what no table can."""
+
+    name: str
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+
+class Flags(NamedTuple):
+    """Two booleans, which numba packs into one word."""
+
+    first: bool
+    second: bool
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+
+@oracles.score.register(Coins)
+@kernel
+def _(problem, i, theta, labels):
+    total = problem.count + problem.half
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        problem.work.own[0] += 1.0
+        value = problem.values[problem.part_ptr[i] + 2 * t + labels[t]]
+        total += theta[2 * t + labels[t]] + problem.factor * value
+    return 2.0 * total if problem.is_doubled else total
+
+
+@oracles.max_oracle.register(Coins)
+@kernel
+def _(problem, i, theta, labels):
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        labels[t] = 1 if theta[2 * t + 1] > theta[2 * t] else 0
+    return oracles.score(problem, i, theta, labels)
+
+
+@oracles.augment.register(Coins)
+@kernel
+def _(problem, i, theta):
+    for t in range(problem.label_ptr[i + 1] - problem.label_ptr[i]):
+        theta[2 * t + 1 - problem.labels[problem.label_ptr[i] + t]] += 1.0
+
+
+@oracles.score.register(Dice)
+@kernel
+def _(problem, i, theta, labels):
+    return theta[0] + labels[0]
+
+
+@oracles.score.register(Flags)
+@kernel
+def _(problem, i, theta, labels):
+    return theta[0]
+
+
+@oracles.relaxed_oracle.register(Odd)
+@kernel
+def _(problem, i, theta, labels, mu):
+    return theta[0]
+
+
+@oracles.truth.register(Odd)
+@kernel
+def _(problem, i, labels):
+    return 1.0
+
+
+@solver_kernel
+def score_of_truth(problem, i, theta, labels):
+    oracles.truth(problem, i, labels)
+    return oracles.score(problem, i, theta, labels) + problem.labels[problem.label_ptr[i]]
+
+
+@solver_kernel
+def worst(problem, i, theta, labels, augmented):
+    return oracles.loss_augmented_max(problem, i, theta, labels, augmented)
+
+
+@solver_kernel
+def relaxed(problem, theta, labels, mu):
+    return oracles.relaxed_oracle(problem, 0, theta, labels, mu)
+
+
+def coins(seed, factor=0.5, doubled=False):
+    rng = np.random.default_rng(seed)
+    ptr = np.array([0, 3, 5])
+    labels = rng.integers(0, 2, 5).astype(np.int32)
+    values = rng.normal(size=10)
+    half, count = np.float32(-0.5), np.int64(3)
+    return Coins(values, factor, half, count, doubled, 2 * ptr, ptr, labels, work=Room(np.zeros(1)))
+
+
+def dice():
+    ptr = np.array([0, 2, 3])
+    return Dice(2 * ptr, ptr, np.array([1, 0, 1], dtype=np.int32))
+
+
+def arguments(seed=0):
+    return np.random.default_rng(seed).normal(size=6), np.zeros(3, dtype=np.int32)
+
+
+def expected_score(problem, i, theta):
+    true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+    at = 2 * np.arange(true.size) + true
+    total = problem.count - 0.5 + theta[at].sum()
+    total += problem.factor * problem.values[problem.part_ptr[i] + at].sum()
+    return (2.0 if problem.is_doubled else 1.0) * total + true[0]
+
+
+def test_problems_of_two_structures_and_of_other_data_give_what_they_should():
+    theta, labels = arguments()
+    some = [coins(0), coins(1, factor=-2.0), coins(2, doubled=True)]
+    for _ in range(2):
+        for problem in some:
+            for i in range(2):
+                found = score_of_truth(problem, i, theta, labels)
+                assert found == pytest.approx(expected_score(problem, i, theta), rel=1e-12)
+        assert score_of_truth(dice(), 0, theta, labels) == pytest.approx(theta[0] + 2.0)
+    assert all(problem.work.own[0] == 10.0 for problem in some)
+    if not JIT_IS_DISABLED:
+        assert len(score_of_truth.overloads) == 1
+
+
+def test_a_default_calls_the_operations_of_the_structure():
+    problem, (theta, labels) = coins(3), arguments(1)
+    augmented, found = np.empty(6), labels.copy()
+    value = worst(problem, 0, theta, labels, augmented)
+    changed = theta.copy()
+    changed[2 * np.arange(3) + 1 - problem.labels[:3]] += 1.0
+    assert value == pytest.approx(oracles.max_oracle(problem, 0, changed, found), rel=1e-12)
+    assert labels.tolist() == found.tolist()
+
+
+@solver_kernel
+def several(problem, theta, labels, shares, values):
+    oracles.score_rows(problem, 1, theta, labels, shares, values)
+
+
+def test_read_only_arrays_and_pickles():
+    problem, (theta, labels) = coins(4), arguments()
+    expected = score_of_truth(problem, 0, theta, labels)
+    content = pickle.dumps(problem)
+    assert score_of_truth(pickle.loads(content), 0, theta, labels) == expected
+    assert pickle.dumps(problem) == content
+    for part in (problem.values, problem.labels, problem.part_ptr):
+        part.flags.writeable = False
+    again = problem._replace(values=problem.values[:])
+    assert score_of_truth(again, 0, theta, labels) == expected
+
+
+def test_a_missing_operation_is_named_before_anything_runs():
+    theta, labels = arguments()
+    with pytest.raises(TypeError, match=r"(augment|max_oracle) is not available for Dice; it"):
+        worst(dice(), 0, theta, labels, np.empty(6))
+
+
+class Way(NamedTuple):
+    number: float
+
+
+class OtherWay(NamedTuple):
+    number: float
+
+
+@generic
+def go(way, problem, theta, labels):
+    """A verb of something that the kernel below does not name."""
+
+
+@go.register(Way)
+@kernel
+def _(way, problem, theta, labels):
+    return oracles.max_oracle(problem, 0, theta, labels)
+
+
+@go.register(OtherWay)
+@kernel
+def _(way, problem, theta, labels):
+    return oracles.score(problem, 0, theta, labels)
+
+
+@solver_kernel
+def go_somewhere(problem, method, theta, labels):
+    return go(method, problem, theta, labels)
+
+
+@compiled
+def test_what_was_not_foreseen_is_missed_when_it_is_called():
+    theta, labels = arguments()
+    assert go_somewhere(dice(), OtherWay(1.0), theta, labels) == theta[0]
+    for _ in range(2):
+        with pytest.raises(TypeError, match="max_oracle is not available for Dice"):
+            go_somewhere(dice(), Way(1.0), theta, labels)
+    assert go_somewhere(dice(), OtherWay(1.0), theta, labels) == theta[0]
+
+
+@compiled
+def test_a_kernel_that_returns_something_else_is_refused():
+    theta, labels = arguments()
+    odd = Odd(*dice())
+    text = r"the kernel of relaxed_oracle for Odd returns float; it must return \(float, float\)"
+    with pytest.raises(TypeError, match=text):
+        relaxed(odd, theta, labels, np.empty(6))
+    text = "the kernel of truth for Odd returns float; it must return nothing"
+    with pytest.raises(TypeError, match=text):
+        score_of_truth(odd, 0, theta, labels)
+
+
+def test_a_kernel_of_other_arguments_is_refused_when_it_is_registered():
+    with pytest.raises(TypeError, match="a kernel of score takes the arguments"):
+        oracles.score.register(Dice)(kernel(lambda problem, i, theta: 0.0))
+
+
+@solver_kernel
+def score_of_numbers(problem, theta, labels):
+    return oracles.score(problem, 0, theta, labels)
+
+
+@compiled
+def test_an_argument_of_another_type_is_named():
+    with pytest.raises(Exception, match="score takes array of int32 of 1 dimensions as labels"):
+        score_of_numbers(dice(), np.zeros(2), np.zeros(2))
+
+
+@compiled
+def test_fields_that_a_table_cannot_hold_are_named():
+    theta, labels = arguments()
+    for name, kind in ("a", "unicode_type"), ([1], "reflected list"), (1j, "complex128"):
+        with pytest.raises(TypeError, match=f"Named has a field of type {kind}.*: a problem holds"):
+            score_of_truth(Named(name, *dice()), 0, theta, labels)
+    wrong = dice()._replace(labels=np.zeros(3))
+    text = r"Dice.labels must be a contiguous array of int32 .* not array of float64"
+    with pytest.raises(TypeError, match=text):
+        score_of_truth(wrong, 0, theta, labels)
+    with pytest.raises(Exception, match="no two numbers of less than 8 bytes may"):
+        score_of_truth(Flags(True, False, *dice()), 0, theta, labels)
+
+
+def test_threads_have_tables_of_their_own():
+    problem, (theta, labels) = coins(5), arguments()
+    copies = [problem, *(problem._replace(work=Room(np.zeros(1))) for _ in range(3))]
+    expected = [score_of_truth(problem, i, theta, labels) for i in range(2)]
+    problem.work.own[0] = 0.0
+    wrong = []
+
+    def visit(own, labels):
+        for k in range(200):
+            if score_of_truth(own, k % 2, theta, labels) != expected[k % 2]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=visit, args=(own, labels.copy())) for own in copies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert [own.work.own[0] for own in copies] == [500.0] * 4
+    if not JIT_IS_DISABLED:
+        assert len({table.table_of(own).address for own in copies}) == 4
+
+
+@compiled
+def test_spaces_and_targets_of_dense_and_sparse_rows_share_functions():
+    X, y = [np.eye(3)], [["a", "b", "a"]]
+    dense, _, _, _ = training_problem(Chain(), X, y)
+    csr, _, _, _ = training_problem(Chain(), [sparse.csr_matrix(x) for x in X], y)
+    theta, labels = np.arange(10.0), np.zeros(3, dtype=np.int32)
+    expected = oracles.score(dense, 0, theta, dense.labels)
+    for problem in (dense, csr):
+        assert score_of_truth(problem, 0, theta, labels) == expected
+    known = solver_kernel_module._of_parts
+    of_scores = [kind for kind, own in known.items() if oracles.score.operation in own]
+    chains = [kind for kind in of_scores if kind.instance_class is ChainSpace]
+    assert len(chains) == 1
+    kinds = [table.ProblemType(problem) for problem in (dense, csr)]
+    assert kinds[0].part("rows") != kinds[1].part("rows")
+    assert all(kind.part("target")[0] is kinds[0].part("target")[0] for kind in kinds)
+
+
+@compiled
+def test_no_problem_is_kept():
+    theta, labels = arguments()
+    gc.collect()
+    before = len(table._tables)
+    problem = coins(6)
+    score_of_truth(problem, 0, theta, labels)
+    assert table.table_of(problem) is table.table_of(problem._replace())
+    other = problem._replace(work=Room(np.zeros(1)))
+    score_of_truth(other, 0, theta, labels)
+    assert len(table._tables) == before + 2
+    watch = weakref.ref(problem.values)
+    del problem
+    assert len(table._tables) == before + 1
+    del other
+    assert watch() is None
+    assert len(table._tables) == before
+
+
+def test_annotations_are_signatures():
+    def contract(problem, i: int, theta: Floats, rows: LabelRows, w: Weights) -> Pair:
+        """A contract."""
+
+    found = Signature.of(contract)
+    assert found.arguments[:3] == (table.types.int64, Floats, LabelRows)
+    assert found.arguments[3].instance_class is Weights
+    assert found.result == Pair
+
+    def silent(problem, i: int, labels: Labels, anything):
+        """One that leaves something open."""
+
+    assert Signature.of(silent) is None
+
+
+@compiled
+def test_an_operation_without_types_cannot_be_called_by_solvers():
+    @generic
+    def guess(problem, i):
+        """No types."""
+
+    @solver_kernel
+    def ask(problem):
+        return guess(problem, 0)
+
+    with pytest.raises(TypeError, match="guess does not declare the types of its arguments"):
+        ask(dice())
+
+
+_FIT = """
+import sys
+import numpy as np
+from numba.core import event
+import tests.core.jit.test_table as own
+
+class Passes(event.Listener):
+    n = 0
+    def on_start(self, started):
+        Passes.n += 1
+    def on_end(self, ended):
+        pass
+
+theta, labels = own.arguments()
+with event.install_listener("numba:run_pass", Passes()):
+    some = own.coins(0), own.dice()
+    found = [own.score_of_truth(problem, 0, theta, labels) for problem in some]
+print(Passes.n, *found)
+"""
+
+
+def _run(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", _FIT],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    n, *found = done.stdout.split()
+    return int(n), list(map(float, found))
+
+
+@compiled
+def test_functions_of_tables_are_kept_on_disk(tmp_path):
+    n, found = _run(NUMBA_CACHE_DIR=str(tmp_path))
+    again, same = _run(NUMBA_CACHE_DIR=str(tmp_path))
+    assert n > 0
+    assert again == 0
+    assert found == same
+
+
+def test_without_the_compiler_solvers_take_problems_themselves():
+    n, found = _run(NUMBA_DISABLE_JIT="1")
+    theta, labels = arguments()
+    expected = [score_of_truth(problem, 0, theta, labels) for problem in (coins(0), dice())]
+    assert n == 0
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores_of_labellings_that_a_solver_keeps():
+    X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "b"]]
+    problem, _, _, _ = training_problem(Chain(), X, y)
+    theta, values = np.arange(8.0), np.full(3, 9.0)
+    rows = np.array([[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 0, 1, 0]], dtype=np.int32)
+    oracles.score_rows(problem, 1, theta, rows.ravel(), np.array([0.0, -1.0, 1.0]), values)
+    expected = [oracles.score(problem, 1, theta, row[3:]) for row in rows]
+    assert values.tolist() == [expected[0], 9.0, expected[2]]

@@ -16,11 +16,11 @@ import pytest
 from skstruct.core.features import DenseFeatures
 from skstruct.core.jit import cache_key
 from skstruct.core.jit.dispatch import compiled_kernels, generic, inner_kernel, kernel
-from skstruct.graphs.boxes import BoxesProblem
-from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.viterbi import viterbi
 from skstruct.solvers.passes import decode
 from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.spaces.boxes import BoxesSpace
+from skstruct.spaces.chain import ChainSpace
 from tests.helpers.cache_cases import PACKAGE, output_of, run_python
 from tests.helpers.core_alone import CORE_ALONE
 
@@ -136,15 +136,17 @@ def test_an_edit_counts_where_it_can_matter():
     def modules(function, *classes):
         return cache_key.closure([part.__module__ for part in (function.py_func, *classes)])[0]
 
-    of_chains = modules(sag_epoch, ChainProblem, DenseFeatures)
-    of_boxes = modules(decode, BoxesProblem)
-    common = {"skstruct.core.oracles", "skstruct.core.jit.dispatch", "skstruct.graphs.base"}
+    of_chains = modules(sag_epoch, ChainSpace, DenseFeatures)
+    of_boxes = modules(decode, BoxesSpace)
+    common = {"skstruct.core.oracles", "skstruct.core.jit.dispatch", "skstruct.core.weights"}
     assert common <= of_chains & of_boxes
-    assert not [name for name in modules(sag_epoch) if name.startswith("skstruct.graphs")]
-    assert {"skstruct.graphs.chain", "skstruct.inference.viterbi"} <= of_chains - of_boxes
-    assert {"skstruct.graphs.boxes", "skstruct.inference.subwindow"} <= of_boxes - of_chains
+    parts = "skstruct.rows", "skstruct.spaces", "skstruct.targets"
+    assert not [name for name in modules(sag_epoch) if name.startswith(parts)]
+    assert {"skstruct.spaces.chain", "skstruct.inference.viterbi"} <= of_chains - of_boxes
+    assert {"skstruct.spaces.boxes", "skstruct.inference.subwindow"} <= of_boxes - of_chains
     everything = of_chains | of_boxes
-    assert not [name for name in everything if name.startswith("skstruct.estimators")]
+    outside = "skstruct.estimators", "skstruct.graphs"
+    assert not [name for name in everything if name.startswith(outside)]
     assert "skstruct" not in everything
 
 
@@ -448,15 +450,15 @@ _OWN = """
 import numpy as np
 from skstruct.core.features import DenseFeatures
 from skstruct.core.jit.cache_key import made_of
-from skstruct.graphs.boxes import BoxesProblem
-from skstruct.graphs.chain import ChainProblem
 from skstruct.inference.numerics import row_max
-from skstruct.solvers.sag.kernels import sag_epoch
 from skstruct.solvers.passes import decode
+from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.spaces.boxes import BoxesSpace
+from skstruct.spaces.chain import ChainSpace
 row_max(np.arange(3.0), 0, 3)
 print(sum(row_max.stats.cache_misses.values()))
-print(made_of(sag_epoch.py_func, [ChainProblem, DenseFeatures])[0])
-print(made_of(decode.py_func, [BoxesProblem])[0])
+print(made_of(sag_epoch.py_func, [ChainSpace, DenseFeatures])[0])
+print(made_of(decode.py_func, [BoxesSpace])[0])
 """
 
 
@@ -473,15 +475,15 @@ def test_an_edit_of_a_structure_compiles_that_structure_only(tmp_path):
         (package / path).write_text((package / path).read_text(encoding="utf-8") + "# edited\n")
 
     _, chains, boxes = run()
-    edit("graphs/boxes.py")
+    edit("spaces/boxes.py")
     misses, chains_now, boxes_now = run()
     assert (misses, chains_now == chains, boxes_now == boxes) == ("0", True, False)
-    edit("graphs/tree.py")
+    edit("spaces/forest.py")
     edit("solvers/bcfw/kernels.py")
     assert run() == ["0", chains, boxes_now]
     edit("inference/numerics.py")  # which boxes do not use
     misses, chains_now, boxes = run()
     assert (misses, chains_now == chains, boxes == boxes_now) == ("1", False, True)
-    edit("core/features.py")
+    edit("core/oracles.py")
     _, *rest = run()
     assert not {chains_now, boxes} & {*rest}

@@ -256,7 +256,7 @@ def check_pointers(problem, n_samples: int, n_labels: int) -> None:
     """Refuse a problem whose samples do not begin where they can: kernels would read beyond."""
     kind = "Problem"
     for name in ("part_ptr", "label_ptr"):
-        ptr = getattr(problem, name, None)
+        ptr = getattr(problem, name)
         is_int64 = isinstance(ptr, np.ndarray) and ptr.dtype == np.int64
         if not is_int64 or ptr.shape != (n_samples + 1,):
             raise ValueError(
@@ -265,14 +265,25 @@ def check_pointers(problem, n_samples: int, n_labels: int) -> None:
             )
         if ptr[0] != 0 or (np.diff(ptr) < 0).any():
             raise ValueError(f"{kind}.{name} must begin with 0 and never decrease")
-        if not np.array_equal(ptr, getattr(problem.space, name)):
-            raise ValueError(f"{kind}.{name} must be that of its space")
+        for part in ("space", "target"):
+            if not np.array_equal(ptr, getattr(getattr(problem, part), name, ptr)):
+                raise ValueError(f"{kind}.{name} must be that of its {part}")
+    n_parts = np.diff(problem.part_ptr)
+    written = getattr(problem.rows, "n_parts", n_parts)
+    if (n_parts != written).any():
+        i = np.flatnonzero(n_parts != written)[0]
+        raise ValueError(
+            f"{kind}.part_ptr says that sample {i} has {n_parts[i]} parts, but its rows write "
+            f"{written[i]}: for others give rows= of your own, a subclass of OwnRows"
+        )
     labels = problem.labels
     if labels.dtype != np.int32 or not labels.size == problem.label_ptr[-1] == n_labels:
         raise ValueError(
             f"{kind}.labels must be the {n_labels} codes of y, int32: they are {labels.size} of "
             f"{labels.dtype}, and label_ptr ends with {problem.label_ptr[-1]}"
         )
+    if not np.array_equal(labels, getattr(problem.target, "labels", labels)):
+        raise ValueError(f"{kind}.labels must be those of its target: see {kind}.with_labels")
 
 
 # Packed samples: what the records of all structures can do.

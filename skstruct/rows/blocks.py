@@ -60,6 +60,11 @@ class BlockRows(NamedTuple):
     # Scratch of one thread.
     work: TableScratch
 
+    @property
+    def n_parts(self) -> np.ndarray:
+        """Number of parts of each sample."""
+        return np.diff(self.row_ptr) * self.width + self.n_free + self.n_tables * self.pair_width
+
     @classmethod
     def of(
         cls,
@@ -77,10 +82,9 @@ class BlockRows(NamedTuple):
         """Rows for weight tables of some shapes; with the Gram matrices of training, or without."""
         nothing = np.zeros(row_ptr.size, dtype=np.int64)
         tables = [np.zeros((0, 0))] * 2
-        if grams:
-            tables = list(map(product_scratch, grams, shapes))
-        if squares.size:
-            tables[0] = np.zeros((0, 0))
+        for p, how in enumerate(grams):
+            if p == 1 or not squares.size:
+                tables[p] = product_scratch(how, shapes[p])
         return cls(
             nodes=nodes,
             edges=constant_rows(nodes, 1) if edges is None else edges,

@@ -462,7 +462,7 @@ def test_an_own_loss_augmented_maximum_takes_the_place_of_augment(sequences, mon
 
 
 class Changed(Chain):
-    """Chains whose problem has one field changed, and its space, if that has it, too."""
+    """Chains whose problem has one field changed, and its parts, if they have it, too."""
 
     def __init__(self, name="part_ptr", change=None):
         super().__init__()
@@ -471,9 +471,11 @@ class Changed(Chain):
     def make_problem(self, *args, **options):
         problem = super().make_problem(*args, **options)
         changed = {self.name: self.change(getattr(problem, self.name))}
-        space = problem.space
-        space = space._replace(**changed) if self.name in space._fields else space
-        return problem._replace(**changed, space=space)
+        for part in ("space", "target"):
+            known = getattr(problem, part)
+            if self.name in known._fields:
+                problem = problem._replace(**{part: known._replace(**changed)})
+        return problem._replace(**changed)
 
 
 @pytest.mark.parametrize(
@@ -498,6 +500,56 @@ def test_samples_that_begin_nowhere_are_refused_before_a_kernel_reads_them(
     for estimator in (SAGCRF(graph), BCFWSSVM(graph)):
         with pytest.raises(ValueError, match=f"Problem.{message}"):
             estimator.fit(*sequences)
+
+
+class Swapped(Chain):
+    """Chains of which parts say something else than the problem."""
+
+    def __init__(self, part="target", name="labels"):
+        super().__init__()
+        self.part, self.name = part, name
+
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        part = getattr(problem, self.part)
+        other = getattr(part, self.name)[::-1].copy()
+        return problem._replace(**{self.part: part._replace(**{self.name: other})})
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "message"),
+    [
+        ("target", "labels", r"labels must be those of its target: see Problem\.with_labels"),
+        ("target", "label_ptr", "label_ptr must be that of its target"),
+        ("space", "label_ptr", "label_ptr must be that of its space"),
+        ("space", "part_ptr", "part_ptr must be that of its space"),
+    ],
+)
+def test_parts_that_contradict_the_problem_are_refused(part, name, message, sequences):
+    with pytest.raises(ValueError, match=f"Problem.{message}"):
+        check_structure(Swapped(part, name), *sequences)
+    with pytest.raises(ValueError, match=f"Problem.{message}"):
+        BCFWSSVM(Swapped(part, name)).fit(*sequences)
+
+
+class Wide(Vote):
+    """A part more than the rows of nodes write."""
+
+    def make_problem(self, samples, classes, fit_intercept, **options):
+        n_parts = samples.lengths * len(classes) + (np.arange(len(samples.lengths)) == 1)
+        made = self, samples, classes, fit_intercept, n_parts
+        return self.space.make_problem(*made, scratch=Votes(np.empty(len(classes))), **options)
+
+
+def test_parts_that_no_rows_write_are_refused(bags):
+    X, _, labels = bags
+    n = 3 * len(X[1])
+    message = rf"sample 1 has {n + 1} parts, but its rows write {n}: .* OwnRows"
+    with pytest.raises(ValueError, match=message):
+        check_structure(Wide(), X, labels)
+    for estimator in (SAGCRF(Wide()), BCFWSSVM(Wide())):
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(X, labels)
 
 
 def _set_instead_of_add(problem, i, labels, c, mu):

@@ -427,8 +427,8 @@ def square_features(problem):
     None where none have these types.
     """
     kinds, changed = (DenseFeatures, SparseFeatures, ObservedFeatures), {}
-    rows = getattr(problem, "rows", ())
-    for name, features in rows._asdict().items() if rows else ():
+    rows = problem.rows
+    for name, features in rows._asdict().items():
         if isinstance(features, kinds):
             fields = features._asdict().items()
             squares = {k: v * v for k, v in fields if k in ("values", "data", "few_data")}
@@ -441,7 +441,7 @@ def square_features(problem):
 
 def is_reducible(problem) -> bool:
     """Return whether the node table has weights for sparse rows."""
-    return hasattr(problem, "rows") and isinstance(problem.rows.nodes, SparseFeatures)
+    return isinstance(getattr(problem.rows, "nodes", None), SparseFeatures)
 
 
 def reduce_problem(problem, rows, n_rows: int):

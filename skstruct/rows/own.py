@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +24,9 @@ class OwnScratch(NamedTuple):
 class OwnRows(NamedTuple):
     """Feature rows of nodes, for a class that says how they make potentials.
 
-    A subclass registers :func:`~skstruct.core.oracles.potentials` and
-    :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram matrix follow
-    from these, in time proportional to the weights: register
+    A subclass registers :func:`~skstruct.core.oracles.potentials`, which writes no -inf (the
+    space does), and :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram
+    matrix follow from these, in time proportional to the weights: register
     :func:`~skstruct.core.oracles.gram` where that takes too long. With the class attribute
     ``adds_by_columns = True`` threads share the second: it must add by
     :func:`skstruct.core.add_outer` alone.
@@ -39,12 +38,8 @@ class OwnRows(NamedTuple):
         :func:`skstruct.core.add_outer`.
     row_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the nodes of each sample begin.
-    part_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the parts of each sample begin.
     width : int
         Number of labels.
-    own : tuple
-        Further data, a NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
         Scratch of one thread: ``work.row`` takes a row of a weight table.
 
@@ -64,9 +59,7 @@ class OwnRows(NamedTuple):
 
     nodes: tuple
     row_ptr: np.ndarray
-    part_ptr: np.ndarray
     width: int
-    own: tuple
     work: OwnScratch
 
     @classmethod
@@ -74,16 +67,14 @@ class OwnRows(NamedTuple):
         cls,
         nodes: tuple,
         row_ptr: np.ndarray,
-        part_ptr: np.ndarray,
         shapes: tuple,
         for_training: bool,
-        own: tuple = (),
     ) -> OwnRows:
         """Rows for weight tables of some shapes.
 
         Parameters
         ----------
-        nodes, row_ptr, part_ptr, own : tuple or ndarray
+        nodes, row_ptr : NamedTuple or ndarray
             The fields.
         shapes : tuple
             What ``weight_shapes`` of the structure returned.
@@ -105,12 +96,12 @@ class OwnRows(NamedTuple):
         >>> from skstruct.graphs import OwnRows
         >>> from skstruct.rows.blocks import feature_rows
         >>> nodes, ptr = feature_rows(np.eye(3), 3), np.array([0, 2, 3])
-        >>> OwnRows.of(nodes, ptr, 2 * ptr, ((4, 2), (0, 0)), True).width
+        >>> OwnRows.of(nodes, ptr, ((4, 2), (0, 0)), True).width
         2
         """
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)
-        return cls(nodes, row_ptr, part_ptr, shapes[0][1], own, work)
+        return cls(nodes, row_ptr, shapes[0][1], work)
 
 
 @gram.register(OwnRows)
@@ -123,6 +114,3 @@ def _(rows, i, r, out):
                 table[row, k] = 0.0
     accumulate(rows, i, r, (1.0, 0.0), gradient)
     potentials(rows, i, gradient, out)
-    for q in range(rows.part_ptr[i + 1] - rows.part_ptr[i]):
-        if out[q] == -math.inf:  # forbidden
-            out[q] = 0.0

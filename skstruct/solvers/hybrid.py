@@ -43,9 +43,8 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]
-    is_sparse = hasattr(problem, "rows") and isinstance(
-        problem.rows.nodes, SparseFeatures | ObservedFeatures
-    )
+    nodes = getattr(problem.rows, "nodes", None)
+    is_sparse = isinstance(nodes, SparseFeatures | ObservedFeatures)
     # Options of SAG's sampling or line search choose SAG.
     is_plain = options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")

@@ -113,8 +113,8 @@ class LabelSpace(NamedTuple):
         n_parts : ndarray of shape (n_samples,) of int
             Number of parts of each sample.
         rows : type, default=BlockRows
-            The rows: those of nodes, for a structure without other parts, or a subclass of
-            :class:`~skstruct.graphs.OwnRows`.
+            The rows: those of nodes or a subclass, for a structure without other parts, else a
+            subclass of :class:`~skstruct.graphs.OwnRows`.
         own, scratch : tuple
             NamedTuples of the structure: the data and the scratch of its oracles.
         codes, loss, allowed, n_best : object
@@ -145,11 +145,11 @@ class LabelSpace(NamedTuple):
         n_best = max(n_best, 2)  # max-marginals are found in the same scratch
         intercept, is_training = shapes[0][0] - 1 if fit_intercept else -1, codes is not None
         nodes = feature_rows(samples.features, intercept, is_training)
-        if rows is BlockRows:
+        if issubclass(rows, BlockRows):
             grams = (gram_of(nodes, label_ptr, shapes[0][0]), not_stored()) if is_training else ()
-            rows = BlockRows.of(nodes, label_ptr, shapes, grams=grams)
+            rows = rows.of(nodes, label_ptr, shapes, grams=grams)
         else:
-            rows = rows.of(nodes, label_ptr, part_ptr, shapes, is_training)
+            rows = rows.of(nodes, label_ptr, shapes, is_training)
         space = cls(
             part_ptr=part_ptr,
             label_ptr=label_ptr,

@@ -27,6 +27,7 @@ from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes, packed
 from skstruct.graphs import Graph, LabelSpace, OwnRows, Problem
 from skstruct.graphs.chain import Sequences
+from skstruct.rows.blocks import BlockRows
 from skstruct.spaces.multiclass import MultiClassSpace
 from skstruct.testing import check_structure, random_sequences, training_problem
 
@@ -175,7 +176,7 @@ class Votes(NamedTuple):
 
 
 class Vote(Graph):
-    space = VoteSpace
+    space, rows = VoteSpace, VoterRows
 
     def read_X(self, estimator, X, reset):
         samples = Bags(*pack_nodes(X, "X"))
@@ -192,7 +193,7 @@ class Vote(Graph):
     def make_problem(self, samples, classes, fit_intercept, **options):
         n_parts, scratch = samples.lengths * len(classes), Votes(np.empty(len(classes)))
         made = self, samples, classes, fit_intercept, n_parts
-        return self.space.make_problem(*made, rows=VoterRows, scratch=scratch, **options)
+        return self.space.make_problem(*made, rows=self.rows, scratch=scratch, **options)
 
     def is_labelling(self, codes, samples, classes):
         bags = np.split(codes, samples.offsets[1:-1])[: len(samples.lengths)]
@@ -300,6 +301,20 @@ def test_errors_of_kernels_are_told_in_short(bags):
         oracles.max_oracle(problem, 0, theta, labels)
     with pytest.raises(TypeError, match=said):
         _solve(problem, theta, labels)
+
+
+class DescribedRows(BlockRows):
+    """Rows of nodes that only have a name of their own."""
+
+
+class DescribedVote(Vote):
+    rows = DescribedRows
+
+
+def test_rows_of_nodes_may_have_a_class_of_ones_own(bags):
+    X, _, labels = bags
+    check_structure(DescribedVote(), X[:4], labels[:4])
+    assert type(training_problem(DescribedVote(), X, labels)[0].rows) is DescribedRows
 
 
 @pytest.fixture(scope="module")

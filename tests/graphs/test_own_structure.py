@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 
 from skstruct import (
@@ -301,6 +302,63 @@ def test_errors_of_kernels_are_told_in_short(bags):
         oracles.max_oracle(problem, 0, theta, labels)
     with pytest.raises(TypeError, match=said):
         _solve(problem, theta, labels)
+
+
+class WordRows(NamedTuple):
+    """Rows of words whose fields no solver knows."""
+
+    words: tuple
+    begin: np.ndarray
+    width: int
+    work: tuple
+
+
+@oracles.potentials.register(WordRows)
+@kernel
+def _(rows, i, w, theta):
+    first, stop = rows.begin[i], rows.begin[i + 1]
+    scores(rows.words, first, stop, rows.width, w.node, w, rows.work.row, theta, 0)
+
+
+@oracles.accumulate.register(WordRows)
+@kernel
+def _(rows, i, r, c, w):
+    first, stop = rows.begin[i], rows.begin[i + 1]
+    add_outer(rows.words, first, stop, rows.width, r, 0, c, w.node, w, rows.work.row)
+
+
+oracles.gram.register(WordRows)(oracles.gram.registry[OwnRows])
+
+
+class WordVote(Vote):
+    """Votes by rows that are a NamedTuple of one's own."""
+
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        return problem._replace(rows=WordRows(*problem.rows))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SAGCRF(max_iter=3, random_state=0),
+        SAGCRF(max_iter=3, random_state=0, solver="sag"),
+        SAGCRF(max_iter=3, random_state=0, solver="sag", l1_ratio=0.5),
+        SAGCRF(max_iter=3, random_state=0, solver="oeg"),
+        SAGCRF(max_iter=3, random_state=0, l1_ratio=0.5),
+        SAGCRF(max_iter=3, solver="lbfgs", l1_ratio=0.5),
+        BCFWSSVM(max_iter=3, random_state=0),
+        CasimirSSVM(max_iter=3, random_state=0),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_may_be_any_record(estimator, bags):
+    X, _, labels = bags
+    X = list(map(sparse.csr_matrix, X)) if estimator.get_params().get("solver") == "oeg" else X
+    own = clone(estimator).set_params(graph=WordVote()).fit(X, labels)
+    expected = clone(estimator).set_params(graph=Vote()).fit(X, labels)
+    assert_allclose(own.coef_, expected.coef_, atol=1e-9)
 
 
 class DescribedRows(BlockRows):

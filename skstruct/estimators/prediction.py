@@ -880,6 +880,7 @@ class Predictor(NamedFeatures):
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         ruled = None if rules is None else self.graph_.with_rules(rules)
+        self._require(max_oracle, problem, "call predict_marginals")  # defaults build on it
         self._require(top_k_oracle, problem, "use predict")
         values = np.empty((int(keep.sum()), k))
         codes = np.empty((k, samples.offsets[-1]), dtype=np.int32)

@@ -449,14 +449,21 @@ _NEEDED = [
 
 def _check_registered(problem):
     """The operations are there that no structure can do without."""
-    kind = type(problem.space)
-    missing = [verb.__name__ for verb in _NEEDED if not verb.supports(problem)]
+    missing = {part: [] for part in problem.parts}
+    for verb in _NEEDED:
+        if not verb.supports(problem):
+            missing[verb.part or "space"].append(verb.__name__)
     if not oracles.potentials.supports(problem.rows):
-        missing.append(f"potentials, for {type(problem.rows).__name__}")
+        missing["rows"].append("potentials")
     if not oracles.augment.supports(problem) and not oracles.has_own_loss(problem):
-        missing.append("augment, or loss_augmented_max if the loss is not linear in parts")
-    missing += _lacks_for_top_k(problem)
-    assert not missing, f"{kind.__name__} does not register {'; '.join(missing)}"
+        missing["target"].append("augment, or its space loss_augmented_max if not linear in parts")
+    missing["space"] += _lacks_for_top_k(problem)
+    lacks = [
+        f"{type(getattr(problem, part)).__name__} does not register {'; '.join(names)}"
+        for part, names in missing.items()
+        if names
+    ]
+    assert not lacks, "\n".join(lacks)
 
 
 def _lacks_for_top_k(problem):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -359,6 +360,80 @@ def test_rows_may_be_any_record(estimator, bags):
     own = clone(estimator).set_params(graph=WordVote()).fit(X, labels)
     expected = clone(estimator).set_params(graph=Vote()).fit(X, labels)
     assert_allclose(own.coef_, expected.coef_, atol=1e-9)
+
+
+class RowsWithoutGram(NamedTuple):
+    words: tuple
+    begin: np.ndarray
+    width: int
+    work: tuple
+
+
+class TargetWithoutLoss(NamedTuple):
+    label_ptr: np.ndarray
+
+
+for _verb in (oracles.potentials, oracles.accumulate):
+    _verb.register(RowsWithoutGram)(_verb.registry[WordRows])
+
+
+class VoteWithoutGram(Vote):
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        target = TargetWithoutLoss(problem.label_ptr)
+        return problem._replace(rows=RowsWithoutGram(*problem.rows), target=target)
+
+
+def test_the_part_that_lacks_an_operation_is_named(bags):
+    X, _, labels = bags
+    lacks = "(?s)^RowsWithoutGram does not register gram\nTargetWithoutLoss does not .*task_loss"
+    with pytest.raises(AssertionError, match=lacks):
+        check_structure(VoteWithoutGram(), X, labels)
+    with pytest.raises(TypeError, match=r"^gram is not available for RowsWithoutGram; use solver="):
+        SAGCRF(VoteWithoutGram(), solver="sag").fit(X, labels)
+    with pytest.raises(TypeError, match=r"^task_loss is not available for TargetWithoutLoss; "):
+        BCFWSSVM(VoteWithoutGram()).fit(X, labels)
+
+
+class SoftSpace(LabelSpace):
+    """Marginals alone."""
+
+    structure = "Soft votes"
+
+
+class FreeSpace(LabelSpace):
+    """Best labellings alone."""
+
+    structure = "Hard votes"
+
+
+oracles.add_indicator.register(SoftSpace)(oracles.add_indicator.registry[VoteSpace])
+oracles.exp_oracle.register(SoftSpace)(oracles.exp_oracle.registry[VoteSpace])
+oracles.add_indicator.register(FreeSpace)(oracles.add_indicator.registry[VoteSpace])
+oracles.max_oracle.register(FreeSpace)(oracles.max_oracle.registry[VoteSpace])
+
+
+class SoftVote(Vote):
+    space = SoftSpace
+
+
+class HardVote(Vote):
+    space = FreeSpace
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_defaults_do_not_hide_what_they_need(bags):
+    X, _, labels = bags
+    crf = SAGCRF(SoftVote(), max_iter=3, random_state=0).fit(X, labels)
+    assert len(crf.sample(X, 2, random_state=0)) == len(X)
+    for method in (crf.predict, partial(crf.predict_top_k, k=2)):
+        with pytest.raises(TypeError, match="Soft votes has no exact best labellings; call pre"):
+            method(X)
+    svm = BCFWSSVM(HardVote(), max_iter=3, random_state=0).fit(X, labels)
+    assert [len(values) for values in svm.predict_top_k(X, k=2)[1]] == [2] * len(X)
+    crf.graph_ = HardVote()
+    with pytest.raises(TypeError, match="Hard votes has no marginals; call predict "):
+        crf.sample(X, 2, random_state=0)
 
 
 class DescribedRows(BlockRows):

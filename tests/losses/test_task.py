@@ -246,6 +246,6 @@ def test_check_structure_names_what_is_missing(data):
             return problem._replace(space=bare, target=bare)
 
     with pytest.raises(
-        AssertionError, match=r"Bare does not register add_indicator; .*augment, or"
+        AssertionError, match=r"(?s)Bare does not register add_indicator; .*task_loss; augment, or"
     ):
         check_structure(Empty(), *data)

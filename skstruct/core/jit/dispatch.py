@@ -450,12 +450,12 @@ def require(verb, problem, advice, given=None):
     """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
 
     The message names the structure and what the verb gives in users' words, where the class of the
-    space has an attribute ``structure`` (perhaps also ``remedy``) and the verb an attribute
-    ``gives``.
+    part that lacks it has an attribute ``structure`` (perhaps also ``remedy``) and the verb an
+    attribute ``gives``.
     """
     if verb.supports(problem):
         return
-    kind = type(getattr(problem, "space", problem))
+    kind = type(getattr(problem, verb.part or "space", problem))
     structure = getattr(kind, "structure", kind.__name__)
     first = structure.partition(" ")[0]
     if given is not None and any(base.__name__ == first for base in given.__mro__):

@@ -13,7 +13,9 @@ Conventions shared by all operations:
 * A *labelling* is an int32 array, one entry per node; ``mu(y)`` is its 0/1 indicator over parts.
 * ``A_i`` is the feature map of sample i: ``theta = A_i w``.
 * An operation writes to the arguments that its contract names and to ``work``, to nothing else: not
-  to other fields of the problem, and not to `theta` unless the contract says so.
+  to other fields of the problem, and not to `theta` unless the contract says so. The one exception
+  is memory of samples in ``own`` of a space: where an oracle begins the next time, such as the dual
+  point of an LP, or how far its last answer may be off. It never changes what a contract promises.
 * Kernels allocate nothing. Ties go to the lowest label. Forbidden parts score -inf.
 
 A structure registers what it can do; missing operations raise a ``TypeError`` before compilation.
@@ -23,7 +25,7 @@ Operations                                                 Needed by
 =========================================================  =========================================
 Of rows: `potentials`                                      everything
 `accumulate`                                               all training
-`gram`                                                     SAG and SAGA, BCFW, Casimir
+`gram`, given in subclasses of `OwnRows`                   SAG and SAGA, BCFW, Casimir
 Of targets: `task_loss`, and `augment` if it adds up       every SSVM
 Of spaces: `forbid`                                        everything
 `max_oracle`                                               ``predict``, every SSVM
@@ -60,7 +62,39 @@ from .jit.signatures import FloatRows, Floats, LabelRows, Labels, Pair, declare
 from .offsets import ends_of
 from .weights import Weights
 
-# The verbs of the feature map and of one labelling; :mod:`.oracles` has what they share.
+__all__ = [
+    "accumulate",
+    "add_indicator",
+    "adds_by_columns",
+    "augment",
+    "best_at",
+    "chunk_marginals",
+    "count_states",
+    "edge_marginals",
+    "entropic_oracle",
+    "entropy",
+    "euclidean_oracle",
+    "exp_oracle",
+    "exp_slack",
+    "forbid",
+    "gram",
+    "has_own_loss",
+    "log_partition",
+    "loss_augmented_max",
+    "loss_augmented_top_k",
+    "loss_is_linear",
+    "max_marginals",
+    "max_oracle",
+    "potentials",
+    "relaxed_oracle",
+    "require_linear_loss",
+    "sample_oracle",
+    "score",
+    "score_rows",
+    "task_loss",
+    "top_k_oracle",
+    "truth",
+]
 
 
 @generic
@@ -451,9 +485,6 @@ def adds_by_columns(problem) -> bool:
     return False
 
 
-# The verbs of best labellings; :mod:`.oracles` has what all verbs share.
-
-
 @generic(part="space")
 def max_oracle(problem, i: int, theta: Floats, labels: Labels) -> float:
     """Write a labelling of largest score to `labels` and return its score.
@@ -689,38 +720,6 @@ def _(problem, i, theta, values, labels, augmented):
         augmented[q] = theta[q]
     augment(problem, i, augmented)
     top_k_oracle(problem, i, augmented, values, labels)
-
-
-__all__ = [
-    "accumulate",
-    "add_indicator",
-    "adds_by_columns",
-    "augment",
-    "chunk_marginals",
-    "count_states",
-    "edge_marginals",
-    "entropic_oracle",
-    "entropy",
-    "euclidean_oracle",
-    "exp_oracle",
-    "exp_slack",
-    "gram",
-    "has_own_loss",
-    "log_partition",
-    "loss_augmented_max",
-    "loss_augmented_top_k",
-    "loss_is_linear",
-    "max_marginals",
-    "max_oracle",
-    "potentials",
-    "relaxed_oracle",
-    "require_linear_loss",
-    "sample_oracle",
-    "score",
-    "task_loss",
-    "top_k_oracle",
-    "truth",
-]
 
 
 @generic(part="space")

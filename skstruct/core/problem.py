@@ -20,8 +20,9 @@ class Problem(NamedTuple):
     ----------
     rows : NamedTuple
         Features, and how they make potentials: :class:`~skstruct.rows.blocks.BlockRows`, or another
-        class with :func:`~skstruct.core.oracles.potentials` and
-        :func:`~skstruct.core.oracles.accumulate`.
+        class with :func:`~skstruct.core.oracles.potentials`,
+        :func:`~skstruct.core.oracles.accumulate`, and for most solvers
+        :func:`~skstruct.core.oracles.gram`, which :class:`~skstruct.graphs.OwnRows` has.
     space : NamedTuple
         The labellings that exist: a class with :func:`~skstruct.core.oracles.forbid`,
         :func:`~skstruct.core.oracles.add_indicator`, and
@@ -103,7 +104,8 @@ class Problem(NamedTuple):
         Returns
         -------
         Problem
-            It shares all else with this one.
+            It shares all else with this one: costs of items, which were made of the true labels,
+            stay those of the former.
 
         See Also
         --------

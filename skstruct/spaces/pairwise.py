@@ -26,7 +26,8 @@ class PairwiseSpace(NamedTuple):
     n_tables : ndarray of shape (n_samples,) of int64
         Number of transition tables in the parts of each sample: its edges, or those they share.
     width : int
-        Entries of a table: ``n_labels ** 2``, or fewer where label pairs share weights.
+        Entries of a table, ``n_labels ** 2``. Where label pairs share weights there are fewer: such
+        a class registers all operations itself, :func:`~skstruct.core.oracles.forbid`, too.
     transition_mask : ndarray of shape (n_labels, n_labels)
         0, or -inf for a forbidden transition.
     allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8

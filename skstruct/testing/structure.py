@@ -375,6 +375,9 @@ def _check_inputs(graph, holder, samples, codes, classes):
 def _check_linear_map(problem, i, shapes, weights, rng):
     """Potentials, accumulate and gram belong to one matrix A_i, for plain and lazy weights."""
     n_parts = int(problem.part_ptr[i + 1] - problem.part_ptr[i])
+    room = np.full(9 * n_parts + 99, 0.5)
+    oracles.potentials(problem, i, weights, room)
+    assert (room[n_parts:] == 0.5).all(), "potentials, or forbid, writes beyond the sample's parts"
     A, offset = _dense_map(problem, i, n_parts, zero_weights(shapes))
     flat = np.concatenate([table.ravel() for table in weights.tables])
     expected = np.where(np.isfinite(offset), A @ flat, -np.inf)

@@ -20,6 +20,7 @@ from skstruct import (
     Chain,
     ExtragradientSSVM,
     MultiClass,
+    Pairwise,
     ProxLinearSSVM,
     SubgradientSSVM,
 )
@@ -27,10 +28,12 @@ from skstruct.core import add_outer, inner_kernel, kernel, oracles, scores
 from skstruct.core.factors import PairwiseFactors
 from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes, packed
-from skstruct.graphs import Graph, LabelSpace, OwnRows, Problem
+from skstruct.graphs import Graph, LabelSpace, OwnRows, PairwiseSpace, Problem
 from skstruct.graphs.chain import Sequences
 from skstruct.rows.blocks import BlockRows
+from skstruct.spaces.forest import ForestSpace
 from skstruct.spaces.multiclass import MultiClassSpace
+from skstruct.spaces.pairwise import NetworkSpace
 from skstruct.testing import check_structure, random_sequences, training_problem
 
 
@@ -607,6 +610,32 @@ def test_an_own_loss_augmented_maximum_takes_the_place_of_augment(sequences, mon
     _register(monkeypatch, TRAINS + "max_oracle task_loss gram loss_augmented_max")
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):
         CasimirSSVM(WithSomeVerbs()).fit(_words(X), y)
+
+
+class FullSpace(PairwiseSpace):
+    """Takes it that tables are full."""
+
+
+for _verb in (oracles.add_indicator, oracles.score, oracles.max_oracle):
+    _verb.register(FullSpace)(_verb.registry.get(NetworkSpace) or _verb.registry[ForestSpace])
+
+
+class NarrowPairwise(Pairwise):
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        return problem._replace(space=FullSpace(*problem.space))
+
+
+def test_writing_beyond_the_parts_of_a_sample_is_told():
+    X, y = Pairwise().example(np.random.default_rng(0), False)
+    graph = NarrowPairwise(interactions="potts", forbidden=[("b", "a")])
+    with pytest.raises(AssertionError, match="sample 0: potentials, or forbid, writes beyond"):
+        check_structure(graph, X[:2], y[:2])
+
+
+def test_all_operations_are_exported():
+    verbs = {name for name, verb in vars(oracles).items() if hasattr(verb, "registry")}
+    assert verbs <= set(oracles.__all__)
 
 
 class Changed(Chain):

@@ -188,8 +188,6 @@ PROMISING = 1.3
 # Passes between extrapolations, and the weight of each pass in the average that is certified: the
 # objective of the last iterate is far above that of its neighbours' mean.
 EXTRAPOLATE, RECENT = 3, 0.25
-# Of any problem: features and products of features under whatever name, and what concerns losses
-# and scratch, whose names the verbs of problems fix.
 
 
 def dual_set(problem) -> str:

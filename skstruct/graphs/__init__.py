@@ -6,6 +6,7 @@ from ..spaces.chain import SequenceSpace
 from ..spaces.labels import LabelSpace, NodeSpace
 from ..spaces.n_best import max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
 from ..spaces.pairwise import PairwiseSpace
+from ..targets.costs import NodeCosts
 from .base import Graph
 from .boxes import Boxes
 from .candidates import Candidates
@@ -27,6 +28,7 @@ __all__ = [
     "Matching",
     "MultiClass",
     "MultiLabel",
+    "NodeCosts",
     "NodeGraph",
     "NodeSpace",
     "OwnRows",

@@ -97,6 +97,7 @@ class LabelSpace(NamedTuple):
         rows: type = BlockRows,
         own: tuple = (),
         scratch: tuple = (),
+        target: tuple | None = None,
         codes: np.ndarray | None = None,
         loss: LossLike = "hamming",
         allowed: Any = None,
@@ -117,6 +118,9 @@ class LabelSpace(NamedTuple):
             subclass of :class:`~skstruct.graphs.OwnRows`.
         own, scratch : tuple
             NamedTuples of the structure: the data and the scratch of its oracles.
+        target : NamedTuple, optional
+            True labels and what errors cost, with :func:`~skstruct.core.oracles.task_loss`; by
+            default :class:`~skstruct.graphs.NodeCosts` of `loss`.
         codes, loss, allowed, n_best : object
             What ``make_problem`` was given, too.
 
@@ -161,7 +165,8 @@ class LabelSpace(NamedTuple):
                 own=scratch,
             ),
         )
-        return labelled(rows, classes, codes, loss, label_ptr)(space=space)
+        problem = labelled(rows, classes, codes, loss, label_ptr)(space=space)
+        return problem if target is None else problem._replace(target=target)
 
 
 class NodeSpace(LabelSpace):

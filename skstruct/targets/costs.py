@@ -17,17 +17,43 @@ NO_CODES = np.empty(0, dtype=np.int32)
 
 
 class NodeCosts(NamedTuple):
-    """The label of each node, and the cost of another one there."""
+    """The label of each node, and the cost of another one there.
 
-    # (n_samples + 1,): Where the nodes of each sample begin.
+    The target of all structures with labels of nodes, where none of one's own takes its place.
+
+    Parameters
+    ----------
+    label_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the nodes of each sample begin.
+    labels : ndarray of shape (n_nodes,) of int32
+        True labels; empty when unknown.
+    cost : ndarray of shape (n_labels, n_labels)
+        Task loss of predicting column k where the label is row j.
+    normalize : int
+        1 to divide the task loss by the number of nodes.
+    weights : LossWeights
+        Effect of weights of nodes, classes and sets of labels.
+
+    See Also
+    --------
+    skstruct.losses.task.node_costs : Makes the last three.
+    skstruct.graphs.LabelSpace.make_problem : Takes a target of one's own.
+    skstruct.core.oracles.task_loss : What a target registers.
+
+    Examples
+    --------
+    >>> from skstruct import MultiClass
+    >>> from skstruct.testing import training_problem
+    >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
+    >>> problem.target.cost
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
     label_ptr: np.ndarray
-    # (n_nodes,): True labels; empty when unknown.
     labels: np.ndarray
-    # (n_labels, n_labels): Task loss of predicting column k where the label is row j.
     cost: np.ndarray
-    # 1 to divide the task loss by the number of nodes.
     normalize: int
-    # Effect of weights of nodes, classes and sets of labels.
     weights: LossWeights
 
 

@@ -439,6 +439,56 @@ def test_defaults_do_not_hide_what_they_need(bags):
         crf.sample(X, 2, random_state=0)
 
 
+class AllOrNothing(NamedTuple):
+    """Another label of the sample costs 1, however many nodes have it."""
+
+    labels: np.ndarray
+    begin: np.ndarray
+
+
+class StrictSpace(VoteSpace):
+    structure = "Strict votes"
+
+
+@oracles.task_loss.register(AllOrNothing)
+@kernel
+def _(target, i, labels):
+    return 0.0 if labels[0] == target.labels[target.begin[i]] else 1.0
+
+
+@oracles.loss_augmented_max.register(StrictSpace)
+@kernel
+def _(problem, i, theta, labels, augmented):
+    space, target = problem.space, problem.target
+    _count(space, i, theta)
+    votes = space.work.own.votes
+    for k in range(votes.size):
+        votes[k] += 0.0 if k == target.labels[target.begin[i]] else 1.0
+    best = np.argmax(votes)
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
+        labels[t] = best
+    return votes[best]
+
+
+class StrictVote(Vote):
+    space = StrictSpace
+
+    def make_problem(self, samples, *args, codes=None, **options):
+        target = AllOrNothing(np.empty(0, np.int32) if codes is None else codes, samples.offsets)
+        return super().make_problem(samples, *args, codes=codes, target=target, **options)
+
+
+def test_a_target_of_ones_own_takes_the_place_of_costs_of_nodes(bags):
+    X, y, labels = bags
+    check_structure(StrictVote(), X[:4], labels[:4])
+    svm = BCFWSSVM(StrictVote(), tol=1e-6, max_iter=500, random_state=0, fit_intercept=False)
+    table = np.array([x.sum(axis=0) for x in X])
+    expected = clone(svm).set_params(graph="multiclass").fit(table, y)
+    assert_allclose(svm.fit(X, labels).objective_, expected.objective_, rtol=1e-4)
+    with pytest.raises(TypeError, match="task loss of Strict votes does not add up over parts"):
+        CasimirSSVM(StrictVote(), smoothing="entropy").fit(X, labels)
+
+
 class DescribedRows(BlockRows):
     """Rows of nodes that only have a name of their own."""
 

@@ -1,4 +1,4 @@
-"""Structures, a file each; from the rooms beside it what a structure of one's own builds on."""
+"""Structures, one file each, and what structures of one's own build on."""
 
 from ..core.problem import Problem
 from ..rows.own import OwnRows

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.docstrings import inherit_sections
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data import labels as label_codes
 from ..data.node_weights import balanced_weights, given_weights, read_sequence_weights
@@ -236,7 +237,7 @@ class Graph(ABC, BaseEstimator):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem for kernels; no sample is empty.
 
         Parameters
@@ -258,8 +259,9 @@ class Graph(ABC, BaseEstimator):
 
         Returns
         -------
-        NamedTuple
-            The problem, whose class the operations of :mod:`skstruct.core.oracles` dispatch on.
+        Problem
+            Rows, space and target, whose classes the operations of :mod:`skstruct.core.oracles`
+            dispatch on.
 
         Raises
         ------
@@ -269,7 +271,7 @@ class Graph(ABC, BaseEstimator):
         See Also
         --------
         skstruct.testing.training_problem : Calls it as fit does.
-        skstruct.graphs.PairwiseSpace : The problem of most structures.
+        skstruct.graphs.Problem : What it consists of.
 
         Examples
         --------
@@ -428,12 +430,12 @@ class Graph(ABC, BaseEstimator):
 
     # What it may define: other forms of the problem
 
-    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
+    def decoding(self, problem: Problem, weights: Any) -> Problem:
         """The problem in the form in which these weights are decoded fastest.
 
         Parameters
         ----------
-        problem : NamedTuple
+        problem : Problem
             What :meth:`make_problem` returned.
         weights : Weights
             The weights.
@@ -458,12 +460,12 @@ class Graph(ABC, BaseEstimator):
         """
         return problem
 
-    def relaxation(self, problem: NamedTuple) -> NamedTuple:
+    def relaxation(self, problem: Problem) -> Problem:
         """The problem over distributions of nodes and edges that agree: the local polytope.
 
         Parameters
         ----------
-        problem : NamedTuple
+        problem : Problem
             What :meth:`make_problem` returned.
 
         Returns
@@ -487,7 +489,7 @@ class Graph(ABC, BaseEstimator):
 
     def observed(
         self,
-        problem: NamedTuple,
+        problem: Problem,
         samples: Any,
         allowed: np.ndarray | None,
         all_states: bool,
@@ -497,7 +499,7 @@ class Graph(ABC, BaseEstimator):
 
         Parameters
         ----------
-        problem : NamedTuple
+        problem : Problem
             What :meth:`make_problem` returned, for training.
         samples : NamedTuple
             Packed samples.
@@ -562,12 +564,12 @@ class Graph(ABC, BaseEstimator):
         """
         raise TypeError(f"{type(self).__name__} has no example(): its kernels compile in a fit")
 
-    def factors(self, problem: NamedTuple, samples: Any) -> Any:
+    def factors(self, problem: Problem, samples: Any) -> Any:
         """The nodes and edges of the problem, for solvers that never look at a whole sample.
 
         Parameters
         ----------
-        problem : NamedTuple
+        problem : Problem
             What :meth:`make_problem` returned, with labels.
         samples : NamedTuple
             The packed samples.

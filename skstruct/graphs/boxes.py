@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arguments import warn_user
 from ..core.offsets import ends_of
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric
@@ -328,7 +329,7 @@ class Boxes(ItemGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem."""
         loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
         if not isinstance(loss, str) or loss not in _LOSSES:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import refuse_masked
@@ -185,7 +186,7 @@ class Candidates(ItemGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem."""
         losses = None
         if codes is not None:

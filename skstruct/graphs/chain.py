@@ -141,7 +141,7 @@ class Chain(PairwiseGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem; true labels are checked against `forbidden` and `rules`."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
         mask = transition_mask(self.forbidden, classes)
@@ -199,7 +199,7 @@ class Chain(PairwiseGraph):
             problem.labels,
         )
 
-    def factors(self, problem: NamedTuple, samples: Sequences) -> PairwiseFactors:
+    def factors(self, problem: Problem, samples: Sequences) -> PairwiseFactors:
         """Nodes and edges, which do not know of rules."""
         if self.rules:
             raise TypeError(
@@ -226,7 +226,7 @@ class Chain(PairwiseGraph):
             return normal_csr(sparse.hstack([features, sparse.csr_matrix(ends)], format="csr"))
         return np.hstack([features, ends])
 
-    def decoding(self, problem: NamedTuple, weights: Any) -> NamedTuple:
+    def decoding(self, problem: Problem, weights: Any) -> Problem:
         """With sparse transitions, if there are many labels and few such weights."""
         return problem if self.edge_features else sparse_chains(problem, weights.pair)
 

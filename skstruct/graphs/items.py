@@ -19,7 +19,7 @@ from .base import Graph
 class ItemGraph(Graph):
     """A structure whose parts are items, each scored by its features and one column of weights.
 
-    Packed samples of subclasses have, beside what :class:`skstruct.graphs.Graph` asks for,
+    In addition to what :class:`skstruct.graphs.Graph` asks for, packed samples of subclasses have
     ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
     """
 

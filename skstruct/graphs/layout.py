@@ -1,4 +1,4 @@
-"""Arrays that the problems of all structures have in one form, for one compile."""
+"""Samples that are rows of a table, and examples of data."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..core.offsets import ends_of
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
@@ -330,7 +331,7 @@ class Matching(ItemGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem."""
         kind, costs, losses = np.empty(0, dtype=np.uint8), np.empty((3, 0)), np.empty((2, 0))
         if codes is not None:

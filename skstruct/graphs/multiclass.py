@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..core.gram import not_stored
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.labels import read_table_labels
 from ..data.matrices import row_squares
@@ -78,7 +79,7 @@ class MultiClass(Graph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)

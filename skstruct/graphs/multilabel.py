@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from ..core.factors import BinaryFactors
 from ..core.gram import gram_of_constant, not_stored
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.labels import read_indicator
 from ..data.matrices import refuse_masked, row_squares, writable
@@ -348,7 +349,7 @@ class MultiLabel(Graph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
         check_edges(self.edges_, self.n_labels_, len(classes))
         n, m = self.n_labels_, len(self.edges_)
@@ -387,7 +388,7 @@ class MultiLabel(Graph):
         own = neighbours(self.edges_, n)
         return make(space=space(**fields, own=own, work=loop_scratch(n, m, few)))
 
-    def relaxation(self, problem: NamedTuple) -> NamedTuple:
+    def relaxation(self, problem: Problem) -> Problem:
         """With cycles the LP relaxation takes the place of enumeration."""
         space = problem.space
         few = isinstance(space, FewLabelsSpace)
@@ -401,7 +402,7 @@ class MultiLabel(Graph):
         X = sparse.vstack(X) if sparse_X else np.vstack(X)
         return X, rng.integers(2, size=(X.shape[0], n_labels))
 
-    def factors(self, problem: NamedTuple, samples: Rows) -> BinaryFactors:
+    def factors(self, problem: Problem, samples: Rows) -> BinaryFactors:
         """The labels, and the edges that all samples share."""
         n, target = self.n_labels_, problem.target
         return BinaryFactors(

@@ -33,7 +33,7 @@ class NodeGraph(Graph):
 
     See Also
     --------
-    skstruct.graphs.NodeSpace : The problem.
+    skstruct.graphs.NodeSpace : Makes the problem.
     skstruct.graphs.PairwiseGraph : Pairs of labels have scores, too.
     skstruct.graphs.Graph : All that a structure may define.
 

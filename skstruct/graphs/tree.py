@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_steps, step_mask
 from ..data.matrices import refuse_masked
@@ -120,7 +121,7 @@ class Tree(PairwiseGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem; true labels are checked against `forbidden`."""
         mask = step_mask(self.forbidden, classes, "trees")
         if codes is not None:

@@ -235,7 +235,7 @@ def score_extent(p: Regions) -> float:
     return float(np.maximum.reduceat(sizes, starts) @ counts)
 
 
-# What users pass beside a graph.
+# What users pass with a graph.
 
 
 def check_labels(labels, n_states, name):

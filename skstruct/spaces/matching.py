@@ -57,8 +57,8 @@ class MatchingSpace(ChoiceSpace):
 
     structure = "Matching"
     remedy = (
-        " (sums over matchings are #P-hard); predict_top_k gives the best matchings, the verb "
-        "max_marginals the best score with and without every link"
+        " (sums over matchings are #P-hard); predict_top_k gives the best matchings, "
+        "skstruct.core.oracles.max_marginals the best score with and without every link"
     )
 
 

@@ -123,7 +123,7 @@ def split_best(branches, count):
 
 
 class NBestScratch(NamedTuple):
-    """Scratch of :func:`top_k_by_max_marginals`, the field ``n_best`` of a problem's ``work``."""
+    """Scratch of :func:`top_k_by_max_marginals`, the field ``n_best`` of a space's ``work``."""
 
     # (max_parts,): Potentials of a set of labellings: others are forbidden.
     theta: np.ndarray
@@ -276,7 +276,7 @@ def top_k_by_max_marginals(space, i, theta, values, labels):
     Yanover, C., and Weiss, Y. (2003). Finding the M most probable configurations using loopy belief
     propagation. NIPS 16. Section 3, Best Max-Marginal First.
 
-    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP space. NIPS 22.
+    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP problem. NIPS 22.
 
     Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2019). A smoother way to train
     structured prediction models. arXiv:1902.03228. Section 4.2.1, Algorithm 10: top-K oracles.
@@ -290,10 +290,10 @@ def top_k_by_max_marginals(space, i, theta, values, labels):
     >>> from skstruct.core.oracles import top_k_oracle
     >>> from skstruct.testing import training_problem
     >>> triangle = (np.eye(3), np.array([[0, 1], [1, 2], [2, 0]]))
-    >>> space = training_problem(Pairwise(), [triangle], [["a", "b", "a"]])[0]
+    >>> problem = training_problem(Pairwise(), [triangle], [["a", "b", "a"]])[0]
     >>> values, labels = np.zeros(9), np.zeros((9, 3), dtype=np.int32)
     >>> theta = np.eye(10)[0]
-    >>> top_k_oracle(space, 0, theta, values, labels)
+    >>> top_k_oracle(problem, 0, theta, values, labels)
     >>> values.tolist()
     [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -inf]
     """

@@ -1,4 +1,4 @@
-"""Costs of links, beside a gold standard of sure and possible ones."""
+"""Costs of links against a gold standard of sure and possible ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER, SURE, POSSIBLE = 0, 1, 2
 
 
 class LinkCosts(NamedTuple):
-    """What errors cost, beside the gold standard: exactly 0 where that is met."""
+    """What errors cost against the gold standard: exactly 0 where that is met."""
 
     # As of ItemCosts: of linking each pair, and of no links.
     item_ptr: np.ndarray

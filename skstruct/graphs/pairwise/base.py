@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,7 @@ from ...core.factors import PairwiseFactors
 from ...core.features import constant_rows
 from ...core.gram import gram_of, gram_of_constant, not_stored
 from ...core.offsets import ends_of
+from ...core.problem import Problem
 from ...rows.blocks import BlockRows, feature_rows
 from ...spaces.labels import node_mask
 from ...targets.costs import labelled
@@ -66,7 +67,7 @@ class PairwiseGraph(NodeGraph):
 
     def observed(
         self,
-        problem: NamedTuple,
+        problem: Problem,
         samples: Any,
         allowed: np.ndarray | None,
         all_states: bool,
@@ -89,7 +90,7 @@ class PairwiseGraph(NodeGraph):
             steps = _occurring_steps(problem, edges, allowed, self.edge_ends(samples))
         return Observed.of(problem, shapes, (nodes, edges), (states, steps))
 
-    def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
+    def factors(self, problem: Problem, samples: Any) -> PairwiseFactors:
         """The nodes and edges of the problem."""
         ends = np.stack(self.edge_ends(samples), axis=1)
         lengths, space, target = samples.lengths, problem.space, problem.target

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from ...core.factors import PairwiseFactors
 from ...core.features import SparseFeatures
 from ...core.offsets import ends_of
+from ...core.problem import Problem
 from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
@@ -540,7 +541,7 @@ class Pairwise(PairwiseGraph):
         loss: LossLike = "hamming",
         allowed: Any = None,
         n_best: int = 1,
-    ) -> NamedTuple:
+    ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
@@ -575,7 +576,7 @@ class Pairwise(PairwiseGraph):
         """The ends of every edge as they were given."""
         return samples.global_ends()
 
-    def relaxation(self, problem: NamedTuple) -> NamedTuple:
+    def relaxation(self, problem: Problem) -> Problem:
         """With cycles the LP relaxation takes the place of what was chosen."""
         space = problem.space
         if space.method in ("tree", "lp"):
@@ -583,7 +584,7 @@ class Pairwise(PairwiseGraph):
         fields = {name: value for name, value in space._asdict().items() if name not in _OWN}
         return problem._replace(space=LPSpace.of(fields, space.own._replace(inference=())))
 
-    def factors(self, problem: NamedTuple, samples: Any) -> PairwiseFactors:
+    def factors(self, problem: Problem, samples: Any) -> PairwiseFactors:
         """The nodes and edges, where messages can keep to the pairs that may occur."""
         kind = type(self).__name__
         space = problem.space

@@ -22,13 +22,7 @@ from ..core.jit.dispatch import require
 from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
-from ..core.oracles import (
-    ChunkRules,
-    chunk_marginals,
-    max_oracle,
-    potentials,
-    top_k_oracle,
-)
+from ..core.oracles import ChunkRules, chunk_marginals, max_oracle, potentials, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import SamplesLike
 from ..core.weights import Weights, aligned
@@ -50,13 +44,7 @@ from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.engines.engine import Engine
-from ..solvers.passes import (
-    chunk_probabilities,
-    decode,
-    decode_top_k,
-    decodes_exactly,
-    why_relaxed,
-)
+from ..solvers.passes import chunk_probabilities, decode, decode_top_k, decodes_exactly, why_relaxed
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.

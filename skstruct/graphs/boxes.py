@@ -17,12 +17,7 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.boxes import LARGEST, overlaps, read_positions
 from ..data.matrices import csr_from_parts, numeric
 from ..data.packing import as_list, pack_nodes, packed
-from ..inference.subwindow import (
-    ALL_OR_NOTHING,
-    OVERLAP,
-    make_frontier,
-    make_subwindows,
-)
+from ..inference.subwindow import ALL_OR_NOTHING, OVERLAP, make_frontier, make_subwindows
 from ..losses.task import NamedLoss
 from ..spaces.boxes import BoxesData, BoxesScratch, BoxesSpace
 from ..targets.boxes import BoxTarget

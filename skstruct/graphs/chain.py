@@ -22,9 +22,7 @@ from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
 from ..inference.bounded_viterbi import BestFound, bounded_viterbi
 from ..inference.forward_backward import workspace_size
-from ..inference.viterbi import (
-    viterbi_scratch,
-)
+from ..inference.viterbi import viterbi_scratch
 from ..rows.blocks import feature_rows
 from ..spaces.chain import ChainScratch, ChainSpace
 from ..spaces.ruled_chain import _ruled

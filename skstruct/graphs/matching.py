@@ -17,10 +17,7 @@ from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
 from ..data.ragged import object_array
 from ..inference.assignment import assignment, assignment_work
-from ..inference.fertility import (
-    fertile_links,
-    fertility_work,
-)
+from ..inference.fertility import fertile_links, fertility_work
 from ..losses.task import cost_matrix
 from ..spaces.matching import (
     FertileSpace,

@@ -18,9 +18,7 @@ from ..data.labels import read_indicator
 from ..data.matrices import refuse_masked, row_squares, writable
 from ..data.node_weights import balanced_weights, given_weights, read_table_weights
 from ..data.partial import read_table_mask
-from ..inference.tree import (
-    root_forests,
-)
+from ..inference.tree import root_forests
 from ..rows.blocks import BlockRows, feature_rows
 from ..spaces.label_sets import (
     FewLabelsSpace,

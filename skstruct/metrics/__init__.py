@@ -10,11 +10,7 @@ ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 
 
 from sklearn.metrics import make_scorer
 
-from .calibration import (
-    error_recall_at_review,
-    expected_calibration_error,
-    precision_at_coverage,
-)
+from .calibration import error_recall_at_review, expected_calibration_error, precision_at_coverage
 from .chunks import (
     chunk_classification_report,
     chunk_f1_score,

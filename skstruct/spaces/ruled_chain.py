@@ -29,9 +29,7 @@ from ..inference.viterbi import (
     viterbi_top_k,
 )
 from .chain import SequenceSpace
-from .pairwise import (
-    blocks,
-)
+from .pairwise import blocks
 
 # Chains under rules: the chain whose labels are pairs of a state of the rules' automata and the
 # label that led to it. Weights and marginals are those of labels; only the oracles see the pairs.

@@ -9,23 +9,12 @@ from scipy import sparse
 
 from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
-from ..core.oracles import (
-    add_indicator,
-    max_oracle,
-    score,
-)
+from ..core.oracles import add_indicator, max_oracle, score
 from ..core.problem import Problem
-from ..inference.viterbi import (
-    SparseViterbiScratch,
-    sparse_viterbi,
-    sparse_viterbi_scratch,
-)
+from ..inference.viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
 from .chain import ChainSpace
 from .labels import NodeSpace
-from .pairwise import (
-    PairwiseSpace,
-    blocks,
-)
+from .pairwise import PairwiseSpace, blocks
 
 _MANY_LABELS = 64
 _FEW = 0.25

@@ -7,12 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import kernel
-from ..core.oracles import (
-    task_loss,
-)
-from ..inference.subwindow import (
-    ALL_OR_NOTHING,
-)
+from ..core.oracles import task_loss
+from ..inference.subwindow import ALL_OR_NOTHING
 
 # The true box, and the task loss of others.
 

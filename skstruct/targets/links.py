@@ -7,10 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import kernel
-from ..core.oracles import (
-    augment,
-    task_loss,
-)
+from ..core.oracles import augment, task_loss
 from .costs import ItemCosts
 
 # Links between two sides, for compiled solvers: the problem and what all its kinds share.

@@ -14,15 +14,7 @@ from ..kinds.implicit import sort_down
 from ..kinds.table import children_of, collect_columns, collect_potts, collect_rows, fill_hat
 from ..kinds.verbs import refuse_kinds, region_max_marginals, region_soft_marginals
 from ..regions import CARDINALITY, OR, POTTS, TABLE
-from .relaxation import (
-    SMOOTHINGS,
-    Method,
-    Report,
-    hat_scores,
-    l2_shift,
-    own_scores,
-    pieces,
-)
+from .relaxation import SMOOTHINGS, Method, Report, hat_scores, l2_shift, own_scores, pieces
 
 # A region with more slots is updated as a whole: once for each slot would cost their square.
 _MOST_SLOTS = 4

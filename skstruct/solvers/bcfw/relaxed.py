@@ -14,16 +14,7 @@ from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
 from ...losses.verbs import augment_copy, dot, expected_task_loss
 from ..sampling import sample_leaf
-from .kernels import (
-    GAP,
-    N_CACHED,
-    N_STEPS,
-    add_cached,
-    enter,
-    forget_way,
-    line_search,
-    note_gap,
-)
+from .kernels import GAP, N_CACHED, N_STEPS, add_cached, enter, forget_way, line_search, note_gap
 
 # A smaller share of a dual point is rounding.
 _LEAST_REST = 1e-7

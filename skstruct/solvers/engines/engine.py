@@ -19,15 +19,7 @@ from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from .messages import Tables
-from .workers import (
-    DaskWorkers,
-    EngineGone,
-    Failure,
-    RayWorkers,
-    Threads,
-    WorkerLost,
-    Workers,
-)
+from .workers import DaskWorkers, EngineGone, Failure, RayWorkers, Threads, WorkerLost, Workers
 
 # A task is lost so often before its fit ends.
 MAX_WORKER_FAILURES = 3

@@ -11,8 +11,6 @@ from sklearn.utils.validation import validate_data
 from ..data.matrices import check_sparse, normal_csr, numeric, readable
 from ..data.packing import check_finite, packed
 
-# Tables: what structures whose samples are rows read and pack.
-
 
 @packed(nodes=(), samples=("features",))
 class Rows(NamedTuple):

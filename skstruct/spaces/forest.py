@@ -42,8 +42,6 @@ from .pairwise import (
     shape_of,
 )
 
-# Graphs without cycles: the oracles, by the kernels of rooted forests.
-
 
 class Rooted(NamedTuple):
     """The trees of all samples."""

@@ -32,8 +32,6 @@ from ..inference.junction_tree import JunctionTree, Tables, junction_tree
 from .n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
 from .pairwise import NetworkSpace, expand_tables, fold_tables, shape_of
 
-# Graphs decoded along junction trees: the plans of all samples, scratch, and the oracles.
-
 
 class Plans(NamedTuple):
     """Plans of elimination, one after the other: samples with equal edges share one."""

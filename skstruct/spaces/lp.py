@@ -22,8 +22,6 @@ from ..inference.pairwise_lp import (
 )
 from .pairwise import NetworkSpace, add_pair, expand_tables, pair_score, shape_of
 
-# Oracles of the LP relaxation: sweeps until the gap is small enough for the training.
-
 # Entries of ``Messages.counts``.
 VISITS, SWEEPS, SOFT_SWEEPS = range(3)
 # A gap below this share of the scores is rounding.

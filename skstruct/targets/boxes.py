@@ -10,8 +10,6 @@ from ..core.jit.dispatch import kernel
 from ..core.oracles import task_loss
 from ..inference.subwindow import ALL_OR_NOTHING
 
-# The true box, and the task loss of others.
-
 
 class BoxTarget(NamedTuple):
     """The true box of each image."""

@@ -10,8 +10,6 @@ from ..core.jit.dispatch import kernel
 from ..core.oracles import augment, task_loss
 from .costs import ItemCosts
 
-# Links between two sides, for compiled solvers: the problem and what all its kinds share.
-
 # Kinds of pairs in the gold standard.
 OTHER, SURE, POSSIBLE = 0, 1, 2
 

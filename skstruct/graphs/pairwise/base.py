@@ -18,8 +18,6 @@ from ...targets.costs import labelled
 from ..nodes import NodeGraph
 from .observed import Observed, _all_pairs, _csr_rows, _occurring, _occurring_steps
 
-# Graphs of nodes and pairwise edges: what chains and trees share in Python.
-
 
 class PairwiseGraph(NodeGraph):
     """A structure with labelled nodes and edges that score pairs of labels.

@@ -14,9 +14,6 @@ from ...core.problem import Problem
 from ...core.weights import Weights, padded_width, zero_weights
 from ...rows.blocks import TableScratch
 
-# Problems on the weights of pairs that occur in the training data.
-
-
 # Features with more than this share of the labels have room for all.
 _MANY_LABELS = 0.25
 

@@ -187,8 +187,7 @@ class Chain(PairwiseGraph):
             return None
         n_labels = mask.start.size
         space.part_ptr[1] = (int(samples.offsets[1]) + n_labels) * n_labels
-        intercept = weights.node.shape[0] - 1 if fit_intercept else -1
-        nodes = feature_rows(self._node_rows(samples), intercept)
+        nodes = feature_rows(self._node_rows(samples), weights.node.shape[0], fit_intercept)
         allowed = _bounded(mask, samples.offsets) if space.allowed.size else space.allowed
         return Problem.of(
             problem.rows._replace(nodes=nodes, row_ptr=samples.offsets),

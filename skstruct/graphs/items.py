@@ -110,7 +110,7 @@ class ItemGraph(Graph):
     def _parts(self, samples, fit_intercept, codes, allowed, n_extra):
         """What makes a problem of a space and a target, and fields of the space."""
         shapes = self.weight_shapes(samples, 0, fit_intercept)
-        items = feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1)
+        items = feature_rows(samples.features, shapes[0][0], fit_intercept)
         grams = ()
         if codes is not None:
             grams = gram_of(items, samples.item_ptr, shapes[0][0]), not_stored()

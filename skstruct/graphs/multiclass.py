@@ -87,7 +87,7 @@ class MultiClass(Graph):
         if codes is not None:
             squares = row_squares(samples.features) + bool(fit_intercept)
             options = {"squares": squares, "grams": (not_stored(),) * 2}
-        nodes = feature_rows(samples.features, n_rows - 1 if fit_intercept else -1)
+        nodes = feature_rows(samples.features, n_rows, fit_intercept)
         rows = BlockRows.of(nodes, samples.offsets, shapes, **options)
         space = MultiClassSpace(
             part_ptr=samples.offsets * n_classes,

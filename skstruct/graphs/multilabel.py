@@ -361,7 +361,7 @@ class MultiLabel(Graph):
                 "grams": (not_stored(), gram_of_constant(n_samples, 1)),
             }
         rows = BlockRows.of(
-            feature_rows(samples.features, shapes[0][0] - 1 if fit_intercept else -1),
+            feature_rows(samples.features, shapes[0][0], fit_intercept),
             np.arange(n_samples + 1, dtype=np.int64),
             shapes,
             n_tables=np.full(n_samples, int(m > 0)),

@@ -101,8 +101,9 @@ class BlockRows(NamedTuple):
         )
 
 
-def feature_rows(matrix, intercept: int, for_training: bool = False):
-    """The kernels' form of a feature matrix; `intercept` is the constant's table row, or -1."""
+def feature_rows(matrix, n_rows: int, fit_intercept: bool, for_training: bool = False):
+    """The kernels' form of a feature matrix; the last of `n_rows` weights may be the constant's."""
+    intercept = n_rows - 1 if fit_intercept else -1
     is_large = for_training and not sparse.issparse(matrix) and matrix.size >= _LARGE
     if is_large and np.count_nonzero(matrix) <= _FEW * matrix.size:
         matrix = sparse.csr_matrix(matrix)

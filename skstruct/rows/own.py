@@ -95,7 +95,7 @@ class OwnRows(NamedTuple):
         >>> import numpy as np
         >>> from skstruct.graphs import OwnRows
         >>> from skstruct.rows.blocks import feature_rows
-        >>> nodes, ptr = feature_rows(np.eye(3), 3), np.array([0, 2, 3])
+        >>> nodes, ptr = feature_rows(np.eye(3), 4, True), np.array([0, 2, 3])
         >>> OwnRows.of(nodes, ptr, ((4, 2), (0, 0)), True).width
         2
         """

@@ -97,7 +97,7 @@ def _step(n, n_labels, n_tables, labels, t):
 @add_indicator.register(SequenceSpace)
 @kernel
 def _(space, i, labels, c, mu):
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     for t in range(n):
         mu[t * n_labels + labels[t]] += c
         if t > 0:
@@ -107,7 +107,7 @@ def _(space, i, labels, c, mu):
 @score.register(SequenceSpace)
 @kernel
 def _(space, i, theta, labels):
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     total = theta[labels[0]]
     for t in range(1, n):
         step = theta[_step(n, n_labels, n_tables, labels, t)]
@@ -127,10 +127,10 @@ def _(space, i, theta, labels):
 def _(problem, i, w, scratch, is_first):
     theta, space = scratch.theta, problem.space
     work, size = space.work, space.part_ptr[i + 1] - space.part_ptr[i]
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     n_all = space.label_ptr[space.label_ptr.shape[0] - 1]
     # One table for all samples: that of the first one stays in `mu`.
-    is_shared = n_tables == 1 and space.edge_ptr[space.edge_ptr.shape[0] - 1] == 0
+    is_shared = n_tables == 1 and space.shares_tables == 1
     if is_first or not is_shared:
         potentials(problem, i, w, theta)
     else:

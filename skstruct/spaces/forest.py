@@ -112,7 +112,7 @@ def forest_of(space, i):
 @inner_kernel
 def _scores(space, i, theta):
     """Scores of the nodes and of the label pairs, shaped."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     size = n * n_labels
     pairs = space.work.pairs
     if space.own.inference.as_given == 1:
@@ -148,7 +148,7 @@ def _(space, i, theta, out):
 @exp_oracle.register(ForestSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     work, size, square = space.work, n * n_labels, n_labels * n_labels
     unary, pairs = _scores(space, i, theta)
     forest = forest_of(space, i)
@@ -170,7 +170,7 @@ def _(space, i, theta, temperature, mu):
 @edge_marginals.register(ForestSpace)
 @kernel
 def _(space, i, theta, mu, out):
-    first, n, n_labels, _, _ = shape_of(space, i)
+    first, n, n_labels, _ = shape_of(space, i)
     own, square = space.own, n_labels * n_labels
     unary, pairs = _scores(space, i, theta)
     n_edges = own.ptr[i + 1] - own.ptr[i]

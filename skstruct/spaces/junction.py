@@ -107,7 +107,7 @@ class JunctionSpace(NetworkSpace):
 @inner_kernel
 def _load(space, i, theta, temperature):
     """Write the factors of sample i to scratch."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     own, work = space.own, space.work
     scores, size = work.factors.scores, n * n_labels
     square = n_labels * n_labels
@@ -162,7 +162,7 @@ def _sum_up(space, i, at):
 @inner_kernel
 def _marginals(space, i, shares_tables):
     """Marginals of nodes and tables (or of each edge) to the beliefs; returns the log-partition."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     work = space.work
     value = _sum_up(space, i, space.own.inference.tree.slot_ptr)
     size, square = n * n_labels, n_labels * n_labels
@@ -191,7 +191,7 @@ def _(space, i, theta, labels):
 @exp_oracle.register(JunctionSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    _, n, n_labels, _, _ = shape_of(space, i)
+    _, n, n_labels, _ = shape_of(space, i)
     _load(space, i, theta, temperature)
     if mu.shape[0] == 0:
         return temperature * _sum_up(space, i, space.own.inference.tree.live_ptr)
@@ -206,7 +206,7 @@ def _(space, i, theta, temperature, mu):
 @edge_marginals.register(JunctionSpace)
 @kernel
 def _(space, i, theta, mu, out):
-    _, n, n_labels, _, _ = shape_of(space, i)
+    _, n, n_labels, _ = shape_of(space, i)
     _load(space, i, theta, 1.0)
     value = _marginals(space, i, False)
     size, beliefs = n * n_labels, space.work.beliefs
@@ -236,7 +236,7 @@ def _(space, i, theta, mu, room, uniforms, labels):
 @max_marginals.register(JunctionSpace)
 @kernel
 def _(space, i, theta, out):
-    _, n, n_labels, _, _ = shape_of(space, i)
+    _, n, n_labels, _ = shape_of(space, i)
     tree, work, factors = space.own.inference.tree, space.work, space.work.factors
     _load(space, i, theta, 1.0)
     begin, end = _buckets_of(space, i)

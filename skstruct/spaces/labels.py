@@ -147,8 +147,8 @@ class LabelSpace(NamedTuple):
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets
         n_best = max(n_best, 2)  # max-marginals are found in the same scratch
-        intercept, is_training = shapes[0][0] - 1 if fit_intercept else -1, codes is not None
-        nodes = feature_rows(samples.features, intercept, is_training)
+        is_training = codes is not None
+        nodes = feature_rows(samples.features, shapes[0][0], fit_intercept, is_training)
         if issubclass(rows, BlockRows):
             grams = (gram_of(nodes, label_ptr, shapes[0][0]), not_stored()) if is_training else ()
             rows = rows.of(nodes, label_ptr, shapes, grams=grams)

@@ -137,7 +137,7 @@ def _largest(values, stop):
 def finite_model(space, i, theta, delta, least):
     """Sample i with finite scores; what is as good as -inf, 8 times `least` below 0 or lower."""
     own, work = space.own, space.work
-    first, n, n_labels, _, n_tables = shape_of(space, i)
+    first, n, n_labels, n_tables = shape_of(space, i)
     e0, e1 = own.ptr[i], own.ptr[i + 1]
     square = n_labels * n_labels
     flat = work.full.reshape(-1)

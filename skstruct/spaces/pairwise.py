@@ -20,9 +20,10 @@ class PairwiseSpace(NamedTuple):
 
     Parameters
     ----------
-    part_ptr, label_ptr, edge_ptr : ndarray of shape (n_samples + 1,) of int64
-        Where the parts, the nodes and the edge rows of each sample begin; `edge_ptr` is all zeros
-        when edges share one row.
+    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the parts and the nodes of each sample begin.
+    shares_tables : int
+        1 when edges share tables, 0 when each has its own.
     n_tables : ndarray of shape (n_samples,) of int64
         Number of transition tables in the parts of each sample: its edges, or those they share.
     width : int
@@ -62,7 +63,7 @@ class PairwiseSpace(NamedTuple):
 
     part_ptr: np.ndarray
     label_ptr: np.ndarray
-    edge_ptr: np.ndarray
+    shares_tables: int
     n_tables: np.ndarray
     width: int
     transition_mask: np.ndarray
@@ -73,10 +74,10 @@ class PairwiseSpace(NamedTuple):
 
 @inner_kernel(inline=True)
 def shape_of(space, i):
-    """First node, numbers of nodes and labels, first edge row, number of transition tables."""
+    """First node, numbers of nodes, labels and transition tables."""
     first = space.label_ptr[i]
     n = space.label_ptr[i + 1] - first
-    return first, n, space.allowed.shape[1], space.edge_ptr[i], space.n_tables[i]
+    return first, n, space.allowed.shape[1], space.n_tables[i]
 
 
 @inner_kernel(inline=True)
@@ -93,13 +94,7 @@ def blocks(space, i, theta):
 @forbid.register(PairwiseSpace)
 @kernel
 def _(space, i, theta):
-    forbid_parts(space, i, theta)
-
-
-@inner_kernel(inline=True)
-def forbid_parts(space, i, theta):
-    """Write -inf to the potentials of labels and transitions that are forbidden."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     for e in range(n_tables):
         for j in range(n_labels):
             o = (n + e * n_labels + j) * n_labels
@@ -203,7 +198,7 @@ def add_pair(space, mu, begin, j, k, c):
 @inner_kernel
 def expand_tables(space, i, theta, out):
     """Write all tables of sample i in full, label pairs row-major, to `out`."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     o = 0
     for e in range(n_tables):
         begin = n * n_labels + e * space.width
@@ -216,7 +211,7 @@ def expand_tables(space, i, theta, out):
 @inner_kernel
 def fold_tables(space, i, full, mu):
     """Write the tables of `mu`: sums of full ones over the label pairs that share an entry."""
-    _, n, n_labels, _, n_tables = shape_of(space, i)
+    _, n, n_labels, n_tables = shape_of(space, i)
     size, width = n * n_labels, space.width
     for q in range(size, size + n_tables * width):
         mu[q] = 0.0
@@ -237,7 +232,7 @@ def _(space, i, theta):
 @add_indicator.register(NetworkSpace)
 @kernel
 def _(space, i, labels, c, mu):
-    _, n, n_labels, _, _ = shape_of(space, i)
+    _, n, n_labels, _ = shape_of(space, i)
     own = space.own
     for t in range(n):
         mu[t * n_labels + labels[t]] += c
@@ -249,7 +244,7 @@ def _(space, i, labels, c, mu):
 @score.register(NetworkSpace)
 @kernel
 def _(space, i, theta, labels):
-    _, n, n_labels, _, _ = shape_of(space, i)
+    _, n, n_labels, _ = shape_of(space, i)
     own = space.own
     total = 0.0
     for t in range(n):

@@ -11,7 +11,7 @@ from ..core.jit.dispatch import kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, max_oracle, score
 from ..core.problem import Problem
-from ..inference.viterbi import SparseViterbiScratch, sparse_viterbi, sparse_viterbi_scratch
+from ..inference.viterbi import sparse_viterbi, sparse_viterbi_scratch
 from .chain import ChainSpace
 from .labels import NodeSpace
 from .pairwise import PairwiseSpace, blocks
@@ -30,13 +30,6 @@ class SparseTransitions(NamedTuple):
     columns: np.ndarray
     values: np.ndarray
     tops: np.ndarray
-
-
-class SparseChainScratch(NamedTuple):
-    """Scratch of chains with sparse transitions."""
-
-    # For best labellings.
-    best: SparseViterbiScratch
 
 
 class SparseChainSpace(PairwiseSpace):
@@ -69,7 +62,7 @@ def sparse_chains(problem, pair_weights):
         "part_ptr": space.label_ptr * n_labels,
         "n_tables": no_tables,
         "own": own,
-        "work": SparseChainScratch(sparse_viterbi_scratch(longest, n_labels)),
+        "work": sparse_viterbi_scratch(longest, n_labels),
     }
     rows = problem.rows._replace(n_tables=no_tables)
     return Problem.of(rows, SparseChainSpace(**fields), problem.target, problem.labels)
@@ -92,6 +85,5 @@ def _(space, i, theta, labels):
 @kernel
 def _(space, i, theta, labels):
     unary = blocks(space, i, theta)[0]
-    own = space.own
-    best = space.work.best
-    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, best)
+    own, work = space.own, space.work
+    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, work)

@@ -180,15 +180,13 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
             raise ValueError(str(error).replace("y:", "labels:", 1)) from None
 
     labels = NO_CODES if codes is None else codes
-    layout = {
-        "edge_ptr": np.zeros(n_samples + 1, dtype=np.int64),
-        "n_tables": np.ones(n_samples, dtype=np.int64),
-    }
+    n_tables = np.ones(n_samples, dtype=np.int64)
     feature_rows = BlockRows(
         nodes=SparseFeatures(np.ones(n), rows[:-1].astype(np.int32), rows, -1),
         edges=SparseFeatures(np.empty(0), np.empty(0, dtype=np.int32), rows[:2] * 0, 0),
         row_ptr=offsets,
-        **layout,
+        edge_ptr=np.zeros(n_samples + 1, dtype=np.int64),
+        n_tables=n_tables,
         width=n_labels,
         n_free=0,
         pair_width=square,
@@ -200,7 +198,8 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
     space = ChainSpace(
         part_ptr=offsets * n_labels + square * np.arange(n_samples + 1),
         label_ptr=offsets,
-        **layout,
+        shares_tables=1,
+        n_tables=n_tables,
         width=square,
         transition_mask=mask.pairs,
         allowed=_allowed_ends(mask, offsets, n_labels),

@@ -97,11 +97,11 @@ def test_chains_too_long_for_stored_gram_matrices():
     from skstruct.rows.blocks import feature_rows
 
     flat = np.tile(np.eye(3), (200, 1))
-    gram = gram_of(feature_rows(flat, -1), np.array([0, 600]), 3)
+    gram = gram_of(feature_rows(flat, 3, False), np.array([0, 600]), 3)
     assert gram.ptr.size == 0
     check_structure(Chain(), X, y)
     # Nor are products stored that float32 cannot hold.
-    few = gram_of(feature_rows(np.full((2, 1), 1e25), -1), np.array([0, 2]), 1)
+    few = gram_of(feature_rows(np.full((2, 1), 1e25), 1, False), np.array([0, 2]), 1)
     assert few.ptr.size == 0
 
 
@@ -122,7 +122,7 @@ def test_long_chain_gram_by_table_equals_the_matrix():
     r = rng.normal(size=18)
     rows = np.array([0, 4, 9])
     for matrix in (X, normal_csr(sparse.csr_matrix(X))):
-        features = feature_rows(matrix, 4)
+        features = feature_rows(matrix, 5, True)
         with_ones = np.hstack([X, np.ones((9, 1))])
         for how in (gram_of(features, rows, 5), not_stored()):
             out = np.empty(18)

@@ -134,15 +134,14 @@ class PairwiseGraph(NodeGraph):
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, samples.lengths
         for_training = codes is not None
-        intercept = shapes[0][0] - 1 if fit_intercept else -1
-        nodes = feature_rows(self._node_rows(samples), intercept, for_training)
+        given = self._node_rows(samples)
+        nodes = feature_rows(given, shapes[0][0], fit_intercept, for_training)
         if self.edge_features:
-            edges, n_tables = feature_rows(self._edge_rows(samples), -1), samples.n_edges
-            edge_ptr = ends_of(n_tables)
+            edges = feature_rows(self._edge_rows(samples), shapes[1][0], False)
+            n_tables, edge_ptr = samples.n_edges, ends_of(samples.n_edges)
         else:
-            n_shared = shapes[1][0]
+            n_shared, edge_ptr = shapes[1][0], None
             edges, n_tables = constant_rows(nodes, n_shared), np.full(lengths.size, n_shared)
-            edge_ptr = np.zeros(offsets.size, dtype=np.int64)
         n_parts = lengths * n_classes + n_tables * shapes[1][1]
         grams = ()
         if for_training:
@@ -150,12 +149,13 @@ class PairwiseGraph(NodeGraph):
                 not_stored() if self.edge_features else gram_of_constant(lengths.size, n_shared)
             )
             grams = gram_of(nodes, offsets, shapes[0][0]), of_edges
-        layout = {"edge_ptr": edge_ptr, "n_tables": n_tables}
-        rows = BlockRows.of(nodes, offsets, shapes, edges=edges, **layout, grams=grams)
+        of_pairs = {"edges": edges, "edge_ptr": edge_ptr, "n_tables": n_tables}
+        rows = BlockRows.of(nodes, offsets, shapes, **of_pairs, grams=grams)
         return labelled(rows, classes, codes, loss, offsets), {
             "part_ptr": ends_of(n_parts),
             "label_ptr": offsets,
-            **layout,
+            "shares_tables": int(not self.edge_features),
+            "n_tables": n_tables,
             "width": shapes[1][1],
             "transition_mask": mask.pairs,
             "allowed": node_mask(allowed, n_classes),

@@ -139,7 +139,7 @@ def _occurring_steps(problem, edges, allowed, ends):
     """The features of edges with the label pairs at their ends."""
     first, second = (allowed[nodes] for nodes in ends)
     space = problem.space
-    if space.edge_ptr[-1] == 0:  # all share rows: the one of their type
+    if space.shares_tables:  # all share rows: the one of their type
         edges = edges[getattr(space.own, "table", np.zeros(len(ends[0]), dtype=np.int64))]
     begins = sparse.csc_matrix(first)
     steps = []

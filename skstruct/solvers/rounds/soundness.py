@@ -107,7 +107,7 @@ def outside(problem: Any, ends: tuple, points: np.ndarray, mass: np.ndarray) -> 
     tables = points[begin[:, None] + np.arange(size * size)].reshape(-1, size, size)
     worst = max(worst, float(tables[:, np.isinf(space.transition_mask)].max(initial=0.0)))
     first, second, edge_ptr = ends
-    if space.edge_ptr[-1] > 0:  # a table for each edge
+    if not space.shares_tables:
         group_edges, group_tables, n = np.arange(first.size), np.arange(owner.size), first.size
     else:
         group_edges, group_tables, n = np.repeat(samples, np.diff(edge_ptr)), owner, samples.size

@@ -8,10 +8,10 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import euclidean_oracle, exp_oracle, max_oracle, sample_oracle, top_k_oracle
 from ..inference.numerics import best_of, draw
 from ..inference.simplex import best_after, best_mixture, soft_mixture
-from .items import ChoiceSpace, counts_of
+from .items import ItemSpace, counts_of
 
 
-class CandidatesSpace(ChoiceSpace):
+class CandidatesSpace(ItemSpace):
     """Candidates packed for kernels: a labelling chooses exactly one."""
 
     structure = "Candidates"

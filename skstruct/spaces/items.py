@@ -12,7 +12,7 @@ from ..core.oracles import add_indicator, forbid, score
 
 
 class ItemSpace(NamedTuple):
-    """Which items of each sample may be chosen.
+    """Which items of each sample may be chosen; labellings mark each as chosen, 1, or not, 0.
 
     Structures define subclasses, which inherit the operations of this file.
     """
@@ -29,10 +29,6 @@ class ItemSpace(NamedTuple):
     own: tuple
     # Scratch of the structure's oracles for one thread, or ``()``.
     work: tuple
-
-
-class ChoiceSpace(ItemSpace):
-    """Labellings that mark each item as chosen, 1, or not, 0."""
 
 
 @inner_kernel(inline=True)
@@ -52,7 +48,7 @@ def _(space, i, theta):
                 theta[q] = -math.inf
 
 
-@add_indicator.register(ChoiceSpace)
+@add_indicator.register(ItemSpace)
 @kernel
 def _(space, i, labels, c, mu):
     n, n_parts = counts_of(space, i)
@@ -63,7 +59,7 @@ def _(space, i, labels, c, mu):
         mu[q] += c
 
 
-@score.register(ChoiceSpace)
+@score.register(ItemSpace)
 @kernel
 def _(space, i, theta, labels):
     n, n_parts = counts_of(space, i)

@@ -29,7 +29,7 @@ from ..inference.fertility import (
     fertility_work,
 )
 from ..inference.n_best import BestAssignmentsWork, best_assignments, best_assignments_work
-from .items import ChoiceSpace, counts_of
+from .items import ItemSpace, counts_of
 from .n_best import Branches, branch_scratch, confine, note_second, split_best
 
 
@@ -52,7 +52,7 @@ class Links(NamedTuple):
     price: np.ndarray
 
 
-class MatchingSpace(ChoiceSpace):
+class MatchingSpace(ItemSpace):
     """Pairs of sources and targets packed for kernels: a labelling defines which are linked."""
 
     structure = "Matching"
@@ -143,8 +143,12 @@ def _(space, i, theta, values, labels):
 
 
 @inner_kernel(inline=True)
-def _with_constant(space, i, theta, value, mu):
+def _projected(project, space, i, theta, temperature, mu):
     """The last part is always there, and no projection moves it: it is not in the norm."""
+    n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
+    price, match = _memory(space, i)
+    solver, work = space.work.best.solver, space.work.projection
+    value = project(theta, n, m, null, temperature, price, match, mu, solver, work)
     last = counts_of(space, i)[0]
     mu[last] = 1.0
     return value + theta[last]
@@ -153,21 +157,13 @@ def _with_constant(space, i, theta, value, mu):
 @euclidean_oracle.register(OneToOneSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
-    price, match = _memory(space, i)
-    solver, work = space.work.best.solver, space.work.projection
-    value = euclidean_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
-    return _with_constant(space, i, theta, value, mu)
+    return _projected(euclidean_assignment, space, i, theta, temperature, mu)
 
 
 @entropic_oracle.register(OneToOneSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
-    price, match = _memory(space, i)
-    solver, work = space.work.best.solver, space.work.projection
-    value = entropic_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
-    return _with_constant(space, i, theta, value, mu)
+    return _projected(entropic_assignment, space, i, theta, temperature, mu)
 
 
 # Several links a source or target: bounded degrees.

@@ -20,11 +20,11 @@ from ..inference.assignment import assignment, assignment_work
 from ..inference.fertility import fertile_links, fertility_work
 from ..losses.task import cost_matrix
 from ..spaces.matching import (
-    FertileSpace,
+    AssignmentSpace,
+    BMatchingSpace,
     Links,
-    OneToOneSpace,
-    fertile_scratch,
-    one_to_one_scratch,
+    assignment_scratch,
+    bmatching_scratch,
 )
 from ..targets.links import OTHER, POSSIBLE, SURE, LinkCosts
 from .items import ItemGraph
@@ -344,9 +344,9 @@ class Matching(ItemGraph):
         memory = np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1])
         degree = int(self.max_degree)
         own = Links(samples.sizes, degree, bool(self.null), *ends, *memory)
-        space, scratch = OneToOneSpace, one_to_one_scratch
+        space, scratch = AssignmentSpace, assignment_scratch
         if degree > 1:
-            space, scratch = FertileSpace, fertile_scratch
+            space, scratch = BMatchingSpace, bmatching_scratch
         space = space(**fields, own=own, work=scratch(samples.sizes, n_best))
         return make(space=space, target=target)
 

@@ -19,7 +19,7 @@ from ..data.partial import read_table_mask
 from ..rows.blocks import BlockRows, feature_rows
 from ..spaces.labels import node_mask
 from ..spaces.multiclass import MultiClassSpace
-from ..targets.costs import labelled
+from ..targets.costs import node_target
 from .base import Graph
 from .layout import Rows, example_sequences, no_rows, read_rows
 from .nodes import NodeGraph
@@ -96,7 +96,8 @@ class MultiClass(Graph):
             own=(),
             work=(),
         )
-        return labelled(rows, classes, codes, loss, samples.offsets)(space=space)
+        target = node_target(classes, codes, loss, samples.offsets)
+        return Problem.of(rows, space, target, target.labels)
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
         """The mask of shape (n_samples, n_classes)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from ..spaces.label_sets import (
     neighbours,
 )
 from ..spaces.labels import node_mask
-from ..targets.costs import LabelSetCosts, labelled
+from ..targets.costs import LabelSetCosts, node_target
 from .base import Graph, kept_positions
 from .items import ItemGraph
 from .layout import Rows, example_sequences, no_rows, read_rows
@@ -376,7 +377,8 @@ class MultiLabel(Graph):
             "allowed": node_mask(allowed, 2),
         }
         states = np.array([0, 1])
-        make = labelled(rows, states, codes, loss, label_ptr, LabelSetCosts)
+        target = node_target(states, codes, loss, label_ptr, LabelSetCosts)
+        make = partial(Problem.of, rows=rows, target=target, labels=target.labels)
         if self._is_forest():
             work = label_forest_scratch(n, m, n_best)
             forest, _ = root_forests(self.edges_, np.array([0, m]), np.array([0, n]))

@@ -24,7 +24,7 @@ from ..core.problem import Problem
 from ..core.typing import LossLike
 from ..inference.numerics import draw
 from ..rows.blocks import BlockRows, feature_rows
-from ..targets.costs import labelled
+from ..targets.costs import NO_CODES, node_target
 from .n_best import NBestScratch, max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals
 
 
@@ -165,8 +165,9 @@ class LabelSpace(NamedTuple):
                 own=scratch,
             ),
         )
-        problem = labelled(rows, classes, codes, loss, label_ptr)(space=space)
-        return problem if target is None else problem._replace(target=target)
+        if target is None:
+            target = node_target(classes, codes, loss, label_ptr)
+        return Problem.of(rows, space, target, NO_CODES if codes is None else codes)
 
 
 class NodeSpace(LabelSpace):

@@ -65,7 +65,7 @@ class MatchingSpace(ItemSpace):
 # One link at most for each source and each target: assignments.
 
 
-class OneToOneScratch(NamedTuple):
+class AssignmentScratch(NamedTuple):
     """Scratch of one thread."""
 
     # Of assignments.
@@ -78,16 +78,16 @@ class OneToOneScratch(NamedTuple):
     projection: ProjectionWork
 
 
-def one_to_one_scratch(sizes: np.ndarray, n_best: int) -> OneToOneScratch:
+def assignment_scratch(sizes: np.ndarray, n_best: int) -> AssignmentScratch:
     """Room for the largest sample."""
     n, m = sizes.max(axis=0, initial=0).tolist()
     best, matches = best_assignments_work(n, m, n_best), np.empty((n_best, n), dtype=np.int32)
     detour = np.empty((int(sizes.min(axis=1).max(initial=0)) + 1) ** 2)
     projection = projection_work(sizes)
-    return OneToOneScratch(best, matches, detour, projection)
+    return AssignmentScratch(best, matches, detour, projection)
 
 
-class OneToOneSpace(MatchingSpace):
+class AssignmentSpace(MatchingSpace):
     """Pairs of which no two that are linked share an end."""
 
 
@@ -109,7 +109,7 @@ def _memory(space, i):
     return price, own.match[own.source_ptr[i] : own.source_ptr[i + 1]]
 
 
-@max_oracle.register(OneToOneSpace)
+@max_oracle.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, labels):
     n, m = space.own.sizes[i, 0], space.own.sizes[i, 1]
@@ -119,7 +119,7 @@ def _(space, i, theta, labels):
     return value + theta[counts_of(space, i)[0]]
 
 
-@max_marginals.register(OneToOneSpace)
+@max_marginals.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, out):
     n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
@@ -131,7 +131,7 @@ def _(space, i, theta, out):
         out[q] += constant
 
 
-@top_k_oracle.register(OneToOneSpace)
+@top_k_oracle.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, values, labels):
     n, m = space.own.sizes[i, 0], space.own.sizes[i, 1]
@@ -154,13 +154,13 @@ def _projected(project, space, i, theta, temperature, mu):
     return value + theta[last]
 
 
-@euclidean_oracle.register(OneToOneSpace)
+@euclidean_oracle.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
     return _projected(euclidean_assignment, space, i, theta, temperature, mu)
 
 
-@entropic_oracle.register(OneToOneSpace)
+@entropic_oracle.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
     return _projected(entropic_assignment, space, i, theta, temperature, mu)
@@ -169,7 +169,7 @@ def _(space, i, theta, temperature, mu):
 # Several links a source or target: bounded degrees.
 
 
-class FertileScratch(NamedTuple):
+class BMatchingScratch(NamedTuple):
     """Scratch of one thread."""
 
     # Of best links.
@@ -188,7 +188,7 @@ class FertileScratch(NamedTuple):
     detour: np.ndarray
 
 
-def fertile_scratch(sizes: np.ndarray, n_best: int) -> FertileScratch:
+def bmatching_scratch(sizes: np.ndarray, n_best: int) -> BMatchingScratch:
     """Room for the largest sample."""
     flow = fertility_work(*sizes.max(axis=0, initial=0).tolist())
     n_pairs = int(np.prod(sizes, axis=1).max(initial=0))
@@ -196,21 +196,21 @@ def fertile_scratch(sizes: np.ndarray, n_best: int) -> FertileScratch:
     fixed, links = np.empty(n_pairs, dtype=np.uint8), np.empty(n_pairs, dtype=np.int32)
     floats = np.empty(2 * n_pairs), np.empty(n_pairs)
     branches = branch_scratch(n_best)
-    return FertileScratch(flow, branches, *floats, fixed, links, detour)
+    return BMatchingScratch(flow, branches, *floats, fixed, links, detour)
 
 
-class FertileSpace(MatchingSpace):
+class BMatchingSpace(MatchingSpace):
     """Pairs of which an end may have several links."""
 
 
-@max_oracle.register(FertileSpace)
+@max_oracle.register(BMatchingSpace)
 @kernel
 def _(space, i, theta, labels):
     value = _best_links(space, i, theta, space.work.fixed[:0], labels)
     return value + theta[counts_of(space, i)[0]]
 
 
-@max_marginals.register(FertileSpace)
+@max_marginals.register(BMatchingSpace)
 @kernel
 def _(space, i, theta, out):
     n_pairs, _ = counts_of(space, i)
@@ -235,7 +235,7 @@ def _best_links(space, i, theta, fixed, links):
     return fertile_links(theta, n, m, null, degree, fixed, links, space.work.flow)
 
 
-@top_k_oracle.register(FertileSpace)
+@top_k_oracle.register(BMatchingSpace)
 @kernel
 def _(space, i, theta, values, labels):
     n_pairs, _ = counts_of(space, i)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import augment, task_loss
-from ..core.problem import Problem
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 
 #: Labels of a problem that has none.
@@ -135,9 +133,8 @@ def _(target, i, labels):
     return total
 
 
-def labelled(rows, classes, codes, loss, label_ptr, kind=NodeCosts):
-    """What makes a problem of a space: rows are given, and true labels with what errors cost."""
+def node_target(classes, codes, loss, label_ptr, kind=NodeCosts):
+    """The true labels of nodes, if they are known, and what errors cost."""
     cost, normalize, weights = node_costs(loss, classes)
     labels = NO_CODES if codes is None else codes
-    target = kind(label_ptr, labels, cost, int(normalize), weights)
-    return partial(Problem.of, rows=rows, target=target, labels=labels)
+    return kind(label_ptr, labels, cost, int(normalize), weights)

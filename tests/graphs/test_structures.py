@@ -67,8 +67,8 @@ def test_structures_as_plain_python():
         "BoxesSpace",
         "CandidatesSpace",
         "ChainSpace",
-        "FertileSpace",
-        "OneToOneSpace",
+        "BMatchingSpace",
+        "AssignmentSpace",
         "sparse BoxesSpace",
         "sparse CandidatesSpace",
         "sparse ChainSpace",
@@ -76,7 +76,7 @@ def test_structures_as_plain_python():
         "sparse ForestSpace",
         "sparse JunctionSpace",
         "sparse LabelForestSpace",
-        "sparse OneToOneSpace",
+        "sparse AssignmentSpace",
         "sparse TreeSpace",
     }
 

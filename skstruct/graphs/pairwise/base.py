@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...core.offsets import ends_of
 from ...core.problem import Problem
 from ...rows.blocks import BlockRows, feature_rows
 from ...spaces.labels import node_mask
-from ...targets.costs import labelled
+from ...targets.costs import node_target
 from ..nodes import NodeGraph
 from .observed import Observed, _all_pairs, _csr_rows, _occurring, _occurring_steps
 
@@ -151,7 +152,8 @@ class PairwiseGraph(NodeGraph):
             grams = gram_of(nodes, offsets, shapes[0][0]), of_edges
         of_pairs = {"edges": edges, "edge_ptr": edge_ptr, "n_tables": n_tables}
         rows = BlockRows.of(nodes, offsets, shapes, **of_pairs, grams=grams)
-        return labelled(rows, classes, codes, loss, offsets), {
+        target = node_target(classes, codes, loss, offsets)
+        return partial(Problem.of, rows=rows, target=target, labels=target.labels), {
             "part_ptr": ends_of(n_parts),
             "label_ptr": offsets,
             "shares_tables": int(not self.edge_features),

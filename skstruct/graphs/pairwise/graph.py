@@ -61,15 +61,11 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Ways of inference for a graph: each class has `make`, which builds the space or
-# says why not.
+# Ways of inference for a graph: each class has `make`, which builds the space or says why not.
 
 _WAYS = {
     space.method: space
-    for space in (
-        *(ForestSpace, CutSpace, JunctionSpace, RoofSpace, LPSpace),
-        ReweightedSpace,
-    )
+    for space in (ForestSpace, CutSpace, JunctionSpace, RoofSpace, LPSpace, ReweightedSpace)
 }
 METHODS = tuple(_WAYS)
 # Fields in which the ways differ.

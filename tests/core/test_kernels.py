@@ -89,8 +89,56 @@ def test_a_kernel_must_have_the_arguments_of_its_verb():
     def wrong(shape, factor):
         return 0.0
 
-    with pytest.raises(TypeError, match="takes the arguments"):
+    message = r"takes the arguments \(shape, scale\), not \(shape, factor\): only the first"
+    with pytest.raises(TypeError, match=message):
         area.register(Square)(wrong)
+    with pytest.raises(
+        TypeError, match=r"kernel of max_oracle takes .*\(space, i, theta, labels\)"
+    ):
+        max_oracle.register(Square)(wrong)
+
+
+class Wide(NamedTuple):
+    width: float
+
+
+def _answer(value, line):
+    """A kernel on a line of this file."""
+    namespace = {"__name__": __name__}
+    code = "\n" * line + f"def answer(shape, scale):\n    return {value}\n"
+    exec(compile(code, __file__, "exec"), namespace)
+    return kernel(namespace["answer"])
+
+
+def test_a_class_has_one_kernel_of_a_verb():
+    first = area.register(Wide)(_answer(1.0, 3))
+    area.register(Wide)(first)
+    with pytest.raises(TypeError, match=r"Wide has a kernel of area already, .*line 4: register"):
+        area.register(Wide)(_answer(2.0, 5))
+    with pytest.raises(TypeError, match=r"ChainSpace has a kernel .*, of skstruct\.spaces\.chain"):
+        max_oracle.register(ChainSpace)(kernel(lambda space, i, theta, labels: 0.0))
+    with pytest.raises(TypeError, match="takes the class of a space, a NamedTuple, which str is"):
+        max_oracle.register(str)(kernel(lambda space, i, theta, labels: 0.0))
+
+
+@pytest.mark.skipif(JIT_IS_DISABLED, reason="nothing is compiled")
+def test_kernels_that_are_compiled_are_not_replaced():
+    """As in a notebook where the cell of a kernel is run again, but not that of its class."""
+
+    class Cell(NamedTuple):
+        width: float
+
+    class Inherits(Cell):
+        pass
+
+    area.register(Cell)(_answer(1.0, 3))
+    area.supports(Cell), area.supports(Cell(1.0))
+    area.register(Cell)(_answer(2.0, 3))  # nobody has called the first one
+    assert area(Inherits(1.0), 1.0) == 2.0
+    for cls in (Cell, Inherits):
+        with pytest.raises(TypeError, match=r"area of Inherits is compiled: .* in a notebook"):
+            area.register(cls)(_answer(3.0, 3))
+    assert area(Inherits(1.0), 1.0) == 2.0
 
 
 _WORKLOAD = """

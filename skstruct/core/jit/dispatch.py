@@ -255,6 +255,11 @@ def _python(dispatcher):
     return getattr(dispatcher, "py_func", dispatcher)
 
 
+def _kind(problem, part):
+    """The class of a part."""
+    return type(getattr(problem, part))
+
+
 def _tell_apart(cls):
     """Give a class a name of its own: numba takes two with one name and fields for one.
 
@@ -268,16 +273,30 @@ def _tell_apart(cls):
             _problem_classes[cls.__name__, getattr(cls, "_fields", None)] = [cls]
 
 
-def _refuse_other_flags(name, dispatcher):
+def _check_kernel(name, dispatcher):
     """A verb compiles its kernels from their Python functions, with the flags of `kernel`."""
-    expected = {"inline": "never", "nopython": True, "boundscheck": None} | _FLAGS
-    given = dispatcher.targetoptions
-    names = expected.keys() | given.keys()
-    dropped = sorted(flag for flag in names if given.get(flag) != expected.get(flag))
-    if dropped:
+    if not JIT_IS_DISABLED and all(dispatcher is not known for known in reversed(_kernels)):
+        raise TypeError(f"a kernel of {name} must be made by @kernel")
+
+
+def _check_new(name, cls, known, function, in_use):
+    """Refuse what would replace a kernel, or would not, as it is compiled already."""
+    if known is function:
+        return
+    before = known and known.__code__
+    moved = before and before.co_firstlineno != function.__code__.co_firstlineno
+    is_other = known and known.__module__ != function.__module__
+    if is_other or (moved and before.co_filename == function.__code__.co_filename):
         raise TypeError(
-            f"a kernel of {name} must be made by @kernel without options: inside solvers these "
-            f"differ from what is given: {', '.join(dropped)}"
+            f"{cls.__name__} has a kernel of {name} already, of {known.__module__}, line "
+            f"{before.co_firstlineno}: register another one for a subclass"
+        )
+    used = [] if JIT_IS_DISABLED else [kind for kind in in_use if issubclass(kind, cls)]
+    if used:
+        raise TypeError(
+            f"{name} of {used[0].__name__} is compiled: a kernel cannot be registered any more. "
+            f"Define the class {used[0].__name__} again before its kernels, in a notebook by "
+            "running its cell"
         )
 
 
@@ -319,7 +338,8 @@ def generic(contract=None, *, part=None, follows=()):
     -------
     callable
         The verb. ``verb.register(ProblemClass)`` decorates a kernel, which also serves subclasses,
-        as with :func:`functools.singledispatch` (so one for ``object`` is the default).
+        as with :func:`functools.singledispatch` (so one for ``object`` is the default); it raises a
+        TypeError for what would replace a kernel in use, or one of another module.
         ``verb.supports(cls)`` tells whether there is one, ``verb.registry`` maps classes to their
         own kernels. Calling the verb works both from Python and inside a :func:`kernel`.
 
@@ -341,7 +361,7 @@ def generic(contract=None, *, part=None, follows=()):
     name = contract.__name__
     names = tuple(inspect.signature(contract).parameters)
     arguments, rest = ", ".join(names), "".join(f", {other}" for other in names[1:])
-    registry = {}
+    registry, in_use = {}, set()
 
     def find(cls):
         for base in cls.__mro__:
@@ -352,19 +372,19 @@ def generic(contract=None, *, part=None, follows=()):
         known = ", ".join(sorted(c.__name__ for c in registry)) or "none"
         raise TypeError(f"{name} is not available for {cls.__name__}; it is for: {known}")
 
-    def choose(cls, kind_of):
+    def choose(cls, kind_of, is_used=True):
         """Kernel for a class, and the part of its instances that it takes, or None for all."""
-        if not hasattr(cls, "parts"):
-            return find(cls), None
-        if part is not None:
-            return find(kind_of(part)), part
-        space = kind_of("space")
-        is_own = any(base in registry for base in space.__mro__[:-1])
-        return find(space if is_own else cls), None
+        of_part = part if hasattr(cls, "parts") else None
+        kind = kind_of(part or "space") if hasattr(cls, "parts") else cls
+        is_own = of_part or any(base in registry for base in kind.__mro__[:-1])
+        found = find(kind if is_own else cls)
+        if is_used:
+            in_use.add(kind)
+        return found, of_part
 
     def of_values(first):
         """The kernel for a first argument, and what that kernel takes first."""
-        kernel, of_part = choose(type(first), lambda part: type(getattr(first, part)))
+        kernel, of_part = choose(type(first), partial(_kind, first))
         return kernel, first if of_part is None else getattr(first, of_part)
 
     namespace = {"of_values": of_values}
@@ -386,7 +406,7 @@ def generic(contract=None, *, part=None, follows=()):
         if is_class and hasattr(first, "parts"):
             raise TypeError(f"{name}.supports takes a problem, or the class of one of its parts")
         try:
-            find(first) if is_class else of_values(first)
+            find(first) if is_class else choose(type(first), partial(_kind, first), is_used=False)
         except TypeError:
             return False
         return True
@@ -398,9 +418,19 @@ def generic(contract=None, *, part=None, follows=()):
             function = _python(dispatcher)
             own = tuple(inspect.signature(function).parameters)
             if own[1:] != names[1:] or len(own) != len(names):
-                raise TypeError(f"a kernel of {name} takes the arguments {names}, not {own}")
+                takes = ", ".join((part or names[0], *names[1:]))
+                raise TypeError(
+                    f"a kernel of {name} takes the arguments ({takes}), not ({', '.join(own)}): "
+                    "only the first may have another name"
+                )
+            if cls is not object and not hasattr(cls, "_fields"):
+                raise TypeError(
+                    f"{name}.register takes the class of a {part or 'space'}, a NamedTuple, which "
+                    f"{cls.__name__} is not"
+                )
+            _check_kernel(name, dispatcher)
+            _check_new(name, cls, _python(registry.get(cls)), function, in_use)
             if function is not dispatcher:
-                _refuse_other_flags(name, dispatcher)
                 compile_cheaply(dispatcher)
             _tell_apart(cls)
             function.verb = name  # its own is mostly `_`

@@ -746,6 +746,11 @@ class Predictor(NamedFeatures):
             for q, row in enumerate(codes):
                 found = broken_rules(rules, self.classes_, row[nodes], ends)
                 broken |= found if values is None else found & np.isfinite(values[again, q, None])
+            if (taken[again] & broken).any():
+                raise TypeError(
+                    f"make_problem of {type(graph).__name__} does not heed the rules that its "
+                    "with_rules takes"
+                )
             taken[again] |= broken
             again[again] = broken.any(axis=1)
             if not again.any():

@@ -268,7 +268,7 @@ class GDMMSSVM(StructuralSVM):
         if type(factors) not in RUNS:
             raise TypeError(
                 f"GDMMSSVM is not available for {type(graph).__name__}: it does not describe its "
-                "nodes and edges; use BCFWSSVM"
+                "nodes and edges (factors); use BCFWSSVM"
             )
         if isinstance(factors, BinaryFactors) and self.variant == "afw":
             raise ValueError(

@@ -32,6 +32,10 @@ def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
     return np.where((first >= 0) & (second >= 0), n_before * first + second, -1)
 
 
+# What says the same as make_problem in another way.
+_OF_PROBLEM = "factors", "relaxation", "with_rules"
+
+
 class Graph(ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
@@ -87,7 +91,9 @@ class Graph(ABC, BaseEstimator):
     its max oracle is that of a relaxation. Two operations are enough for a
     :class:`skstruct.graphs.NodeSpace`. The structure holds its configuration and what fit has
     learned from the labels; :meth:`make_problem` does not change it. Everything else is
-    **optional**.
+    **optional**. A subclass with a ``make_problem`` of its own inherits no :meth:`factors`,
+    :meth:`relaxation` or :meth:`with_rules`, which may be wrong for its labellings: where they are
+    right, say so (``factors = Chain.factors``).
     :mod:`skstruct.core.oracles` lists which operation is needed for what; a missing one raises a
     TypeError before compilation.
 
@@ -123,6 +129,10 @@ class Graph(ABC, BaseEstimator):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
+        depth = {name: k for k, base in enumerate(cls.__mro__[::-1]) for name in vars(base)}
+        for name in _OF_PROBLEM:
+            if depth[name] < depth["make_problem"]:
+                setattr(cls, name, vars(Graph)[name])
         inherit_sections(cls, Graph)
 
     # What a structure must define
@@ -426,7 +436,7 @@ class Graph(ABC, BaseEstimator):
         >>> Chain().with_rules([AtMostOnce("a")])
         Chain(rules=[AtMostOnce(label='a')])
         """
-        raise TypeError(f"rules are for Chain: {type(self).__name__} has no order of nodes")
+        raise TypeError(f"rules are for Chain: {type(self).__name__} heeds none")
 
     # What it may define: other forms of the problem
 

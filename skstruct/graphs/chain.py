@@ -142,6 +142,8 @@ class Chain(PairwiseGraph):
     ) -> Problem:
         """Build the problem; true labels are checked against `forbidden` and `rules`."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
+        if rules:
+            self.with_rules(())  # a subclass with other labellings refuses them
         mask = transition_mask(self.forbidden, classes)
         if codes is not None and self.forbidden is not None:
             steps = (codes, *self.edge_ends(samples), samples.offsets, classes, self.forbidden)

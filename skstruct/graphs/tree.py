@@ -133,6 +133,8 @@ class Tree(PairwiseGraph):
             raise ValueError(f"X: {space}")
         return make(space=space)
 
+    factors = PairwiseGraph.factors
+
     def edge_ends(self, samples: Networks) -> tuple[np.ndarray, np.ndarray]:
         """The ends of every edge as they were given."""
         return samples.global_ends()

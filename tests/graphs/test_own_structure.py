@@ -15,14 +15,19 @@ from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
     SAGCRF,
+    AtMostOnce,
     Candidates,
     CasimirSSVM,
     Chain,
+    Exactly,
     ExtragradientSSVM,
+    Grid,
     MultiClass,
+    MultiLabel,
     Pairwise,
     ProxLinearSSVM,
     SubgradientSSVM,
+    Tree,
 )
 from skstruct.core import add_outer, inner_kernel, kernel, oracles, scores
 from skstruct.core.factors import PairwiseFactors
@@ -567,6 +572,61 @@ def test_what_a_structure_lacks_is_said_before_any_compile(sequences):
     X, y = sequences
     with pytest.raises(TypeError, match=r"GDMMSSVM is not available for Named: .*use BCFWSSVM"):
         GDMMSSVM(Named()).fit(_words(X), y)
+
+
+class _OtherLabellings:
+    """A make_problem that may return a space of one's own."""
+
+    def make_problem(self, *args, **options):
+        return super().make_problem(*args, **options)
+
+
+@pytest.mark.parametrize("base", [Chain, Tree, Pairwise, Grid, MultiLabel])
+def test_what_repeats_make_problem_is_not_inherited_past_it(base):
+    ring = type("Ring", (_OtherLabellings, base), {})
+    X, y = base().example(np.random.default_rng(0), False)
+    with pytest.raises(TypeError, match="GDMMSSVM is not available for Ring: it does not descr"):
+        GDMMSSVM(ring()).fit(X, y)
+    assert ring.relaxation is Graph.relaxation
+    described = type("Described", (ring,), {"factors": base.factors})()
+    problem, samples, _, _ = training_problem(described, X, y)
+    assert described.factors(problem, samples) is not None
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rules_are_refused_where_labellings_do_not_heed_them(sequences):
+    X, y = sequences
+    ring, rules = type("Ring", (_OtherLabellings, Chain), {}), [AtMostOnce("a")]
+    refused = pytest.raises(TypeError, match="rules are for Chain: Ring heeds none none")
+    with refused:
+        check_structure(ring(rules=rules), X, y)
+    with refused:
+        BCFWSSVM(ring(rules=rules)).fit(X, y)
+    crf = SAGCRF(max_iter=2).fit(X, y)
+    crf.graph_ = ring()
+    for method in (crf.predict, crf.predict_marginals, partial(crf.predict_top_k, k=2)):
+        with refused:
+            method(X, rules=rules)
+    with refused:
+        crf.sample(X, 2, rules=rules)
+
+
+class Careless(Chain):
+    """Takes rules, and does not heed them."""
+
+    def make_problem(self, *args, **options):
+        return Chain().make_problem(*args, **options)
+
+    with_rules = Chain.with_rules
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_decoding_ends_where_labellings_do_not_heed_rules(sequences):
+    X, y = sequences
+    crf = SAGCRF(max_iter=2).fit(X, y)
+    crf.graph_ = Careless()
+    with pytest.raises(TypeError, match="make_problem of Careless does not heed the rules"):
+        crf.predict(X, rules=[Exactly(9, label) for label in "abc"])
 
 
 class Bare(NamedTuple):

@@ -276,6 +276,13 @@ def check_pointers(problem, n_samples: int, n_labels: int) -> None:
             f"{kind}.part_ptr says that sample {i} has {n_parts[i]} parts, but its rows write "
             f"{written[i]}: for others give rows= of your own, a subclass of OwnRows"
         )
+    if getattr(problem.space, "has_one_table", False) and problem.space.shares_tables:
+        n_tables = problem.space.n_tables.max(initial=0)
+        if n_tables > 1:
+            raise ValueError(
+                f"weight_shapes says that edges share {n_tables} tables, but the oracles of "
+                f"{type(problem.space).__name__} know one: replace the space in make_problem"
+            )
     labels = problem.labels
     if labels.dtype != np.int32 or not labels.size == problem.label_ptr[-1] == n_labels:
         raise ValueError(

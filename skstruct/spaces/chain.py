@@ -84,7 +84,7 @@ class SequenceSpace(PairwiseSpace):
 class ChainSpace(SequenceSpace):
     """Chains packed for kernels: every labelling counts."""
 
-    structure = "Chain"
+    structure, has_one_table = "Chain", True
 
 
 @inner_kernel(inline=True)

@@ -59,7 +59,7 @@ class WideChainSpace(SequenceSpace):
     There is no room for the marginals of single edges.
     """
 
-    structure = "Chain under rules so large"
+    structure, has_one_table = "Chain under rules so large", True
 
 
 class RuledChainSpace(WideChainSpace):

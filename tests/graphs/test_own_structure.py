@@ -597,7 +597,7 @@ def test_what_repeats_make_problem_is_not_inherited_past_it(base):
 def test_rules_are_refused_where_labellings_do_not_heed_them(sequences):
     X, y = sequences
     ring, rules = type("Ring", (_OtherLabellings, Chain), {}), [AtMostOnce("a")]
-    refused = pytest.raises(TypeError, match="rules are for Chain: Ring heeds none none")
+    refused = pytest.raises(TypeError, match="rules are for Chain: Ring heeds none")
     with refused:
         check_structure(ring(rules=rules), X, y)
     with refused:
@@ -923,3 +923,13 @@ def test_weights_of_several_kinds_of_edges_are_shown():
     assert shapes[1] == (2, 4)
     assert_array_equal(problem.part_ptr, [0, 3 * 2 + 2 * 4])
     assert_array_equal(problem.space.n_tables, [2])
+
+
+@pytest.mark.parametrize("rules", [None, [AtMostOnce("a")]])
+def test_oracles_of_chains_do_not_read_several_shared_tables(rules):
+    """They would take the second one for that of the second edge."""
+    X, y, graph = [np.eye(3)], [["a", "b", "c"]], _TwoKinds(rules=rules)
+    message = r"share 2 tables, but the oracles of .*ChainSpace know one"
+    for fit in (partial(check_structure, graph), SAGCRF(graph).fit):
+        with pytest.raises(ValueError, match=message):
+            fit(X, y)

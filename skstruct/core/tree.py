@@ -18,6 +18,11 @@ def tree_items(
         yield from tree_items(item, f"{name}.{field}" if name else str(field), is_leaf)
 
 
+def is_memory(tree: Any) -> bool:
+    """Whether a part of a space is memory of samples, which oracles may change."""
+    return getattr(tree, "is_memory", False)
+
+
 def tree_leaves(tree: Any) -> Iterator[Any]:
     """Return the leaves of nested tuples, in order."""
     return (leaf for _, leaf in tree_items(tree))

@@ -15,6 +15,7 @@ from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.problem import require_problem
 from ..core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
+from ..core.tree import is_memory, tree_items
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
@@ -481,11 +482,20 @@ def _lacks_for_top_k(problem):
 
 
 def _call(verb, problem, i, theta, *rest, name=None):
-    """The value of an operation, which leaves `theta` as it is."""
-    given = theta.copy()
+    """The value of an operation, which leaves `theta` and all but scratch as they are."""
+    given, before, name = theta.copy(), _data(problem), name or verb.__name__
+    kept = [array.copy() for array in before.values()]
     value = verb(problem, i, given, *rest)
-    np.testing.assert_array_equal(given, theta, err_msg=f"{name or verb.__name__} writes to theta")
+    np.testing.assert_array_equal(given, theta, err_msg=f"{name} writes to theta")
+    for (field, array), copy in zip(before.items(), kept, strict=True):
+        np.testing.assert_array_equal(array, copy, f"{name} writes to {field}: scratch is in work")
     return value
+
+
+def _data(problem):
+    """Arrays of the space by name, but for scratch and memory."""
+    leaves = tree_items(problem.space._replace(work=()), "space", is_memory)
+    return {name: leaf for name, leaf in leaves if isinstance(leaf, np.ndarray)}
 
 
 def _slope(verb, problem, i, theta, ahead, step, *rest):
@@ -499,6 +509,12 @@ def _row_of(labels, labellings, name):
     rows = np.flatnonzero((labellings == labels).all(axis=1))
     assert rows.size == 1, f"{name} writes the labels {labels.tolist()}, which are none"
     return rows[0]
+
+
+def _agree(value, score, name):
+    """An operation returns the score of the labels that it writes."""
+    said = f"{name} returns {value:.6g}, but the labels that it writes score {score:.6g}"
+    _close(value, score, said)
 
 
 def _close(got, expected, what):
@@ -558,14 +574,14 @@ def _check_oracles(problem, i, theta, n_states, edges, labellings):
 
     names = "truth", "max_oracle", "loss_augmented_max"
     rows = [_row_of(*pair) for pair in zip(best, [labellings] * 3, names, strict=True)]
-    _close(scores[rows[1]], values[1], "max_oracle: labels")
-    _close((scores + losses)[rows[2]], values[2], "loss_augmented_max: labels")
+    _agree(values[1], scores[rows[1]], names[1])
+    _agree(values[2], (scores + losses)[rows[2]], names[2])
     if oracles.relaxed_oracle.supports(problem):
         _check_relaxed(problem, i, theta, scores, indicators)
         return
     for value, score, name in zip(values[1:], (scores, scores + losses), names[1:], strict=True):
-        best = labellings[score.argmax()].tolist()
-        _close(value, score.max(), f"{name}: value; labelling {best} has the highest")
+        best = f"labelling {labellings[score.argmax()].tolist()} scores {score.max():.6g}"
+        _close(value, score.max(), f"{name} returns {value:.6g}, but {best}")
     _check_max_marginals(problem, i, theta, scores, labellings, n_states)
     _check_top_k(problem, i, theta, scores, labellings)
     _check_exp(problem, i, theta, scores, indicators)
@@ -611,9 +627,7 @@ def _check_top_k(problem, i, theta, scores, labellings):
         distinct = {tuple(labels) for labels in found[: feasible.size]}
         assert len(distinct) == feasible.size, "top_k_oracle: a labelling occurs twice"
         for value, labels in zip(values[: feasible.size], found, strict=False):
-            _close(
-                scores[_row_of(labels, labellings, "top_k_oracle")], value, "top_k_oracle: labels"
-            )
+            _agree(value, scores[_row_of(labels, labellings, "top_k_oracle")], "top_k_oracle")
 
 
 def _check_exp(problem, i, theta, scores, indicators):
@@ -631,7 +645,10 @@ def _check_exp(problem, i, theta, scores, indicators):
             continue
         np.testing.assert_allclose(value, temperature * log_z, rtol=1e-9, err_msg="exp_oracle")
         np.testing.assert_allclose(mu, expected, atol=1e-9, err_msg="exp_oracle: marginals")
+        mu[:] = given = np.full(mu.size, 0.5)
         forward = _call(oracles.exp_oracle, problem, i, theta, temperature, mu[:0])
+        message = "exp_oracle writes to mu where it is empty: the value alone is needed then"
+        np.testing.assert_array_equal(mu, given, message)
         np.testing.assert_allclose(forward, value, rtol=1e-9, err_msg="exp_oracle: value alone")
 
 

@@ -854,6 +854,48 @@ def _write_to_theta(problem, i, theta, labels):
     return theta[labels[0]]
 
 
+def _write_to_own(problem, i, theta, labels):
+    labels[0] = np.argmax(theta)
+    problem.own[0][0] += 1.0
+    return theta[labels[0]]
+
+
+def _other_value(problem, i, theta, labels):
+    labels[0] = np.argmax(theta)
+    return theta[labels[0]] + 1.0
+
+
+def _worst(problem, i, theta, labels):
+    labels[0] = np.argmin(theta)
+    return theta[labels[0]]
+
+
+class SpillingSpace(MultiClassSpace):
+    structure = "Spilling"
+
+
+@oracles.exp_oracle.register(SpillingSpace)
+@kernel
+def _(space, i, theta, temperature, mu):
+    total = 0.0
+    for k in range(theta.size):
+        mu[k] = np.exp(theta[k] / temperature)
+        total += mu[k]
+    for k in range(theta.size):
+        mu[k] /= total
+    return temperature * np.log(total)
+
+
+def test_marginals_that_nobody_asks_for_are_not_written():
+    class Rows(MultiClass):
+        def make_problem(self, *args, **options):
+            problem = super().make_problem(*args, **options)
+            return problem._replace(space=SpillingSpace(*problem.space))
+
+    with pytest.raises(AssertionError, match=r"exp_oracle writes to mu where it is empty"):
+        check_structure(Rows(), np.eye(3), [0, 1, 2])
+
+
 def test_labellings_that_the_structure_has_are_asked_for():
     candidates, (X, y) = Candidates(), Candidates().example(np.random.default_rng(0), False)
     check_structure(candidates, X, y)  # has is_labelling
@@ -861,7 +903,7 @@ def test_labellings_that_the_structure_has_are_asked_for():
     class Choice(Candidates):
         is_labelling = Graph.is_labelling
 
-    wrong = r"(?s)sample 0: .*max_oracle: value; labelling .* pass them as labellings="
+    wrong = r"(?s)sample 0: .*max_oracle returns .*, but labelling .* pass them as labellings="
     with pytest.raises(AssertionError, match=wrong):
         check_structure(Choice(), X, y)
 
@@ -873,6 +915,9 @@ def test_labellings_that_the_structure_has_are_asked_for():
         ("add_indicator", _set_instead_of_add, "add_indicator"),
         ("max_oracle", _label_that_is_none, r"max_oracle writes the labels \[77\]"),
         ("max_oracle", _write_to_theta, "max_oracle.* writes to theta"),
+        ("max_oracle", _write_to_own, r"max_oracle.* writes to space\.own\.0: scratch is in work"),
+        ("max_oracle", _other_value, "max_oracle returns .*, but the labels that it writes score"),
+        ("max_oracle", _worst, r"max_oracle returns .*, but labelling \[.\] scores"),
     ],
 )
 def test_a_broken_verb_is_named(verb, function, message):
@@ -882,7 +927,8 @@ def test_a_broken_verb_is_named(verb, function, message):
     class Rows(MultiClass):
         def make_problem(self, *args, **options):
             problem = super().make_problem(*args, **options)
-            return problem._replace(space=broken(*problem.space))
+            space = problem.space._replace(own=(np.zeros(1),))
+            return problem._replace(space=broken(*space))
 
     with pytest.raises(AssertionError, match=message):
         check_structure(Rows(), np.eye(3), [0, 1, 2])

@@ -13,7 +13,7 @@ from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
-from ...core.tree import tree_items
+from ...core.tree import is_memory, tree_items
 from ...core.weights import (
     Weights,
     flatten,
@@ -204,16 +204,12 @@ def dual_set(problem) -> str:
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
     fields = {"labels": problem.labels} | space._asdict()
     kept = [
-        tree_items(value, field, _is_left_out)
+        tree_items(value, field, is_memory)
         for field, value in fields.items()
         if field not in left_out
     ]
-    named = [item for items in kept for item in items if not _is_left_out(item[1])]
+    named = [item for items in kept for item in items if not is_memory(item[1])]
     return joblib.hash([type(space).__module__, type(space).__qualname__, named])
-
-
-def _is_left_out(value):
-    return getattr(value, "is_memory", False)
 
 
 def _new_state(problem, n_cached):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.tree import tree_items, tree_leaves
+from ...core.tree import is_memory, tree_items, tree_leaves
 
 # Bytes of shards that a process keeps open.
 LIMIT = 1 << 29
@@ -44,10 +44,6 @@ class ShardProblem(NamedTuple):
 _LOCK, _OPENED = Lock(), {}
 
 
-def _is_memory(value):
-    return getattr(value, "is_memory", False)
-
-
 @contextmanager
 def leased(source, k: int):
     """Lend shard k of a source exclusively; it is opened once while there is room."""
@@ -56,8 +52,8 @@ def leased(source, k: int):
         shard, _ = _OPENED.pop(key, (None, 0))
     if shard is None:
         shard = source.open(k)
-    for _, found in tree_items(shard.problem, is_leaf=_is_memory):
-        if _is_memory(found):  # what a task does must not depend on those before
+    for _, found in tree_items(shard.problem, is_leaf=is_memory):
+        if is_memory(found):  # what a task does must not depend on those before
             found.forget()
     yield shard
     # Not after an error, whose effect on the shard is unknown.

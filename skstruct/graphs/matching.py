@@ -22,6 +22,7 @@ from ..losses.task import cost_matrix
 from ..spaces.matching import (
     AssignmentSpace,
     BMatchingSpace,
+    LastMatchings,
     Links,
     assignment_scratch,
     bmatching_scratch,
@@ -341,9 +342,9 @@ class Matching(ItemGraph):
         make, fields = self._parts(samples, fit_intercept, codes, allowed, 1)
         target = LinkCosts(fields["item_ptr"], fields["part_ptr"], *losses, kind, *costs)
         ends = [ends_of(side) for side in samples.sizes.T]
-        memory = np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1])
+        last = LastMatchings(np.full(ends[0][-1], -1, dtype=np.int32), np.zeros(ends[1][-1]))
         degree = int(self.max_degree)
-        own = Links(samples.sizes, degree, bool(self.null), *ends, *memory)
+        own = Links(samples.sizes, degree, bool(self.null), *ends, last)
         space, scratch = AssignmentSpace, assignment_scratch
         if degree > 1:
             space, scratch = BMatchingSpace, bmatching_scratch

@@ -33,6 +33,22 @@ from .items import ItemSpace, counts_of
 from .n_best import Branches, branch_scratch, confine, note_second, split_best
 
 
+class LastMatchings(NamedTuple):
+    """What solves the next assignment of a sample sooner."""
+
+    # (n_all_sources,): The target of each source in the last best matching.
+    match: np.ndarray
+    # (n_all_targets,): The targets' prices then.
+    price: np.ndarray
+
+    #: Changes the time, never the answer.
+    is_memory = True
+
+    def forget(self) -> None:
+        """Become as before the first assignment."""
+        self.match[...], self.price[...] = -1, 0.0
+
+
 class Links(NamedTuple):
     """Data of matchings in addition to items: the field ``own`` of a space."""
 
@@ -45,11 +61,7 @@ class Links(NamedTuple):
     # (n_samples + 1,): Where the vertices of each sample begin.
     source_ptr: np.ndarray
     target_ptr: np.ndarray
-    # (n_all_sources,): Memory of samples: the target of each source in the last best matching.
-    match: np.ndarray
-    # (n_all_targets,): Memory of samples: the targets' prices then. It changes the time, never the
-    # answer.
-    price: np.ndarray
+    last: LastMatchings
 
 
 class MatchingSpace(ItemSpace):
@@ -104,9 +116,9 @@ def _write_match(n, m, match, labels):
 @inner_kernel
 def _memory(space, i):
     """Prices and links of the sample's last best matching."""
-    own = space.own
-    price = own.price[own.target_ptr[i] : own.target_ptr[i + 1]]
-    return price, own.match[own.source_ptr[i] : own.source_ptr[i + 1]]
+    own, last = space.own, space.own.last
+    price = last.price[own.target_ptr[i] : own.target_ptr[i + 1]]
+    return price, last.match[own.source_ptr[i] : own.source_ptr[i + 1]]
 
 
 @max_oracle.register(AssignmentSpace)

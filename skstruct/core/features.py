@@ -862,10 +862,9 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
 
     >>> from skstruct.core import inner_kernel, scores
     >>> @inner_kernel
-    ... def node_scores(problem, i, w, theta):
-    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     n_labels, row = problem.rows.width, problem.rows.work.row
-    ...     scores(problem.rows.nodes, first, stop, n_labels, w.node, w, row, theta, 0)
+    ... def node_scores(rows, i, w, theta):
+    ...     first, stop, row = rows.row_ptr[i], rows.row_ptr[i + 1], rows.work.row
+    ...     scores(rows.nodes, first, stop, rows.width, w.node, w, row, theta, 0)
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
     # A column of observed weights stands for `width`. (``max`` would be one more to compile.)
@@ -935,10 +934,9 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
 
     >>> from skstruct.core import add_outer, inner_kernel
     >>> @inner_kernel
-    ... def add_nodes(problem, i, r, c, w):
-    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     n_labels, row = problem.rows.width, problem.rows.work.row
-    ...     add_outer(problem.rows.nodes, first, stop, n_labels, r, 0, c, w.node, w, row)
+    ... def add_nodes(rows, i, r, c, w):
+    ...     first, stop, row = rows.row_ptr[i], rows.row_ptr[i + 1], rows.work.row
+    ...     add_outer(rows.nodes, first, stop, rows.width, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2

@@ -39,9 +39,9 @@ class OwnRows(NamedTuple):
     row_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the nodes of each sample begin.
     width : int
-        Number of labels.
+        Number of columns of the node table, mostly one a label.
     work : NamedTuple
-        Scratch of one thread: ``work.row`` takes a row of a weight table.
+        Scratch of one thread, of a fixed kind: ``work.row`` takes a row of a weight table.
 
     See Also
     --------
@@ -50,6 +50,8 @@ class OwnRows(NamedTuple):
 
     Examples
     --------
+    :doc:`/own_structure` has a feature map.
+
     >>> from skstruct.core import oracles
     >>> from skstruct.graphs import OwnRows
     >>> verbs = oracles.potentials, oracles.accumulate, oracles.gram

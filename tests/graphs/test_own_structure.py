@@ -1,8 +1,12 @@
 """A structure from outside the package works everywhere, by what Graph documents alone."""
 
+import importlib
 import os
 import pickle
+import re
+import textwrap
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -819,6 +823,58 @@ def test_parts_that_contradict_the_problem_are_refused(part, name, message, sequ
         BCFWSSVM(Swapped(part, name)).fit(*sequences)
 
 
+class FirstSpace(LabelSpace):
+    """Any labelling; the label of the first node has a part of its own, as the page's rows say."""
+
+
+@oracles.add_indicator.register(FirstSpace)
+@kernel
+def _(space, i, labels, c, mu):
+    n, n_labels = space.label_ptr[i + 1] - space.label_ptr[i], space.allowed.shape[1]
+    for t in range(n):
+        mu[t * n_labels + labels[t]] += c
+    mu[n * n_labels + labels[0]] += c
+
+
+@oracles.max_oracle.register(FirstSpace)
+@kernel
+def _(space, i, theta, labels):
+    n, n_labels, total = space.label_ptr[i + 1] - space.label_ptr[i], space.allowed.shape[1], 0.0
+    for t in range(n):
+        top = -np.inf
+        for k in range(n_labels):
+            value = theta[t * n_labels + k] + (theta[n * n_labels + k] if t == 0 else 0.0)
+            if value > top:
+                top, labels[t] = value, k
+        total += top
+    return total
+
+
+class First(Vote):
+    is_labelling = Graph.is_labelling
+
+    def __init__(self, rows=None):
+        self.rows = rows
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        shape = samples.features.shape[1] + bool(fit_intercept), n_classes
+        return shape, shape
+
+    def make_problem(self, samples, classes, fit_intercept, **options):
+        n_parts = (samples.lengths + 1) * len(classes)
+        made = self, samples, classes, fit_intercept, n_parts
+        return FirstSpace.make_problem(*made, rows=self.rows, **options)
+
+
+def test_the_rows_of_the_page_are_a_feature_map(bags, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "doc" / "own_structure.rst").read_text("utf-8")
+    (listing,) = re.findall(r"^   :caption: first_rows\.py\n\n((?:   .*\n|\n)+)", page, re.M)
+    (tmp_path / "first_rows.py").write_text(textwrap.dedent(listing), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    X, _, labels = bags
+    check_structure(First(importlib.import_module("first_rows").FirstRows), X[:4], labels[:4])
+
+
 class Wide(Vote):
     """A part more than the rows of nodes write."""
 
@@ -892,7 +948,7 @@ def test_marginals_that_nobody_asks_for_are_not_written():
             problem = super().make_problem(*args, **options)
             return problem._replace(space=SpillingSpace(*problem.space))
 
-    with pytest.raises(AssertionError, match=r"exp_oracle writes to mu where it is empty"):
+    with pytest.raises(AssertionError, match="exp_oracle writes to mu where it is empty"):
         check_structure(Rows(), np.eye(3), [0, 1, 2])
 
 

@@ -65,7 +65,7 @@ def test_the_solver_of_the_guide_measures_anew_what_a_callback_cut(monkeypatch):
 def test_the_template_of_a_structure_runs_and_its_error_is_the_one_shown(tmp_path):
     page = (DOC / "own_structure.rst").read_text(encoding="utf-8")
     (block,) = re.findall(r"^   :caption: one_event\.py\n\n((?:   .*\n|\n)+)", page, re.M)
-    (shown,) = re.findall(r"^   (TypeError: max_oracle of OneEvent .*\n   .*)$", page, re.M)
+    (shown,) = re.findall(r"^   (TypeError: max_oracle of OneEvent .*(?:\n   .*)+)$", page, re.M)
     path, code = tmp_path / "one_event.py", textwrap.dedent(block)
 
     def run():

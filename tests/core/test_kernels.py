@@ -121,6 +121,19 @@ def test_a_class_has_one_kernel_of_a_verb():
         max_oracle.register(str)(kernel(lambda space, i, theta, labels: 0.0))
 
 
+def test_a_kernel_that_forgets_its_value_is_refused():
+    def forgets(space, i, theta, labels):
+        labels[0] = np.argmax(theta)
+
+    def ends_early(space, i, theta, labels):
+        if theta.size:
+            return theta[0]
+
+    with pytest.raises(TypeError, match="max_oracle must return float: this one returns nothing"):
+        max_oracle.register(Wide)(kernel(forgets))
+    max_oracle.register(type("Early", (Wide,), {}))(kernel(ends_early))
+
+
 @pytest.mark.skipif(JIT_IS_DISABLED, reason="nothing is compiled")
 def test_kernels_that_are_compiled_are_not_replaced():
     """As in a notebook where the cell of a kernel is run again, but not that of its class."""

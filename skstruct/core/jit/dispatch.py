@@ -16,6 +16,7 @@ nothing at run time. Solvers, which are compiled once for all problems, call thr
 (:mod:`skstruct.core.jit.table`).
 """
 
+import dis
 import inspect
 from functools import partial
 
@@ -24,7 +25,7 @@ from numba import TypingError
 from numba.extending import overload
 
 from .cache import open_store
-from .cache_key import PACKAGE, note_kernel, note_problem
+from .cache_key import PACKAGE, is_foreign, note_kernel, note_problem
 from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
 from .numba_private import (
     JIT_IS_DISABLED,
@@ -279,6 +280,14 @@ def _check_kernel(name, dispatcher):
         raise TypeError(f"a kernel of {name} must be made by @kernel")
 
 
+def _returns_nothing(function):
+    """Whether every ``return`` of a function, or its end, is without a value."""
+    steps = [(step.opname, step.argval) for step in dis.get_instructions(function)]
+    nothing = ("LOAD_CONST", None), ("RETURN_CONST", None)  # by versions of Python
+    ends = [k for k, (name, _) in enumerate(steps) if name in ("RETURN_VALUE", "RETURN_CONST")]
+    return all(nothing[0] == steps[k - 1] or nothing[1] == steps[k] for k in ends)
+
+
 def _check_new(name, cls, known, function, in_use):
     """Refuse what would replace a kernel, or would not, as it is compiled already."""
     if known is function:
@@ -360,6 +369,7 @@ def generic(contract=None, *, part=None, follows=()):
         return partial(generic, part=part, follows=follows)
     name = contract.__name__
     names = tuple(inspect.signature(contract).parameters)
+    result = inspect.signature(contract).return_annotation
     arguments, rest = ", ".join(names), "".join(f", {other}" for other in names[1:])
     registry, in_use = {}, set()
 
@@ -428,6 +438,10 @@ def generic(contract=None, *, part=None, follows=()):
                     f"{name}.register takes the class of a {part or 'space'}, a NamedTuple, which "
                     f"{cls.__name__} is not"
                 )
+            has_value = result not in (inspect.Signature.empty, None)
+            if has_value and is_foreign(function.__module__) and _returns_nothing(function):
+                kind = getattr(result, "__name__", result)
+                raise TypeError(f"a kernel of {name} must return {kind}: this one returns nothing")
             _check_kernel(name, dispatcher)
             _check_new(name, cls, _python(registry.get(cls)), function, in_use)
             if function is not dispatcher:

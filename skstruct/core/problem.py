@@ -9,6 +9,7 @@ import numpy as np
 from .jit.dispatch import kernel
 from .oracles import forbid, potentials
 from .proximal import rest_potentials
+from .tree import tree_items
 
 
 class Problem(NamedTuple):
@@ -133,6 +134,17 @@ def require_problem(made, graph) -> None:
             f"make_problem of {type(graph).__name__} returned a {kind}, not a Problem of rows, "
             "space and target: see skstruct.graphs.Problem"
         )
+    for part in made.parts:
+        kind = type(getattr(made, part)).__name__
+        for name, value in tree_items(getattr(made, part)):
+            is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+            if not is_array and not isinstance(value, (int, float, complex, np.number, np.bool_)):
+                dtype = getattr(value, "dtype", None)
+                what = f"{type(value).__name__}{'' if dtype is None else f' of {dtype}'}"
+                raise TypeError(
+                    f"{name} of {kind} is of the type {what}, but kernels take arrays of numbers, "
+                    "and numbers: convert it by np.array"
+                )
 
 
 @potentials.register(Problem)

@@ -313,6 +313,7 @@ class StructuredEstimator(
         if not result.converged and not result.stopped:
             far = result.distance > _FAR and result.measure == "relative duality gap"
             hint = "; or scale the features, or lower C" if far else ""
+            hint += self._whether_operations_are_right() if far else ""
             if far and "Grid" in [kind.__name__ for kind in type(self.graph_).__mro__]:
                 hint += ": for images try 1 / pixels"
             if getattr(self, "l1_ratio", None) == 1:
@@ -374,11 +375,22 @@ class StructuredEstimator(
         if not 1.0 / _LARGE_WEIGHT <= per_weight <= _LARGE_WEIGHT:
             advice = f"sample_weight has a mean of {1.0 / per_weight:.2g}, which multiplies C: "
             advice += "divide it by its mean"
+        hint = self._whether_operations_are_right()
         if isinstance(error, SampleOverflow):
             sample = int(data.sample_indices[error.sample])
-            return SampleOverflow(sample, error.value, advice or error.advice)
+            return SampleOverflow(sample, error.value, (advice or error.advice) + hint)
         text = str(error)
-        return FloatingPointError(f"{text.partition(':')[0]}: {advice}" if advice else text)
+        return FloatingPointError(
+            (f"{text.partition(':')[0]}: {advice}" if advice else text) + hint
+        )
+
+    def _whether_operations_are_right(self):
+        """What else may be the cause where the structure is not of this package."""
+        kind = type(self.graph_)
+        if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return ""
+        check = "skstruct.testing.check_structure"
+        return f"; {check} says whether operations of {kind.__name__} are wrong"
 
     def _refuse_shards(self, shards):
         """Refuse shards altogether, before anything is read."""

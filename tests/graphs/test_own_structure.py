@@ -633,6 +633,60 @@ def test_decoding_ends_where_labellings_do_not_heed_rules(sequences):
         crf.predict(X, rules=[Exactly(9, label) for label in "abc"])
 
 
+class Data(NamedTuple):
+    weights: object
+
+
+class WithData(Vote):
+    def __init__(self, data):
+        self.data = data
+
+    def make_problem(self, *args, **options):
+        problem = super().make_problem(*args, **options)
+        return problem._replace(space=problem.space._replace(own=Data(self.data)))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ([1, 2], "list"),
+        ({"a": 1}, "dict"),
+        ("abc", "str"),
+        (None, "NoneType"),
+        (np.array([None]), "ndarray of object"),
+        (np.array(["a"]), "ndarray of <U1"),
+    ],
+)
+def test_data_that_kernels_do_not_take_are_named(data, kind, bags):
+    X, _, labels = bags
+    message = f"^own.weights of VoteSpace is of the type {kind}, but kernels take arrays"
+    for fit in (partial(check_structure, WithData(data)), BCFWSSVM(WithData(data)).fit):
+        with pytest.raises(TypeError, match=message):
+            fit(X, labels)
+
+
+class WrongSpace(VoteSpace):
+    structure = "Wrong"
+
+
+@oracles.max_oracle.register(WrongSpace)
+@kernel
+def _(space, i, theta, labels):
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i]):
+        labels[t] = 0
+    return np.nan
+
+
+class Wrong(Vote):
+    space = WrongSpace
+
+
+def test_errors_of_solvers_point_to_operations_of_ones_own(bags):
+    X, _, labels = bags
+    with pytest.raises(FloatingPointError, match=r"check_structure says whether .* of Wrong are"):
+        BCFWSSVM(Wrong()).fit(X, labels)
+
+
 class Bare(NamedTuple):
     """A part of a problem, without verbs."""
 
@@ -776,7 +830,6 @@ class Changed(Chain):
         ("part_ptr", lambda ptr: ptr * 1.0, r"part_ptr must be an int64 array"),
         ("part_ptr", lambda ptr: ptr[::-1].copy(), "part_ptr must begin with 0"),
         ("part_ptr", np.negative, "part_ptr must begin with 0 and never decrease"),
-        ("label_ptr", list, "label_ptr must be an int64 array"),
         ("label_ptr", lambda ptr: 2 * ptr, r"labels must be the \d+ codes of y, int32: they are"),
         ("labels", lambda codes: codes[:0], r"labels must be the .*: they are 0 of int32"),
         ("labels", lambda codes: codes.astype(float), r"labels must be the .* of float64"),

@@ -45,6 +45,7 @@ from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.engines.engine import Engine
 from ..solvers.passes import chunk_probabilities, decode, decode_top_k, decodes_exactly, why_relaxed
+from ..spaces.n_best import require_room
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
@@ -903,6 +904,7 @@ class Predictor(NamedFeatures):
 
     def _n_best(self, problem, w, values, codes):
         """Write the n best labellings of all samples and their scores."""
+        require_room(problem, len(codes))
 
         def run(part, start, stop):
             scratch = make_scratch(part)

@@ -92,6 +92,11 @@ def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weight
         for one, has in zip((previous, model), intercepts, strict=True)
     ]
     rows = _node_rows(features, *blocks)
+    if columns.size != shapes[0][1]:
+        raise CannotWarmStart(
+            f"kept_columns of {type(graph).__name__} is of {columns.size} columns, its node table "
+            f"has {shapes[0][1]}: training starts from scratch"
+        )
     if (blocks[0].n_rows, rows.size, columns.size) != (old.node.shape[0], *shapes[0]):
         raise CannotWarmStart(
             f"the weight tables of {type(graph).__name__} have other shapes: training starts from "

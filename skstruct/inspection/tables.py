@@ -77,6 +77,12 @@ def _node_weights(model):
         raise TypeError(
             f"{type(model).__name__} has no weights of features: its scores come from a map"
         )
+    n_columns, n_labels = model.node_weights_.shape[1], len(_label_names(model))
+    if n_columns != n_labels:
+        raise ValueError(
+            f"{type(model.graph_).__name__} has {n_columns} columns of weights and {n_labels} "
+            "labels: this needs one column a label"
+        )
     return model.node_weights_
 
 

@@ -180,6 +180,17 @@ def n_best_scratch(
     )
 
 
+def require_room(problem, n_best: int) -> None:
+    """Refuse scratch for fewer labellings: kernels would write beyond it."""
+    scratch = getattr(problem.space.work, "n_best", None)
+    room = scratch.branches.parent.size if isinstance(scratch, NBestScratch) else n_best
+    if room < n_best:
+        raise ValueError(
+            f"work.n_best of {type(problem.space).__name__} has room for {room} labellings, not "
+            f"for {n_best}: make_problem must pass its option n_best to n_best_scratch"
+        )
+
+
 @kernel
 def max_marginals_by_maxima(space, i, theta, out):
     """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.

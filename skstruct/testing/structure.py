@@ -20,7 +20,7 @@ from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
-from ..spaces.n_best import max_marginals_by_maxima, top_k_by_max_marginals
+from ..spaces.n_best import max_marginals_by_maxima, require_room, top_k_by_max_marginals
 
 # Brute-force references and random data, readable rather than fast.
 
@@ -616,6 +616,7 @@ def _check_relaxed(problem, i, theta, scores, indicators):
 def _check_top_k(problem, i, theta, scores, labellings):
     if not oracles.top_k_oracle.supports(problem):
         return
+    require_room(problem, len(scores) + 2)
     for k in (1, 3, len(scores) + 2):
         values = np.empty(k)
         found = np.zeros((k, labellings.shape[1]), dtype=np.int32)

@@ -39,6 +39,7 @@ from skstruct.core.offsets import ends_of
 from skstruct.data.packing import pack_nodes, packed
 from skstruct.graphs import Graph, LabelSpace, OwnRows, PairwiseSpace, Problem
 from skstruct.graphs.chain import Sequences
+from skstruct.inspection import coef_frame, explain, top_features
 from skstruct.rows.blocks import BlockRows
 from skstruct.spaces.forest import ForestSpace
 from skstruct.spaces.multiclass import MultiClassSpace
@@ -685,6 +686,59 @@ def test_errors_of_solvers_point_to_operations_of_ones_own(bags):
     X, _, labels = bags
     with pytest.raises(FloatingPointError, match=r"check_structure says whether .* of Wrong are"):
         BCFWSSVM(Wrong()).fit(X, labels)
+
+
+class Forgetful(Vote):
+    """Has scratch for the two best labellings at most."""
+
+    def make_problem(self, *args, **options):
+        return super().make_problem(*args, **options | {"n_best": 1})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scratch_for_fewer_labellings_is_refused(bags):
+    X, _, labels = bags
+    svm = BCFWSSVM(Forgetful(), max_iter=3, random_state=0).fit(X, labels)
+    svm.predict_top_k(X, k=2)
+    message = "work.n_best of VoteSpace has room for 2 labellings, not for 3: make_problem must"
+    with pytest.raises(ValueError, match=message):
+        svm.predict_top_k(X, k=3)
+    with pytest.raises(ValueError, match=r"has room for 2 labellings, not for 5: make"):
+        check_structure(Forgetful(), X[:4], labels[:4])
+
+
+class OneColumn(Chain):
+    """Its node table has one column, which all labels share."""
+
+    def weight_shapes(self, samples, n_classes, fit_intercept):
+        (n_rows, _), pairs = super().weight_shapes(samples, n_classes, fit_intercept)
+        return (n_rows, 1), pairs
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_needs_a_column_of_weights_a_label_says_so(sequences):
+    X, y = sequences
+    crf = SAGCRF(max_iter=2).fit(X, y)
+    crf.graph_ = OneColumn()
+    crf.node_weights_ = crf.node_weights_[:, :1].copy()
+    for method in (coef_frame, top_features, partial(explain, x=X[0])):
+        with pytest.raises(
+            ValueError, match="OneColumn has 1 columns of weights and 3 labels: this"
+        ):
+            method(crf)
+
+
+class FewKept(Chain):
+    def kept_columns(self, *arguments):
+        node, pair = super().kept_columns(*arguments)
+        return node[:-1], pair
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_that_are_not_those_of_the_weights_are_named(sequences):
+    crf = SAGCRF(FewKept(), max_iter=2, warm_start=True, random_state=0).fit(*sequences)
+    with pytest.warns(UserWarning, match="kept_columns of FewKept is of 2 columns, its node .* 3:"):
+        crf.fit(*sequences)
 
 
 class Bare(NamedTuple):

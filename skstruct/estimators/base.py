@@ -376,6 +376,9 @@ class StructuredEstimator(
             advice = f"sample_weight has a mean of {1.0 / per_weight:.2g}, which multiplies C: "
             advice += "divide it by its mean"
         hint = self._whether_operations_are_right()
+        forbidden = self._forbidden_sample(data) if hint else None
+        if forbidden is not None:
+            return ValueError(f"y: sample {forbidden} has labels with a part that is forbidden")
         if isinstance(error, SampleOverflow):
             sample = int(data.sample_indices[error.sample])
             return SampleOverflow(sample, error.value, (advice or error.advice) + hint)
@@ -383,6 +386,19 @@ class StructuredEstimator(
         return FloatingPointError(
             (f"{text.partition(':')[0]}: {advice}" if advice else text) + hint
         )
+
+    def _forbidden_sample(self, data):
+        """The first sample whose true labels have a forbidden part: structures may not check it."""
+        problem = self.graph_.make_problem(
+            data.samples, self.classes_, self._has_intercept, codes=data.codes
+        )
+        ptr = problem.label_ptr
+        for i, n_parts in enumerate(np.diff(problem.part_ptr)):
+            theta = np.zeros(n_parts)
+            oracles.forbid(problem, i, theta)
+            if oracles.score(problem, i, theta, problem.labels[ptr[i] : ptr[i + 1]]) == -np.inf:
+                return data.sample_indices[i]
+        return None
 
     def _whether_operations_are_right(self):
         """What else may be the cause where the structure is not of this package."""

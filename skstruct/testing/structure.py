@@ -574,6 +574,7 @@ def _check_oracles(problem, i, theta, n_states, edges, labellings):
 
     names = "truth", "max_oracle", "loss_augmented_max"
     rows = [_row_of(*pair) for pair in zip(best, [labellings] * 3, names, strict=True)]
+    assert scores[rows[0]] > -np.inf, "y: the true labels have a part that is forbidden"
     _agree(values[1], scores[rows[1]], names[1])
     _agree(values[2], (scores + losses)[rows[2]], names[2])
     if oracles.relaxed_oracle.supports(problem):

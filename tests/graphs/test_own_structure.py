@@ -741,6 +741,25 @@ def test_columns_that_are_not_those_of_the_weights_are_named(sequences):
         crf.fit(*sequences)
 
 
+class Unchecked(Chain):
+    """Forbids pairs, and does not look at y."""
+
+    def make_problem(self, samples, classes, fit_intercept, *, codes=None, **options):
+        made = Chain.make_problem(self, samples, classes, fit_intercept, **options)
+        problem = Chain().make_problem(samples, classes, fit_intercept, codes=codes, **options)
+        return problem._replace(space=made.space)
+
+
+@pytest.mark.parametrize("estimator", [SAGCRF(), BCFWSSVM()], ids=str)
+def test_true_labels_with_a_forbidden_part_are_named(estimator):
+    X, y = [np.eye(3)] * 3, [["a", "b", "a"], ["a", "b", "b"], ["b", "b", "b"]]
+    graph = Unchecked(forbidden=[("b", "b")])
+    with pytest.raises(ValueError, match="y: sample 1 has labels with a part that is forbidden"):
+        estimator.set_params(graph=graph).fit(X, y)
+    with pytest.raises(AssertionError, match="sample 1: y: the true labels have a part that is"):
+        check_structure(graph, X, y)
+
+
 class Bare(NamedTuple):
     """A part of a problem, without verbs."""
 

@@ -504,7 +504,8 @@ def oeg_steps(loss, problem, w, weights, options, state, most, order, buffers, l
     for step in range(order.shape[0]):
         i, rate = order[step], state.rates[order[step]]
         potentials(problem, i, w, buffers[0])
-        memory = oeg.recall(loss, problem, i, state, buffers, labels)
+        oeg.recall(loss, problem, i, state, buffers, labels)
+        memory = buffers[oeg.MEMORY][: problem.part_ptr[i + 1] - problem.part_ptr[i]]
         for _ in range(1 + most):
             term, gain, _linear, noise = oeg._try(
                 loss, problem, i, weights[i], rate, options, state, memory, buffers, labels

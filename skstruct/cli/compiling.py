@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from .. import BCFWSSVM, SAGCRF, Chain, MultiClass
 from .. import __all__ as public
+from ..core.jit.compiling import announced_compiles
 from ..core.jit.dispatch import cache_folder
-from ..core.jit.numba_private import announced_compiles
 from ..estimators.base import StructuredEstimator
 from ..estimators.persistence import TRUSTED
 from ..graphs.base import Graph

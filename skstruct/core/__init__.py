@@ -6,7 +6,6 @@ weights are tables that rows of features are multiplied with.
 
 from . import oracles
 from .features import DenseFeatures, SparseFeatures, add_outer, scores
-from .jit import self_check  # noqa: F401
 from .jit.dispatch import generic, inner_kernel, kernel
 from .jit.solver_kernel import solver_kernel
 from .weights import Weights

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
-from llvmlite import ir
-from numba import types
 
+from .intrinsics import call_address, fetch_add, load_shared
+from .jit.compiling import JIT_IS_DISABLED
 from .jit.dispatch import inner_kernel
-from .jit.numba_private import JIT_IS_DISABLED, intrinsic
 from .offsets import longest_item
 from .tree import tree_leaves, tree_like
 from .weights import aligned
@@ -52,66 +51,21 @@ def _address_of_yield():
         return 0
 
 
-def _place(context, builder, signature, args):
-    """Return the address of an entry of an array."""
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])
-
-
-def _plain_add(array, at, value):
-    before = array[at]
-    array[at] = before + value
-    return before
-
-
-@intrinsic(_plain_add)
-def fetch_add(typingctx, array, at, value):
-    """Add to an entry of an int64 array; returns what it was: no two threads get the same."""
-
-    def codegen(context, builder, signature, args):
-        place = _place(context, builder, signature, args)
-        return builder.atomic_rmw("add", place, args[2], "seq_cst")
-
-    return types.int64(array, types.int64, types.int64), codegen
-
-
-@intrinsic(lambda array, at: array[at])
-def _load(typingctx, array, at):
-    """An entry of an int64 array that other threads write to."""
-
-    def codegen(context, builder, signature, args):
-        return builder.load_atomic(_place(context, builder, signature, args), "seq_cst", 8)
-
-    return types.int64(array, types.int64), codegen
-
-
-@intrinsic(lambda address: None)
-def _call(typingctx, address):
-    """Call the C function at an address; its name could not be kept in the cache of kernels."""
-
-    def codegen(context, builder, signature, args):
-        function = ir.FunctionType(ir.IntType(32), []).as_pointer()
-        builder.call(builder.inttoptr(args[0], function), [])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
-
-
 @inner_kernel
 def meet(team):
     """Wait until all threads of a team are here."""
     if team.shape[0] == 0:
         return LEAD
-    before = _load(team, _GATE)
+    before = load_shared(team, _GATE)
     if fetch_add(team, _ARRIVED, 1) == team[_SIZE] - 1:
         return LEAD
     turns = 0
-    while _load(team, _GATE) == before:
-        if _load(team, _FAILED) != 0:
+    while load_shared(team, _GATE) == before:
+        if load_shared(team, _FAILED) != 0:
             return LEAVE
         turns += 1
         if turns > _SPINS and team[_YIELD] != 0:
-            _call(team[_YIELD])
+            call_address(team[_YIELD])
     return GO
 
 

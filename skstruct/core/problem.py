@@ -147,6 +147,16 @@ def require_problem(made, graph) -> None:
                 )
 
 
+def require_room(problem, n_best: int) -> None:
+    """Refuse scratch for fewer labellings: kernels would write beyond it."""
+    room = getattr(getattr(problem.space.work, "n_best", None), "room", n_best)
+    if room < n_best:
+        raise ValueError(
+            f"work.n_best of {type(problem.space).__name__} has room for {room} labellings, not "
+            f"for {n_best}: make_problem must pass its option n_best to n_best_scratch"
+        )
+
+
 @potentials.register(Problem)
 @kernel
 def _(problem, i, w, theta):

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .features import DenseFeatures, ObservedFeatures, SparseFeatures, prefetch, scores
+from .features import DenseFeatures, ObservedFeatures, SparseFeatures, scores
+from .intrinsics import prefetch
 from .jit.dispatch import generic, inner_kernel, kernel
 from .jit.signatures import Floats, declare
 from .oracles import potentials

@@ -16,8 +16,8 @@ from sklearn.utils import ClassifierTags, check_random_state
 
 from ..core import oracles
 from ..core.arguments import warn_user
+from ..core.jit.compiling import announced_compiles
 from ..core.jit.dispatch import cache_folder
-from ..core.jit.numba_private import announced_compiles
 from ..core.problem import require_problem
 from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike

@@ -18,12 +18,13 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import warn_user
+from ..core.jit.compiling import compiled_for
 from ..core.jit.dispatch import require
-from ..core.jit.numba_private import compiled_for
 from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
 from ..core.oracles import ChunkRules, chunk_marginals, max_oracle, potentials, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
+from ..core.problem import require_room
 from ..core.typing import SamplesLike
 from ..core.weights import Weights, aligned
 from ..data.constraints import without_prefix
@@ -45,7 +46,6 @@ from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.engines.engine import Engine
 from ..solvers.passes import chunk_probabilities, decode, decode_top_k, decodes_exactly, why_relaxed
-from ..spaces.n_best import require_room
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.

@@ -3,64 +3,17 @@
 from __future__ import annotations
 
 import math
-import platform
-import time
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
+from ..core.intrinsics import scale_by_power_of_two
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.jit.numba_private import intrinsic
-
-# The processor's clock, for kernels that measure a part of themselves.
-
-_HAS_CLOCK = platform.machine().lower() in ("x86_64", "amd64")
-
-
-@intrinsic(time.perf_counter)
-def cycles(typingctx):
-    """The time-stamp counter as a float, in units of its own; 0 where there is none for users."""
-
-    def codegen(context, builder, signature, args):
-        double = ir.DoubleType()
-        if not _HAS_CLOCK:
-            return ir.Constant(double, 0.0)
-        int64 = ir.IntType(64)
-        function = builder.module.declare_intrinsic(
-            "llvm.readcyclecounter", fnty=ir.FunctionType(int64, [])
-        )
-        return builder.sitofp(builder.call(function, []), double)
-
-    return types.float64(), codegen
-
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
 _SMALLEST = -708.0
-
-
-def _plain_scale(value, exponent):
-    return value if math.isnan(exponent) else math.ldexp(value, int(exponent))
-
-
-@intrinsic(_plain_scale)
-def _scale_by_power_of_two(typingctx, value, exponent):
-    """``value * 2**exponent`` for an integral float `exponent`, by adding to the exponent bits.
-
-    Written in IR because LLVM may fold the magic-number addition away under `reassoc`, and because
-    a float-to-int64 conversion does not vectorise on AVX2. NaN stays NaN.
-    """
-
-    def codegen(context, builder, signature, args):
-        double, int64 = ir.DoubleType(), ir.IntType(64)
-        shifted = builder.fadd(args[1], ir.Constant(double, 6755399441055744.0))
-        bits = builder.shl(builder.bitcast(shifted, int64), ir.Constant(int64, 52))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], int64), bits), double)
-
-    return types.float64(types.float64, types.float64), codegen
 
 
 @kernel
@@ -86,7 +39,7 @@ def fast_exp(x):
     p = p * f + 0.5000000000000019
     p = p * f + 1.0
     p = p * f + 1.0
-    scaled = _scale_by_power_of_two(p, n)
+    scaled = scale_by_power_of_two(p, n)
     return 0.0 if x < _SMALLEST else scaled
 
 

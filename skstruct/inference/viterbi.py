@@ -4,12 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from ..core.features import largest_of_8, largest_sums, lowest_bit, which_of_8
+from ..core.features import largest_sums
+from ..core.intrinsics import bits_of, float_of, largest_of_8, lowest_bit, which_of_8
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.jit.numba_private import intrinsic
 from .numerics import TopList, best_of, clear_top, offer_top, take_top, top_list
 
 # Viterbi decoding of chains with many labels, most of whose transitions score 0.
@@ -179,26 +177,6 @@ def viterbi_scratch(n_nodes, n_labels, n_best=1):
 _MANY_STEPS = 6
 
 
-@intrinsic(lambda x: int(np.float64(x).view(np.int64)))
-def _bits(typingctx, x):
-    """The bits of a float as an integer."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
-
-
-@intrinsic(lambda n: float(np.int64(n).view(np.float64)))
-def _float(typingctx, n):
-    """The float of such bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
-
-
 _LARGEST = 2**63 - 1
 
 
@@ -217,9 +195,9 @@ def row_ranges(transitions, n, lows, tops):
         if is_worth_it:
             row, low, top = transitions[0, j], _LARGEST, -_LARGEST
             for k in range(row.shape[0]):  # of integers, as floats would not be vectorised
-                entry = _in_order(_bits(row[k]))
+                entry = _in_order(bits_of(row[k]))
                 low, top = entry if entry < low else low, entry if entry > top else top
-            lows[j], tops[j] = _float(_in_order(low)), _float(_in_order(top))
+            lows[j], tops[j] = float_of(_in_order(low)), float_of(_in_order(top))
 
 
 @inner_kernel(inline=True)

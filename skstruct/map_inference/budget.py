@@ -10,7 +10,7 @@ from math import inf
 
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
-from ..core.jit.numba_private import compile_seconds
+from ..core.jit.compiling import compile_seconds
 
 _STEPS = 100
 _LONG_STEP = 1.0

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import make_cone, project_rows, settle
+from ..core.intrinsics import fetch_add
 from ..core.jit.dispatch import inner_kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, potentials
-from ..core.parallel import LEAD, LEAVE, Pieces, count_threads, fetch_add, meet, open_gate
+from ..core.parallel import LEAD, LEAVE, Pieces, count_threads, meet, open_gate
 from ..core.weights import (
     Weights,
     decay_and_step,

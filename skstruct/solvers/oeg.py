@@ -135,15 +135,14 @@ def _find_again(loss, problem, i, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def recall(loss, problem, i, state, buffers, labels):
-    """Return the residual of sample i, in the last buffer: as it is stored, or found again."""
+    """Write the residual of sample i to ``buffers[MEMORY]``: as it is stored, or found again."""
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
-    memory = buffers[MEMORY][: stop - first]
+    memory = buffers[MEMORY]
     if stop <= state.residuals.shape[0]:
-        for q in range(memory.shape[0]):
+        for q in range(stop - first):
             memory[q] = state.residuals[first + q]
     else:
         _find_again(loss, problem, i, state, buffers, labels)
-    return memory
 
 
 @inner_kernel(inline=True)
@@ -228,7 +227,8 @@ def _divergence(loss, problem, i, weight, linear, rate, options, state, memory, 
 def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
     """A step of a sample that has been visited before."""
     rate = state.rates[i]
-    memory = recall(loss, problem, i, state, buffers, labels)
+    recall(loss, problem, i, state, buffers, labels)
+    memory = buffers[MEMORY][: problem.part_ptr[i + 1] - problem.part_ptr[i]]
     for _ in range(_MOST_TESTS):
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)
         term, gain, linear, noise = found
@@ -259,7 +259,8 @@ def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     totals = state.totals
     rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
-    memory = recall(loss, problem, i, state, buffers, labels)
+    recall(loss, problem, i, state, buffers, labels)
+    memory = buffers[MEMORY][: phi.shape[0]]
     for _ in range(_MOST_TESTS):
         _begin_at_truth(problem, i, totals[SCORE], state.n_own[i], labels, buffers[1], phi)
         found = _try(loss, problem, i, weight, rate, options, state, memory, buffers, labels)

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.intrinsics import fetch_add
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
-from ..core.parallel import LEAD, LEAVE, fetch_add, make_scratch, meet, open_gate, over_samples
+from ..core.parallel import LEAD, LEAVE, make_scratch, meet, open_gate, over_samples
 from ..core.weights import Weights, squared_norm
 from ..losses.hinge import hinge_of
 from ..losses.verbs import dot, loss_oracle, loss_value, private_loss

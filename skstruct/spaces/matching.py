@@ -154,7 +154,7 @@ def _(space, i, theta, values, labels):
         _write_match(n, m, work.matches[r], labels[r])
 
 
-@inner_kernel(inline=True)
+@inner_kernel
 def _projected(project, space, i, theta, temperature, mu):
     """The last part is always there, and no projection moves it: it is not in the norm."""
     n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null

@@ -135,6 +135,11 @@ class NBestScratch(NamedTuple):
     forced: np.ndarray
     labels: np.ndarray
 
+    @property
+    def room(self):
+        """For how many labellings this is."""
+        return self.branches.parent.size
+
 
 def n_best_scratch(
     part_ptr: np.ndarray, label_ptr: np.ndarray, n_states: int | np.ndarray, n_best: int
@@ -178,17 +183,6 @@ def n_best_scratch(
         forced=np.zeros(n_parts),
         labels=np.zeros(int(np.diff(label_ptr).max(initial=0)), dtype=np.int32),
     )
-
-
-def require_room(problem, n_best: int) -> None:
-    """Refuse scratch for fewer labellings: kernels would write beyond it."""
-    scratch = getattr(problem.space.work, "n_best", None)
-    room = scratch.branches.parent.size if isinstance(scratch, NBestScratch) else n_best
-    if room < n_best:
-        raise ValueError(
-            f"work.n_best of {type(problem.space).__name__} has room for {room} labellings, not "
-            f"for {n_best}: make_problem must pass its option n_best to n_best_scratch"
-        )
 
 
 @kernel

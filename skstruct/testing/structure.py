@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.problem import require_problem
+from ..core.problem import require_problem, require_room
 from ..core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
 from ..core.tree import is_memory, tree_items
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
 from ..graphs.base import Graph
-from ..spaces.n_best import max_marginals_by_maxima, require_room, top_k_by_max_marginals
+from ..spaces.n_best import max_marginals_by_maxima, top_k_by_max_marginals
 
 # Brute-force references and random data, readable rather than fast.
 
@@ -545,7 +545,7 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
     values[2] = oracles.loss_augmented_max(problem, i, theta, best[2], scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
     """Operations that every structure has, from compiled code as in solvers.
 

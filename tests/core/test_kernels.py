@@ -14,8 +14,8 @@ from scipy import sparse
 from skstruct.core import weights
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, gather, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
+from skstruct.core.jit.compiling import JIT_IS_DISABLED
 from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
-from skstruct.core.jit.numba_private import JIT_IS_DISABLED
 from skstruct.core.oracles import best_at, edge_marginals, max_oracle
 from skstruct.core.weights import (
     fold,

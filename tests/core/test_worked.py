@@ -4,8 +4,8 @@ import numpy as np
 
 from skstruct.core.features import DenseFeatures, constant_rows
 from skstruct.core.jit.cache_key import is_foreign
+from skstruct.core.jit.compiling import JIT_IS_DISABLED, announced_compiles
 from skstruct.core.jit.dispatch import kernel
-from skstruct.core.jit.numba_private import JIT_IS_DISABLED, announced_compiles
 from skstruct.core.memory import shown
 from skstruct.core.weights import aligned, halves, lazy_weights, padded_width, zero_weights
 

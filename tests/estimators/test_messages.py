@@ -159,10 +159,10 @@ def test_parameters_of_crfsuite_are_translated(name, message):
 
 _COMPILE = """
 import sys
-from skstruct.core.jit import numba_private
+from skstruct.core.jit import compiling
 from skstruct.core.jit.dispatch import kernel
 
-numba_private._PATIENCE = 0.0
+compiling._PATIENCE = 0.0
 
 @kernel
 def triple(x):

@@ -8,7 +8,7 @@ from skstruct.core import kernel
 from skstruct.inference.numerics import clear_top, offer_top, take_top, top_list
 
 
-@kernel(cheap=True)
+@kernel
 def _play(top, n_best, scores, n_offers, taken):
     """Offer some candidates, take one, until `n_best` are taken."""
     clear_top(top)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from skstruct.core.jit.numba_private import JIT_IS_DISABLED, compile_seconds, hold_interrupts
+from skstruct.core.jit.compiling import JIT_IS_DISABLED, compile_seconds, hold_interrupts
 from skstruct.map_inference import FactorGraph, Potts, solve_map
 from skstruct.map_inference.budget import Budget
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(JIT_IS_DISABLED, reason="nothing is compiled")
 _SLOW_COMPILES = """
 import time
 import numpy as np
-from skstruct.core.jit.numba_private import DiskCache
+from skstruct.core.jit.cache import DiskCache
 
 now = [0.0]
 time.perf_counter = lambda: now[0]

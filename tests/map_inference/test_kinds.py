@@ -18,32 +18,32 @@ from skstruct.map_inference.regions import CARDINALITY, OR
 NOTHING = np.zeros(0)
 
 
-@kernel(cheap=True)
+@kernel
 def region_hat(p, r, delta, hat, scratch):
     fill_hat(p, r, delta, hat, scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def region_max(p, r, delta, mu, down, scratch):
     return verbs.region_max(p, r, delta, mu, down, scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def region_soft_max(p, r, delta, gamma, mu, down, scratch):
     return verbs.region_soft_max(p, r, delta, gamma, mu, down, scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def region_project(p, r, delta, gamma, mu, down, scratch):
     return verbs.region_project(p, r, delta, gamma, mu, down, scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def region_max_marginals(p, r, delta, down, scratch):
     return verbs.region_max_marginals(p, r, delta, down, scratch)
 
 
-@kernel(cheap=True)
+@kernel
 def region_soft_marginals(p, r, delta, gamma, down, scratch):
     return verbs.region_soft_marginals(p, r, delta, gamma, down, scratch)
 

@@ -18,6 +18,12 @@ import time
 import uuid
 from pathlib import Path
 
+from numba import types
+
+from .cache_key import made_of
+from .compiling import arguments_of, classes_of
+from .numba_private import keep_in, packed, target_of, unpacked
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows: processes that start at once compile the same
@@ -247,3 +253,103 @@ def open_store(versions, package, chosen=None):
         "set NUMBA_CACHE_DIR to a folder that you can write"
     )
     return Store(readable, None)
+
+
+class DiskCache:
+    """Cache of a dispatcher, on a :class:`Store`.
+
+    Numba's own cache numbers its files in an index that two processes can write at once, and ends
+    the process when a file is damaged.
+    """
+
+    def __init__(self, function, store, frozen=()):
+        self._function = function
+        self._store = store
+        self._making = []
+        #: Types that the code depends on beside those of the arguments.
+        self._frozen = frozen
+
+    @property
+    def cache_path(self):
+        """The folder, for ``dispatcher.stats``."""
+        return self._store.writable and str(self._store.writable)
+
+    def load_overload(self, sig, target_context):
+        """The compiled specialisation, or None."""
+        name = None
+        try:
+            target_context.refresh()
+            name, key = self._entry(sig, target_context)
+            content = self._store.read(name) if name else None
+            if name and content is None:
+                self._making.append(name)
+                if self._store.reserve(name):
+                    content = self._store.read(name)
+                if content is not None:
+                    self.end_compile()
+            if content is not None:
+                kept, result = unpacked(content, target_context)
+                if kept != key:
+                    raise ValueError("it is for another key")
+                own = result.signature.args
+                if tuple(classes_of(own)) != tuple(classes_of(arguments_of(sig))):
+                    # It would not be found again, but loaded at every call.
+                    raise ValueError("it is for other classes of the same names")
+                return result
+        except Exception as error:
+            if name:
+                self._store.discard(name, repr(error))
+        return None
+
+    def save_overload(self, sig, result):
+        """Keep a specialisation; one that cannot be kept is compiled in every process."""
+        try:
+            name, key = self._entry(sig, result.target_context)
+            content = packed(key, result) if name else None
+            if content is not None:
+                self._store.write(name, content)
+        except Exception as error:
+            _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
+        finally:
+            self.end_compile()
+
+    def end_compile(self):
+        """Let other processes compile what this one has compiled, or could not."""
+        while self._making:
+            self._store.release(self._making.pop())
+
+    def flush(self):
+        """Discard all specialisations: numba's ``recompile`` calls it."""
+        if self._store.writable is not None:
+            for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
+                self._store.discard(path.name, "recompile")
+
+    def _stem(self):
+        function = self._function
+        name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
+        return f"{name[-100:]}-{function.__code__.co_firstlineno}"
+
+    def _entry(self, sig, target_context):
+        """Name and full key of a specialisation; None if its sources or values are unknown."""
+        arguments = arguments_of(sig)
+        classes = [*classes_of(arguments), *classes_of(self._frozen)]
+        made = made_of(self._function, classes)
+        if made is None or any(isinstance(part, types.Callable) for part in arguments):
+            return None, None
+        key = repr(
+            (
+                made,
+                str(sig),
+                str(self._frozen),
+                # numba prints a NamedTuple's type without these
+                [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
+                target_of(target_context),
+            )
+        )
+        return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
+
+
+def cache_on_disk(dispatcher, store, frozen=()):
+    """Let a dispatcher keep what it compiles, if that is possible, and find it again."""
+    cache = DiskCache(dispatcher.py_func, store, frozen)
+    return cache if store.readable and keep_in(dispatcher, cache) else None

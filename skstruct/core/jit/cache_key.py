@@ -132,8 +132,11 @@ def _is_beside(name, module):
         return True
     own = _path(module)
     root = own.parents[min(module.count(".") + (own.stem == "__init__"), len(own.parents) - 1)]
-    is_installed = path.is_relative_to(_STDLIB) or not _INSTALLED.isdisjoint(path.parts)
-    return path.is_relative_to(root) and not is_installed
+    return path.is_relative_to(root) and not _is_installed(path)
+
+
+def _is_installed(path):
+    return path.is_relative_to(_STDLIB) or not _INSTALLED.isdisjoint(path.parts)
 
 
 def _targets(module, name, importer):
@@ -162,7 +165,9 @@ def closure(start):
     """`start`, all modules that they import, and foreign kernels for the problems defined there."""
     registered, kernels = defaultdict(list), []
     for cls, functions in [*_problem_kernels.items()]:
-        registered[cls.__module__] += functions
+        # Classes that code without a module defines are said to be of Python's own, as object is.
+        if cls is object or cls.__module__ != object.__module__:
+            registered[cls.__module__] += functions
     seen, waiting = set(), [*start, object.__module__]
     while waiting:
         module = waiting.pop()
@@ -251,10 +256,21 @@ def _code(code, seen):
     return code.co_code, code.co_names, _value(code.co_consts, seen)
 
 
+def _users_function(value):
+    """What numba compiles of a function or a ufunc that is not installed, wherever it lies."""
+    if not isinstance(value, FunctionType):
+        value = getattr(value, "__wrapped__", None)
+        value = getattr(value, "py_func", value)
+    if not isinstance(value, FunctionType) or not is_foreign(value.__module__):
+        return None
+    path = _path(value.__module__)
+    return None if path is None or _is_installed(path) else value
+
+
 def _value(value, seen):
     """Return a description that identifies a value, the same in every process."""
     kind = _name(type(value))
-    function = getattr(value, "py_func", None)
+    function = getattr(value, "py_func", None) or _users_function(value)
     if isinstance(function, FunctionType):
         return kind, _function(function, seen)
     if isinstance(value, CodeType):

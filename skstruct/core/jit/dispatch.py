@@ -18,33 +18,31 @@ nothing at run time. Solvers, which are compiled once for all problems, call thr
 
 import dis
 import inspect
+import sys
 from functools import partial
 
+import llvmlite
 import numba
 from numba import TypingError
 from numba.extending import overload
 
-from .cache import open_store
+from .cache import cache_on_disk, open_store
 from .cache_key import PACKAGE, is_foreign, note_kernel, note_problem
-from .compilers import call_inside, compile_cheaply, inner_options, outer_options, refuse_calls
+from .compiling import JIT_IS_DISABLED, hold_interrupts, instance_class
 from .numba_private import (
-    JIT_IS_DISABLED,
-    TRICKS,
-    VERSIONS,
     address_of,
-    cache_on_disk,
-    field_type,
-    hold_interrupts,
-    instance_class,
+    call_inside,
+    inner_options,
     known_options,
+    outer_options,
+    refuse_calls,
 )
+from .signatures import Signature
 
 try:
-    from .references import take_references
-    from .signatures import Signature
     from .table import Opaque, Operation
-except ImportError:  # pragma: no cover
-    take_references = None
+except ImportError:  # pragma: no cover - solvers are compiled for each structure
+    Opaque = Operation = None
 
 # NaN and inf keep their meaning: "nnan" and "ninf" are left out. Kernels allocate nothing: without
 # numba's reference counts they compile faster, and one that does allocate does not compile.
@@ -52,25 +50,15 @@ _FLAGS = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
-    **known_options({"_nrt": False, "no_cfunc_wrapper": True}),
+    **known_options({"_nrt": False, "no_cfunc_wrapper": True, "forceinline": False}),
 }
 _INNER, _OUTER = inner_options(), outer_options()
+# What compiled code depends on, in addition to its sources.
+_VERSIONS = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
+_STORE = open_store(None if JIT_IS_DISABLED else _VERSIONS, PACKAGE, numba.config.CACHE_DIR)
 
 _kernels = []
 _problem_classes = {}
-
-_STORE = open_store(None if JIT_IS_DISABLED else VERSIONS, PACKAGE, numba.config.CACHE_DIR)
-_checks = []
-
-
-def before_compiling(check):
-    """Have `check(store)` called once, before anything is compiled in this process."""
-    _checks.append(check)
-
-
-def _check_tricks():
-    while _checks:
-        _checks.pop()(_STORE)
 
 
 def cache_folders_read():
@@ -127,24 +115,26 @@ def cache_folder():
     return _STORE.writable
 
 
-def _compile(function, inline=False, **options):
+def _compile(function, **options):
     """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
     note_kernel(function)
-    how = "always" if inline else "never"
-    return numba.njit(inline=how, **_FLAGS | options)(function)
+    return numba.njit(**_FLAGS | options)(function)
 
 
-def kernel(function=None, *, cheap=False):
+def _outer(function, frozen=(), **options):
+    """A numba dispatcher that keeps on disk what it compiles."""
+    dispatcher = _compile(function, **_OUTER, **options)
+    hold_interrupts(dispatcher, cache_on_disk(dispatcher, _STORE, frozen))
+    return dispatcher
+
+
+def kernel(function):
     """Compile `function` lazily with the house's flags and cache it on disk.
 
     Parameters
     ----------
     function : callable
         A function of arrays, scalars and NamedTuples of these. It must not allocate.
-    cheap : bool
-        Compile faster, for slower code: for what is called seldom, as in tests. The kernels that
-        are registered for a verb are compiled so where Python calls them; inside solvers they are
-        as fast as any.
 
     Returns
     -------
@@ -167,8 +157,6 @@ def kernel(function=None, *, cheap=False):
     take or close over functions, or that read anything but numbers, strings, arrays and tuples of
     these.
 
-    Kernels hand NamedTuples to each other by reference (:mod:`skstruct.core.jit.references`).
-
     Examples
     --------
     >>> from skstruct.core.jit.dispatch import kernel
@@ -176,18 +164,10 @@ def kernel(function=None, *, cheap=False):
     >>> type(viterbi).__name__
     'CPUDispatcher'
     """
-    if function is None:
-        return partial(kernel, cheap=cheap)
     if JIT_IS_DISABLED:
         return _compile(function)
-    dispatcher = _compile(function, **_OUTER)
-    if cheap:
-        compile_cheaply(dispatcher)
-    cache_on_disk(dispatcher, _STORE)
-    hold_interrupts(dispatcher)
+    dispatcher = _outer(function)
     call_inside(dispatcher, _compile(function, **_INNER))
-    if take_references is not None and "_nrt" in _FLAGS:  # what they refer to is not counted
-        take_references(dispatcher, _check_tricks)
     _kernels.append(dispatcher)
     return dispatcher
 
@@ -203,7 +183,7 @@ def inner_kernel(function=None, *, inline=False):
     function : callable
         As for :func:`kernel`.
     inline : bool
-        Paste the body into the kernels that call it, for bodies that are called in one place.
+        Have LLVM paste the code into the kernels that call it, where a call would cost too much.
 
     Returns
     -------
@@ -221,28 +201,18 @@ def inner_kernel(function=None, *, inline=False):
     """
     if function is None:
         return partial(inner_kernel, inline=inline)
-    dispatcher = _compile(function, inline, **_INNER)
+    _refuse_raise(function)
+    dispatcher = _compile(function, **_INNER, **known_options({"forceinline": inline}))
     if not JIT_IS_DISABLED:
         call_inside(dispatcher, dispatcher)
         refuse_calls(dispatcher)
     return dispatcher
 
 
-def tables_are_used():
-    """Return whether solvers see problems through tables: where kernels take references."""
-    if JIT_IS_DISABLED or take_references is None or "_nrt" not in _FLAGS:
-        return False
-    _check_tricks()
-    return TRICKS["references"]
-
-
-def address_for(function, signature):
+def address_for(function, signature, frozen):
     """Compile or load a function of a signature, for calls by its address."""
-    options = _OUTER | known_options({"no_cpython_wrapper": True, "no_cfunc_wrapper": False})
-    dispatcher = _compile(function, **options)
-    cache_on_disk(dispatcher, _STORE)
-    hold_interrupts(dispatcher)
-    take_references(dispatcher, _check_tricks)
+    options = known_options({"no_cpython_wrapper": True, "no_cfunc_wrapper": False})
+    dispatcher = _outer(function, frozen, **options)
     dispatcher.compile(signature)
     return address_of(dispatcher, signature)
 
@@ -280,6 +250,16 @@ def _check_kernel(name, dispatcher):
         raise TypeError(f"a kernel of {name} must be made by @kernel")
 
 
+def _refuse_raise(function):
+    """Solvers call kernels as C calls functions, through which nothing can be raised."""
+    steps = dis.get_instructions(function) if is_foreign(function.__module__) else ()
+    if any(step.opname == "RAISE_VARARGS" for step in steps):
+        raise TypeError(
+            f"{function.__qualname__} raises, which kernels that solvers call cannot: return -inf "
+            "where a sample has no labelling, NaN where something overflows"
+        )
+
+
 def _returns_nothing(function):
     """Whether every ``return`` of a function, or its end, is without a value."""
     steps = [(step.opname, step.argval) for step in dis.get_instructions(function)]
@@ -315,9 +295,7 @@ NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
 
 def _operation(verb, contract):
     """What solvers call a verb by, if its contract declares types."""
-    if take_references is None or JIT_IS_DISABLED:
-        return None
-    signature = Signature.of(contract)
+    signature = None if JIT_IS_DISABLED or Operation is None else Signature.of(contract)
     if signature is not None:
         verb.operation = Operation(verb, verb.names, signature)
         return verb.operation
@@ -389,7 +367,7 @@ def generic(contract=None, *, part=None, follows=()):
         is_own = of_part or any(base in registry for base in kind.__mro__[:-1])
         found = find(kind if is_own else cls)
         if is_used:
-            in_use.add(kind)
+            in_use.update((kind, cls))
         return found, of_part
 
     def of_values(first):
@@ -443,9 +421,8 @@ def generic(contract=None, *, part=None, follows=()):
                 kind = getattr(result, "__name__", result)
                 raise TypeError(f"a kernel of {name} must return {kind}: this one returns nothing")
             _check_kernel(name, dispatcher)
+            _refuse_raise(function)
             _check_new(name, cls, _python(registry.get(cls)), function, in_use)
-            if function is not dispatcher:
-                compile_cheaply(dispatcher)
             _tell_apart(cls)
             function.verb = name  # its own is mostly `_`
             registry[cls] = dispatcher
@@ -463,20 +440,20 @@ def generic(contract=None, *, part=None, follows=()):
     through = namespace["through"]
 
     def typer(first):
-        if take_references is not None and isinstance(first, Opaque):
+        if Opaque is not None and isinstance(first, Opaque):
             if operation is None:
                 raise TypingError(f"{name} {NO_TYPES}")
             return through
         cls = instance_class(first)
         if cls is None:
             return None
-        kernel, of_part = choose(cls, lambda part: instance_class(field_type(first, part)))
+        kernel, of_part = choose(cls, lambda part: instance_class(first[first.fields.index(part)]))
         return _python(kernel) if of_part is None else passed_on
 
     namespace = {"choose": typer}
     exec(f"def typer({arguments}):\n    return choose({names[0]})\n", namespace)
     # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
-    overload(verb, jit_options=_INNER | _FLAGS, inline="never", strict=False)(namespace["typer"])
+    overload(verb, jit_options=_INNER | _FLAGS, strict=False)(namespace["typer"])
     return verb
 
 

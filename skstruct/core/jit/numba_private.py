@@ -1,76 +1,36 @@
-"""Internals of numba, which may change, each with a plain fallback.
+"""Internals of numba, which may change, each with a plain fallback; no other file uses any.
 
-How kernels are compiled is in :mod:`skstruct.core.jit.compilers`, how they take NamedTuples in
-:mod:`skstruct.core.jit.references`; no other file uses such things.
+A kernel that only other kernels call becomes no machine code of its own: numba optimises and emits
+each function, and again whatever it has been linked into. Types are inferred faster by
+:mod:`skstruct.core.jit.passes`.
 """
 
-import gc
-import hashlib
 import io
-import linecache
-import logging
-import os
 import pickle
-import re
-import signal
 import sys
-import threading
-import time
-from contextlib import contextmanager, nullcontext, suppress
-from functools import wraps
+from contextlib import suppress
 from operator import attrgetter
 
-import llvmlite
 import numba
 from numba import types
-from numba.extending import intrinsic as _intrinsic
 
-from .cache_key import is_foreign, made_of, problem_kernels
+from .cache_key import is_foreign
 
+try:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+except ImportError:  # pragma: no cover
+    JITCodeLibrary = Compiler = object
 try:
     from numba.core.compiler import CompileResult
     from numba.core.serialize import NumbaPickler
 except ImportError:  # pragma: no cover
     CompileResult, NumbaPickler = None, pickle.Pickler
+
 try:
-    from numba.core import event
+    from .passes import infer_faster
 except ImportError:  # pragma: no cover
-    event = None
-
-_logger = logging.getLogger("skstruct")
-
-#: numba's switch for debugging: kernels run as plain Python.
-JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
-
-#: Versions that compiled code depends on, in addition to its sources.
-VERSIONS = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
-
-#: Techniques that :mod:`skstruct.core.jit.self_check` disables if this numba breaks them.
-TRICKS = {"references": True, "passes": True}
-
-# A user who sees nothing for ten seconds believes that a program hangs.
-_COMPILING = (
-    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
-    "seconds, later processes load them from the cache (`python -m skstruct compile` compiles in "
-    "advance; SKSTRUCT_QUIET=1 silences this line)"
-)
-_PATIENCE = 2.0  # seconds of compiling
-_has_said, _n_announcing = False, 0
-
-# Numba's messages about functions without reference counts, and what they mean to an author.
-_ADVICE = dict.fromkeys(
-    ("Only accept returning of array passed", "NRT required but not enabled"),
-    "a kernel neither allocates (arrays, lists, copies of slices) nor returns an array that is not "
-    "one of its arguments (part of `work`, say): write into an argument or scratch, by a loop, or "
-    "return a tuple",
-)
-_ADVICE["Untyped global name"] = (
-    "a kernel calls verbs, functions made by kernel or inner_kernel, and what numba knows of NumPy"
-)
-# The innermost of numba's nested messages: what follows the last of these headings.
-_REASON = re.compile(
-    r"(?:\(step: [^)]*\)|specific error:)\s*\n\s*(?!\s|(?:\w+: )?(?:Failed in|No implem))(.+)"
-)
+    infer_faster = None
 
 _SETTINGS = "BOUNDSCHECK OPT LOOP_VECTORIZE SLP_VECTORIZE DEBUGINFO_DEFAULT USING_SVML".split()
 
@@ -84,106 +44,106 @@ def known_options(options):
     return {name: value for name, value in options.items() if hasattr(Known, name)}
 
 
-def instance_class(numba_type):
-    """Class of the NamedTuples that a numba type stands for."""
-    return getattr(numba_type, "instance_class", None)
+class _InnerLibrary(JITCodeLibrary):
+    """Code of a kernel that only other kernels call: it becomes machine code within them."""
+
+    @property
+    def codegen(self):
+        return _WithoutEnvironments(self._codegen)
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
 
 
-def field_type(numba_type, name):
-    """Type of a field of such a type."""
-    kind = getattr(numba_type, "target", numba_type)  # of a reference
-    return tuple(kind)[kind.fields.index(name)]
+class _WithoutEnvironments:
+    """Code generator for code that never runs, so that no environment is stored."""
+
+    def __init__(self, codegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name):
+        return getattr(self._codegen, name)
+
+    def set_env(self, name, environment):
+        pass
 
 
-def intrinsic(plain):
-    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
-    return (lambda function: plain) if JIT_IS_DISABLED else _intrinsic
+class _KernelCompiler(Compiler):
+    """Numba's compiler; faster for kernels of this package, which others' need not stand."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        if infer_faster is not None and not is_foreign(self.state.func_id.func.__module__):
+            infer_faster(pipelines, self.state)
+        return pipelines
 
 
-def _classes(numba_type):
-    """The NamedTuples in a type, nested ones too."""
-    found = instance_class(numba_type)
-    yield from [] if found is None else [found]
-    for part in numba_type if isinstance(numba_type, types.BaseTuple | tuple) else ():
-        yield from _classes(part)
+class _InnerCompiler(_KernelCompiler):
+    """The compiler of kernels that only other kernels call."""
+
+    def __init__(self, typingctx, targetctx, library, *args):
+        if library is None:
+            library = _InnerLibrary(targetctx.codegen(), "inner kernel")
+        super().__init__(typingctx, targetctx, library, *args)
+
+    def define_pipelines(self):
+        function = self.state.func_id.func
+        if "print" in function.__code__.co_names:  # It would wait for its environment for ever.
+            raise TypeError(
+                f"{function.__qualname__} prints, which kernels inside other kernels cannot: run "
+                "with NUMBA_DISABLE_JIT=1 to see what they do"
+            )
+        return super().define_pipelines()
 
 
-@contextmanager
-def _held_interrupt():
-    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
+def outer_options():
+    """Options for kernels that Python calls."""
+    return {} if Compiler is object else {"pipeline_class": _KernelCompiler}
 
-    The second one interrupts at once, if it does not hit a callback.
+
+def inner_options():
+    """Options for kernels that only other kernels call: no wrapper, no machine code."""
+    options = known_options({"no_cpython_wrapper": True})
+    overridden = [name for name in vars(_InnerLibrary) if not name.startswith("__")]
+    if options and all(hasattr(JITCodeLibrary, name) for name in overridden):
+        options["pipeline_class"] = _InnerCompiler
+    return options
+
+
+def call_inside(dispatcher, inner):
+    """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
+
+    For numba each integer constant among the arguments is a type of its own: another compile.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    held = []
+    if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
+        return  # pragma: no cover
+    template, overload = inner.get_call_template, inner.get_overload
 
-    def hold(number, frame):
-        held.append(number)
-        if len(held) > 1:
-            raise KeyboardInterrupt
+    def get_call_template(args, kws):
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return template(tuple(map(types.unliteral, args)), plain)
 
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if held:
-            raise KeyboardInterrupt
+    dispatcher.get_call_template = get_call_template
+    dispatcher.get_overload = overload
 
 
-@contextmanager
-def _no_collections():
-    """Collect no garbage until the block ends: that takes an eighth of a compile's time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            # Objects of a compile count as old: to search them now takes a twentieth of the time.
-            if gc.get_freeze_count() == 0:
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+def refuse_calls(dispatcher):
+    """Make a call from Python a TypeError: numba would crash without a wrapper."""
+    kind = type(dispatcher)
 
+    def refuse(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is for other kernels: it has no code for Python")
 
-class _Compiling(threading.local):
-    """Time that a thread has spent compiling."""
-
-    seconds, depth = 0.0, 0
-
-
-_compiling = _Compiling()
-
-
-def compile_seconds():
-    """Seconds that this thread has spent so far on kernels that were compiled or loaded."""
-    return _compiling.seconds
-
-
-@contextmanager
-def _timed():
-    """Add the time until the block ends to this thread's; that of inner kernels is part of it."""
-    began, _compiling.depth = time.perf_counter(), _compiling.depth + 1
-    try:
-        yield
-    finally:
-        _compiling.depth -= 1
-        if _compiling.depth == 0:
-            _compiling.seconds += time.perf_counter() - began
-
-
-def compiled_for(dispatcher, *args):
-    """What a dispatcher calls for arguments of these types, which it takes longer to find out.
-
-    Whoever calls it answers for the types. The dispatcher itself where nothing is compiled.
-    """
-    compiled = getattr(dispatcher, "overloads", None)
-    found = compiled.get(tuple(map(numba.typeof, args))) if compiled else None
-    return getattr(found, "entry_point", dispatcher)
+    with suppress(TypeError):
+        dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": refuse})
 
 
 def address_of(dispatcher, signature):
@@ -192,123 +152,22 @@ def address_of(dispatcher, signature):
     return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
 
 
-def hold_interrupts(dispatcher):
-    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
-
-    The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
-    changes in other threads and where somebody has set a handler of his own. The time counts, see
-    :func:`compile_seconds`.
-    """
-    compile_plainly = dispatcher.compile
-
-    @wraps(compile_plainly)
-    def compile_held(sig):
-        try:
-            with _timed(), _held_interrupt(), _no_collections(), _notice():
-                return compile_plainly(sig)
-        except numba.core.errors.NumbaError as error:
-            short = _in_short(str(error), dispatcher.py_func, _arguments(sig))
-            if short is None:
-                raise
-            raise TypeError(short) from error
-
-    dispatcher.compile = compile_held
+# What a dispatcher keeps on disk.
 
 
-def _in_short(text, function, arguments):
-    """Numba's message about a kernel of another package in one line; None for one of this."""
-    owners = [cls for cls in _classes(arguments) if problem_kernels([cls])]
-    problem = next((cls for cls in owners if hasattr(cls, "structure")), *owners[:1] or [None])
-    foreign = problem_kernels([problem] if problem else [])
-    foreign += [function] if is_foreign(function.__module__) else []
-    if not foreign:
-        return None
-    found = [*_REASON.finditer(text)]
-    reason, end = (found[-1][1], found[-1].end()) if found else (text.partition("\n")[0], 0)
-    advice = next((f"; {known}" for part, known in _ADVICE.items() if part in reason), "")
-    n = 1
-    while n:  # types inside types, whose fields nobody wants to read
-        reason, n = re.subn(r"\bReference\((\w+)\)|\b(\w+)\([^()]*\)", r"\1\2", reason)
-    paths = {os.path.basename(f.__code__.co_filename): f.__code__.co_filename for f in foreign}
-    names = "|".join(map(re.escape, paths))
-    line = re.compile(rf'(?<![\w-])({names})(?:", line |:| \()(\d+)').search(text, end)
-    where = ""
-    if line:
-        source = linecache.getline(paths[line[1]], int(line[2])).strip()
-        where, end = f" ({line[1]}, line {line[2]}: {source})", line.end()
-    # What numba names next is the function that this line is in.
-    caller = re.compile(r"<function (?:\S+\.)?(\w+) at ").search(text, end)
-    name = caller[1] if caller else getattr(function, "verb", function.__name__)
-    owner = f" of {getattr(problem, 'structure', problem.__name__)}" if problem else ""
-    reason = re.sub(r"^\w+Error: ", "", reason.strip())
-    return f"{name}{owner} does not compile: {reason}{where}{advice}"
+def keep_in(dispatcher, cache):
+    """Let a dispatcher ask a cache before it compiles; False if numba lacks the parts for it."""
+    parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
+    if not all(hasattr(owner, name) for owner, name in parts):
+        return False
+    dispatcher._cache = cache
+    return True
 
 
-def _say_once():
-    """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
-    global _has_said
-    if not (_has_said or _n_announcing):
-        _has_said = True
-        with suppress(OSError, ValueError):  # a stream that is closed
-            print(_COMPILING, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _notice():
-    """Say that this process compiles once that has taken some seconds, here and before."""
-    waiting = []
-
-    def wait(name):
-        left = _PATIENCE - compile_seconds()
-        if left <= 0.0:
-            return _say_once()
-        waiting.append(threading.Timer(left, _say_once))
-        waiting[-1].daemon = True
-        waiting[-1].start()
-
-    is_quiet = _has_said or sys.stderr is None or os.environ.get("SKSTRUCT_QUIET")
-    with nullcontext() if is_quiet else _compiles(wait):
-        try:
-            yield
-        finally:
-            for timer in waiting:
-                timer.cancel()
-
-
-@contextmanager
-def announced_compiles(announce):
-    """Tell of every kernel that Python calls and that is compiled until the block ends."""
-    global _n_announcing
-    _n_announcing += 1
-    try:
-        with _compiles(announce):
-            yield
-    finally:
-        _n_announcing -= 1
-
-
-@contextmanager
-def _compiles(announce):
-    """Call a function with the name of each kernel that this thread compiles."""
-    if event is None:  # pragma: no cover
-        yield
-        return
-    owner, depth = threading.get_ident(), 0
-
-    class Announcer(event.Listener):
-        def on_start(self, started):
-            nonlocal depth
-            if threading.get_ident() == owner:
-                if depth == 0:
-                    announce(started.data["dispatcher"].py_func.__qualname__)
-                depth += 1
-
-        def on_end(self, ended):
-            nonlocal depth
-            depth -= threading.get_ident() == owner
-
-    with event.install_listener("numba:compile", Announcer()):
-        yield
+def target_of(target_context):
+    """What machine code depends on: system, processor, its features, and numba's settings."""
+    settings = [getattr(numba.config, name, None) for name in _SETTINGS]
+    return target_context.codegen().magic_tuple(), settings
 
 
 def _in_script(path):
@@ -326,106 +185,16 @@ class _Pickler(NumbaPickler):
         return super().reducer_override(obj)
 
 
-def _dumps(obj):
+def packed(key, result):
+    """A compiled function and its key as bytes; None if it refers to what lies in this process."""
+    if result.library.has_dynamic_globals:
+        return None
     out = io.BytesIO()
-    _Pickler(out, protocol=4).dump(obj)
+    _Pickler(out, protocol=4).dump((key, result._reduce()))
     return out.getvalue()
 
 
-def _arguments(sig):
-    """Types of the arguments of a signature, or of a tuple of types."""
-    return tuple(getattr(sig, "args", sig))
-
-
-class DiskCache:
-    """Cache of a dispatcher, on a :class:`~skstruct.core.jit.cache.Store`.
-
-    Numba's own cache numbers its files in an index that two processes can write at once, and ends
-    the process when a file is damaged.
-    """
-
-    def __init__(self, function, store):
-        self._function = function
-        self._store = store
-
-    @property
-    def cache_path(self):
-        """The folder, for ``dispatcher.stats``."""
-        return self._store.writable and str(self._store.writable)
-
-    def load_overload(self, sig, target_context):
-        """The compiled specialisation, or None."""
-        name = None
-        try:
-            target_context.refresh()
-            name, key = self._entry(sig, target_context)
-            content = self._store.read(name) if name else None
-            if name and content is None and self._store.reserve(name):
-                content = self._store.read(name)
-                if content is not None:
-                    self._store.release(name)
-            if content is not None:
-                kept, data = pickle.loads(content)
-                if kept != key:
-                    raise ValueError("it is for another key")
-                result = CompileResult._rebuild(target_context, *data)
-                if tuple(_classes(result.signature.args)) != tuple(_classes(_arguments(sig))):
-                    # It would not be found again, but loaded at every call.
-                    raise ValueError("it is for other classes of the same names")
-                return result
-        except Exception as error:
-            if name:
-                self._store.discard(name, repr(error))
-        return None
-
-    def save_overload(self, sig, result):
-        """Keep a specialisation; one that cannot be kept is compiled in every process."""
-        name = None
-        try:
-            name, key = self._entry(sig, result.target_context)
-            if name and not result.library.has_dynamic_globals:
-                self._store.write(name, _dumps((key, result._reduce())))
-        except Exception as error:
-            _logger.debug("compiled %s not kept: %r", self._function.__qualname__, error)
-        finally:
-            if name:
-                self._store.release(name)
-
-    def flush(self):
-        """Discard all specialisations: numba's ``recompile`` calls it."""
-        if self._store.writable is not None:
-            for path in self._store.writable.glob(f"{self._stem()}-*.nbc"):
-                self._store.discard(path.name, "recompile")
-
-    def _stem(self):
-        function = self._function
-        name = re.sub(r"[^\w.]", "", f"{function.__module__}.{function.__qualname__}")
-        return f"{name[-100:]}-{function.__code__.co_firstlineno}"
-
-    def _entry(self, sig, target_context):
-        """Name and full key of a specialisation; None if its sources or values are unknown."""
-        arguments = _arguments(sig)
-        classes = list(_classes(arguments))
-        made = made_of(self._function, classes)
-        if made is None or any(isinstance(part, types.Callable) for part in arguments):
-            return None, None
-        key = repr(
-            (
-                made,
-                str(sig),
-                # numba prints a NamedTuple's type without these
-                [(cls.__module__, cls.__qualname__, cls._fields) for cls in classes],
-                target_context.codegen().magic_tuple(),  # triple, processor, its features
-                [getattr(numba.config, name, None) for name in _SETTINGS],
-            )
-        )
-        return f"{self._stem()}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc", key
-
-
-def cache_on_disk(dispatcher, store):
-    """Let a dispatcher keep what it compiles, if numba has the parts for it, and find it again."""
-    parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
-    if not store.readable or not all(hasattr(owner, name) for owner, name in parts):
-        return False
-    dispatcher._cache = DiskCache(dispatcher.py_func, store)
-    return True
+def unpacked(content, target_context):
+    """The key and the compiled function."""
+    key, data = pickle.loads(content)
+    return key, CompileResult._rebuild(target_context, *data)

@@ -65,6 +65,7 @@ def in_words(kind):
     if isinstance(kind, types.BaseTuple):
         return f"({', '.join(map(in_words, kind))})"
     if isinstance(kind, types.Array):
-        return f"array of {kind.dtype} of {kind.ndim} dimensions"
+        what = "array" if kind.mutable else "read-only array"
+        return f"{what} of {kind.dtype} of {kind.ndim} dimensions"
     name = str(types.unliteral(kind))
     return _WORDS.get(name, name)

@@ -8,13 +8,12 @@ from types import CodeType, FunctionType, ModuleType
 from numba import NumbaError, TypingError, types
 from numba.extending import intrinsic
 
-from .dispatch import NO_TYPES, address_for, kernel, tables_are_used
-from .numba_private import JIT_IS_DISABLED
+from .compiling import JIT_IS_DISABLED
+from .dispatch import NO_TYPES, address_for, inner_kernel, kernel
 from .signatures import in_words
 
 try:
-    from .references import Reference
-    from .table import Opaque, alarms, count_words, flat, is_flat, table_of
+    from .table import WORDS, Opaque, alarms, leaves, loaded, made, table_of
 except ImportError:  # pragma: no cover
     table_of = None
 
@@ -64,8 +63,6 @@ def solver_kernel(function):
     place, kind = names.index("problem"), type(dispatcher)
 
     def call(self, *args):
-        if not tables_are_used():
-            return kind.__call__(self, *args)
         table = table_of(args[place])
         classes = tuple(map(type, args))
         if (self, classes) not in table.ready:
@@ -166,27 +163,27 @@ def _function(operation, first, chosen, known):
 
 def _compile(operation, first, chosen):
     declared, result = operation.signature
-    given, taken, kinds = [], [], []
-    for name, kind in zip(operation.names[1:], declared, strict=True):
-        if is_flat(kind):
-            taken += [name, f"{name}_size"]
-            given.append(f"flat({name}, {name}_size)")
-            kinds += [types.CPointer(kind.dtype), types.int64]
+    given, taken, kinds, name, wrong = [], [], [], operation.name, []
+    space = {}
+    for own, kind in zip(operation.names[1:], declared, strict=True):
+        parts = leaves(kind)
+        if parts == [kind]:
+            names, value = [own], own
         else:
-            taken.append(name)
-            given.append(name)
-            kinds.append(kind)
-    name, wrong = operation.name, []
+            names = [f"{own}_{k}" for k in range(len(parts))]
+            space[f"make_{own}"], value = made(kind), f"make_{own}(({', '.join(names)},))"
+        given.append(value)
+        taken += names
+        kinds += parts
     source = (
         f"def {name}(first, {', '.join(taken)}):\n"
         f"    return returned(chosen(fields(first), {', '.join(given)}))\n"
     )
     is_default, own = isinstance(first, Opaque), chosen.py_func
-    space = {
+    space |= {
         "__name__": own.__module__,
-        "chosen": chosen if is_default else operation.verb,
-        "fields": _as_it_is if is_default else _fields,
-        "flat": flat,
+        "chosen": inner_kernel(own, inline=True),
+        "fields": loaded(first),
         "returned": _returned(result, wrong),
     }
     exec(compile(source, own.__code__.co_filename, "exec"), space)
@@ -197,7 +194,7 @@ def _compile(operation, first, chosen):
     function.__qualname__ = f"{name}.{owner}"
     function.verb = name
     try:
-        return address_for(function, result(first, *kinds))
+        return address_for(function, result(WORDS, *kinds), (first, *declared, result))
     except (NumbaError, TypeError):
         if not wrong:
             raise
@@ -223,26 +220,3 @@ def _returned(declared, wrong):
         return value(value), codegen
 
     return returned
-
-
-@intrinsic
-def _as_it_is(typingctx, table):
-    return table(table), lambda context, builder, signature, args: args[0]
-
-
-@intrinsic
-def _fields(typingctx, problem):
-    """Check that what Python has written is what numba will read."""
-
-    def codegen(context, builder, signature, args):
-        kind = problem.target if isinstance(problem, Reference) else problem
-        size = context.get_abi_sizeof(context.get_value_type(kind))
-        expected = 8 * count_words(kind)
-        if size != expected:
-            raise TypeError(
-                f"numba lays out {kind.instance_class.__name__} in {size} bytes, not {expected}: "
-                "no two numbers of less than 8 bytes may follow each other"
-            )
-        return args[0]
-
-    return problem(problem), codegen

@@ -1,13 +1,10 @@
-"""Problems as solvers see them: a pointer to a table, of one type for all structures.
+"""Problems as solvers see them: a table, of one type for all structures.
 
 In place of a problem a solver takes the address of int64 words: address and size of the arrays that
 solvers read, then for each operation the address of a function and of what that takes first, the
-fields of the problem. So it is compiled once. The functions have declared signatures
-(:mod:`skstruct.core.jit.signatures`); arrays of one dimension go through a call as address and
-size, NamedTuples as an address. Nothing can be raised through it.
-
-Numba's interface for extensions is documented; how it lays out arrays in memory is not, so the size
-is checked where functions are compiled (:mod:`skstruct.core.jit.solver_kernel`).
+fields of the problem, or the table again. So it is compiled once. The functions have declared
+signatures (:mod:`skstruct.core.jit.signatures`); an array goes through a call as its address and
+its shape, a tuple as its parts. Nothing can be raised through it.
 """
 
 import ctypes
@@ -15,24 +12,23 @@ import hashlib
 import math
 import sys
 import weakref
+from functools import cache
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import TypingError, types
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core import cgutils
 from numba.extending import (
     NativeValue,
     intrinsic,
-    lower_getattr_generic,
+    make_attribute_wrapper,
     models,
     register_model,
     typeof_impl,
     unbox,
 )
-from numba.np.arrayobj import populate_array
 
-from .references import Reference
 from .signatures import in_words
 
 _WORD = ir.IntType(64)
@@ -80,54 +76,123 @@ def opaque():
     return _opaque[n]
 
 
+#: The address of words.
+WORDS = types.CPointer(types.int64)
+
+
 @register_model(Opaque)
-class _OpaqueModel(models.PrimitiveModel):
+class _OpaqueModel(models.StructModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _WORD.as_pointer())
+        arrays = [(name, types.Array(dtype, 1, "C")) for name, dtype in _ARRAYS.items()]
+        super().__init__(manager, kind, [("words", WORDS), *arrays])
 
 
-@infer_getattr
-class _OpaqueArrays(AttributeTemplate):
-    key = Opaque
-
-    def generic_resolve(self, problem, name):
-        return types.Array(_ARRAYS[name], 1, "C") if name in _ARRAYS else None
+for _name in _ARRAYS:
+    make_attribute_wrapper(Opaque, _name, _name)
 
 
-def _load(builder, table, place):
-    """A word, which does not change while kernels run."""
-    value = builder.load(builder.gep(table, [ir.Constant(_WORD, place)]))
-    value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return value
+def _load(builder, words, place):
+    """A word."""
+    return builder.load(builder.gep(words, [ir.Constant(_WORD, place)]))
 
 
-def _array(context, builder, kind, address, size):
-    """The array of one dimension that begins at an address."""
-    array = context.make_array(kind)(context, builder)
+def leaves(kind):
+    """What a value goes through a call as: numbers, and of each array the address and the shape."""
+    if isinstance(kind, types.BaseTuple):
+        return [leaf for part in kind for leaf in leaves(part)]
+    if isinstance(kind, types.Array):
+        n_sizes = kind.ndim if kind.layout == "C" else 2 * kind.ndim  # with the strides
+        return [types.CPointer(kind.dtype), *[types.int64] * n_sizes]
+    return [kind]
+
+
+def _assemble(context, builder, kind, values):
+    """The value that an iterator over its leaves makes."""
+    if isinstance(kind, types.BaseTuple):
+        parts = [_assemble(context, builder, part, values) for part in kind]
+        return context.make_tuple(builder, kind, parts)
+    if not isinstance(kind, types.Array):
+        return next(values)
+    array = cgutils.create_struct_proxy(kind)(context, builder)
     n_bytes = ir.Constant(_WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    populate_array(
-        array, data=address, shape=[size], strides=[n_bytes], itemsize=n_bytes, meminfo=None
-    )
+    array.data, shape = next(values), [next(values) for _ in range(kind.ndim)]
+    if kind.layout == "C":
+        strides = [n_bytes] * min(kind.ndim, 1)
+        for size in shape[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], size))
+    else:
+        strides = [next(values) for _ in range(kind.ndim)]
+    array.nitems = ir.Constant(_WORD, 1)
+    for size in shape:
+        array.nitems = builder.mul(array.nitems, size)
+    array.itemsize = n_bytes
+    array.shape, array.strides = (cgutils.pack_array(builder, own) for own in (shape, strides))
+    for nobody in ("meminfo", "parent"):  # kernels neither count references nor free it
+        setattr(array, nobody, cgutils.get_null_value(getattr(array, nobody).type))
     return array._getvalue()
 
 
-@lower_getattr_generic(Opaque)
-def _lower_array(context, builder, opaque, table, name):
-    kind, place = types.Array(_ARRAYS[name], 1, "C"), 2 * list(_ARRAYS).index(name)
-    address, size = (_load(builder, table, place + k) for k in range(2))
-    address = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
-    return _array(context, builder, kind, address, size)
+def _split(context, builder, kind, value):
+    """The leaves of a value."""
+    if isinstance(kind, types.BaseTuple):
+        for k, part in enumerate(kind):
+            yield from _split(context, builder, part, builder.extract_value(value, k))
+    elif isinstance(kind, types.Array):
+        array = cgutils.create_struct_proxy(kind)(context, builder, value)
+        yield array.data
+        yield from cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+        if kind.layout != "C":
+            yield from cgutils.unpack_tuple(builder, array.strides, kind.ndim)
+    else:
+        yield value
 
 
-@intrinsic
-def flat(typingctx, address, size):
-    """The array of an address and a size; numba's ``carray`` needs its memory manager."""
-    kind = types.Array(address.dtype, 1, "C")
+@cache
+def made(kind):
+    """An intrinsic that makes a value of its leaves."""
 
-    def codegen(context, builder, signature, args):
-        return _array(context, builder, kind, *args)
+    @intrinsic
+    def make(typingctx, parts):
+        def codegen(context, builder, signature, args):
+            values = iter(cgutils.unpack_tuple(builder, args[0], len(parts)))
+            return _assemble(context, builder, kind, values)
 
-    return kind(address, types.int64), codegen
+        return kind(parts), codegen
+
+    return make
+
+
+def _open(context, builder, kind, words):
+    """A table as kernels take it, from the address of its words."""
+    table = cgutils.create_struct_proxy(kind)(context, builder)
+    table.words = words
+    for k, (name, dtype) in enumerate(_ARRAYS.items()):
+        address, size = (_load(builder, words, 2 * k + at) for at in range(2))
+        address = builder.inttoptr(address, context.get_data_type(dtype).as_pointer())
+        own = types.Array(dtype, 1, "C")
+        setattr(table, name, _assemble(context, builder, own, iter((address, size))))
+    return table._getvalue()
+
+
+@cache
+def loaded(kind):
+    """An intrinsic that makes a value of the words at an address."""
+
+    @intrinsic
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            if isinstance(kind, Opaque):
+                return _open(context, builder, kind, args[0])
+            values = []
+            for k, leaf in enumerate(leaves(kind)):
+                word = builder.gep(args[0], [ir.Constant(_WORD, k)])
+                place = builder.bitcast(word, context.get_data_type(leaf).as_pointer())
+                values.append(context.unpack_value(builder, leaf, place))
+            return _assemble(context, builder, kind, iter(values))
+
+        return kind(address), codegen
+
+    return load
 
 
 @unbox(Opaque)
@@ -135,7 +200,8 @@ def _unbox(kind, table, c):
     address = c.pyapi.object_getattr_string(table, "address")
     pointer = c.pyapi.long_as_voidptr(address)
     c.pyapi.decref(address)
-    return NativeValue(c.builder.bitcast(pointer, _WORD.as_pointer()))
+    words = c.builder.bitcast(pointer, _WORD.as_pointer())
+    return NativeValue(_open(c.context, c.builder, kind, words))
 
 
 def is_flat(kind):
@@ -150,23 +216,20 @@ def _caller(operation):
     def resolve(typingctx, problem, *given):
         taken = []
         for name, kind, own in zip(operation.names[1:], declared, given, strict=True):
-            fits = isinstance(own, Reference) and own.target == kind
-            if not fits and typingctx.can_convert(own, kind) is None:
+            is_cut = isinstance(kind, types.Integer) and isinstance(own, types.Float)
+            if is_cut or typingctx.can_convert(own, kind) is None:
                 raise TypingError(
                     f"{operation.name} takes {in_words(kind)} as {name}, not {in_words(own)}"
                 )
-            taken.append(own if fits else kind)
+            taken.append(kind)
 
         def codegen(context, builder, signature, args):
             place = _HEADER + 2 * operation.place
-            function, passed = (_load(builder, args[0], place + k) for k in range(2))
-            passed = [passed]
+            words = cgutils.create_struct_proxy(problem)(context, builder, args[0]).words
+            function, first = (_load(builder, words, place + k) for k in range(2))
+            passed = [builder.inttoptr(first, words.type)]
             for kind, value in zip(taken, args[1:], strict=True):
-                if is_flat(kind):
-                    array = context.make_array(kind)(context, builder, value)
-                    passed += [array.data, array.nitems]
-                else:
-                    passed.append(value)
+                passed += _split(context, builder, kind, value)
             returned = context.get_value_type(result)
             pointer = ir.FunctionType(returned, [value.type for value in passed]).as_pointer()
             return builder.call(builder.inttoptr(function, pointer), passed)
@@ -215,7 +278,7 @@ class ProblemType:
         if name is None:
             return self.kind, 0
         place = self.kind.fields.index(name)
-        return self.kind[place], 8 * sum(map(count_words, tuple(self.kind)[:place]))
+        return self.kind[place], 8 * sum(len(leaves(own)) for own in tuple(self.kind)[:place])
 
     def choose(self, operation):
         """The kernel of an operation, and the part that it takes, or None for all."""
@@ -286,18 +349,13 @@ def _write(value, words):
     """Add the words of a value as numba lays it out in memory."""
     for part in value:
         if isinstance(part, np.ndarray):
-            words += 0, 0, part.size, part.itemsize, _address(part), *part.shape, *part.strides
+            words += _address(part), *part.shape
+            if not part.flags.c_contiguous:
+                words += part.strides
         elif isinstance(part, tuple):
             _write(part, words)
         else:
             words.append(int.from_bytes(np.asarray(part).tobytes(), sys.byteorder, signed=True))
-
-
-def count_words(kind):
-    """The number of words of a value in memory."""
-    if isinstance(kind, types.BaseTuple):
-        return sum(map(count_words, kind))
-    return 5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1
 
 
 def _identify(value, key):
@@ -309,7 +367,7 @@ def _identify(value, key):
         elif isinstance(part, tuple):
             _identify(part, key)
         else:
-            key += type(part), part if part == part else None
+            key += type(part), repr(part)  # of -0.0, and NaN
 
 
 def _leaves(value):

@@ -17,12 +17,12 @@ import numpy as np
 from scipy import sparse
 
 from ...core.features import DenseFeatures, add_to_column, column_dot, gather_columns
+from ...core.intrinsics import cycles
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of, places_of
 from ...core.parallel import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
-from ...inference.numerics import cycles
 from ...inference.simplex import project
 from .active_sets import (
     ALL,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.features import add_to_column, column_dot, gather_columns
+from ...core.intrinsics import cycles
 from ...core.jit.dispatch import inner_kernel, kernel
-from ...inference.numerics import cycles
 from ...inference.simplex import project
 from .active_sets import (
     AFW,

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from ...core.features import add_to_column, gather_columns
+from ...core.intrinsics import cycles
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.weights import Weights, squared_norm
-from ...inference.numerics import cycles
 from ...inference.qpbo import HALF, OFF, forced, widen
 from .active_sets import (
     ALL,

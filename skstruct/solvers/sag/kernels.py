@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.intrinsics import fetch_add
 from ...core.jit.dispatch import inner_kernel
 from ...core.jit.solver_kernel import solver_kernel
 from ...core.oracles import accumulate, potentials
-from ...core.parallel import LEAD, LEAVE, fetch_add, meet, open_gate
+from ...core.parallel import LEAD, LEAVE, meet, open_gate
 from ...core.weights import decay, fold_small
 from ...losses.verbs import ROUNDING, backtrack, loss_oracle
 from ..sampling import sample_leaf, set_leaf

@@ -12,9 +12,8 @@ import numba
 import pytest
 
 from skstruct.core.jit import cache
-from skstruct.core.jit.cache import Store, open_store
+from skstruct.core.jit.cache import Store, cache_on_disk, open_store
 from skstruct.core.jit.dispatch import cache_folder
-from skstruct.core.jit.numba_private import cache_on_disk
 from tests.helpers.cache_cases import PACKAGE, VERSIONS, output_of, plus, posix, run_python
 from tests.helpers.core_alone import CORE_ALONE
 

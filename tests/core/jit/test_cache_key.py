@@ -16,6 +16,8 @@ import pytest
 from skstruct.core.features import DenseFeatures
 from skstruct.core.jit import cache_key
 from skstruct.core.jit.dispatch import compiled_kernels, generic, inner_kernel, kernel
+from skstruct.core.oracles import max_oracle
+from skstruct.graphs import NodeSpace
 from skstruct.inference.viterbi import viterbi
 from skstruct.solvers.passes import decode
 from skstruct.solvers.sag.kernels import sag_epoch
@@ -291,6 +293,57 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
         for name in files:
             del sys.modules[name]
             cache_key._sources.pop(name, None)
+
+
+_OF_NO_MODULE = """
+class S(NodeSpace):
+    pass
+@max_oracle.register(S)
+@kernel
+def _(space, i, theta, labels):
+    return 0.0
+"""
+
+
+def test_classes_without_a_module_count_for_nobody_else():
+    before = _sources(viterbi.py_func)
+    assert before is not None
+    space = {"NodeSpace": NodeSpace, "max_oracle": max_oracle, "kernel": kernel}
+    exec(_OF_NO_MODULE, space)
+    assert space["S"].__module__ == "builtins"
+    assert _sources(viterbi.py_func) == before
+
+
+_HELPER = """
+import numba
+@numba.extending.register_jitable
+def plus(x):
+    return x + {step}
+@numba.vectorize(["float64(float64)"])
+def uplus(x):
+    return x + {step}
+"""
+
+
+def test_functions_of_users_count_wherever_they_lie(tmp_path, monkeypatch):
+    path = tmp_path / "a_helper.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for step in (1.0, 100.0, 1.0):
+        path.write_text(_HELPER.format(step=step))
+        importlib.invalidate_caches()
+        helper = importlib.import_module("a_helper")
+        for name in ("plus", "uplus"):
+            space = {"f": getattr(helper, name), "__name__": __name__}
+            exec("def calls(x):\n    return f(x)\n", space)
+            found.append(cache_key.frozen_values([space["calls"]]))
+        del sys.modules["a_helper"]
+        cache_key._sources.pop("a_helper", None)
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    assert None not in found
+    assert found[:2] == found[4:]
+    assert found[0] != found[2]
+    assert found[1] != found[3]
 
 
 def test_a_script_of_a_package_counts_with_its_relative_imports(foreign, monkeypatch):

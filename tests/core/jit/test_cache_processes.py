@@ -9,13 +9,14 @@ import sys
 import threading
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skstruct import BCFWSSVM, SAGCRF
-from skstruct.core.jit.cache import open_store
-from skstruct.core.jit.numba_private import hold_interrupts
+from skstruct.core.jit.cache import cache_on_disk, open_store
+from skstruct.core.jit.compiling import hold_interrupts
 from skstruct.testing import random_sequences
 from tests.helpers.cache_cases import PACKAGE, output_of, posix, run_python
 from tests.helpers.core_alone import CORE_ALONE
@@ -187,6 +188,21 @@ def test_what_another_process_compiles_is_waited_for(tmp_path):
     assert other.read("entry") == b"content"
     other.release("entry")
     assert [path.name for path in one.writable.iterdir()] == ["entry"]
+
+
+def test_what_does_not_compile_holds_nobody_up(tmp_path):
+    pytest.importorskip("fcntl")
+
+    def wrong(x):
+        return x.nothing
+
+    store = open_store("0123456789abcdef", tmp_path)
+    for _ in range(2):
+        dispatcher = numba.njit(wrong)
+        hold_interrupts(dispatcher, cache_on_disk(dispatcher, store))
+        with pytest.raises((TypeError, numba.TypingError)):
+            dispatcher(1.0)
+        assert not list(store.writable.iterdir())
 
 
 _TWO = """

@@ -17,8 +17,8 @@ from skstruct import Chain
 from skstruct.core import oracles
 from skstruct.core.jit import solver_kernel as solver_kernel_module
 from skstruct.core.jit import table
-from skstruct.core.jit.dispatch import generic, kernel
-from skstruct.core.jit.numba_private import JIT_IS_DISABLED
+from skstruct.core.jit.compiling import JIT_IS_DISABLED
+from skstruct.core.jit.dispatch import generic, inner_kernel, kernel
 from skstruct.core.jit.signatures import Floats, LabelRows, Labels, Pair, Signature
 from skstruct.core.jit.solver_kernel import solver_kernel
 from skstruct.core.weights import Weights
@@ -67,14 +67,28 @@ class Named(NamedTuple):
     labels: np.ndarray
 
 
-class Flags(NamedTuple):
-    """Two booleans, which numba packs into one word."""
+class Mixed(NamedTuple):
+    """Numbers of less than 8 bytes side by side, and arrays of all layouts."""
 
     first: bool
     second: bool
+    small: np.int8
+    half: np.float32
+    columns: np.ndarray
+    strided: np.ndarray
     part_ptr: np.ndarray
     label_ptr: np.ndarray
     labels: np.ndarray
+
+
+@oracles.score.register(Mixed)
+@kernel
+def _(problem, i, theta, labels):
+    total = theta[i] + problem.small * problem.half
+    for j in range(problem.columns.shape[0]):
+        for k in range(problem.columns.shape[1]):
+            total += (j + 1) * (k + 2) * problem.columns[j, k] * problem.strided[k, j]
+    return total if problem.first and not problem.second else -total
 
 
 @oracles.score.register(Coins)
@@ -107,12 +121,6 @@ def _(problem, i, theta):
 @kernel
 def _(problem, i, theta, labels):
     return theta[0] + labels[0]
-
-
-@oracles.score.register(Flags)
-@kernel
-def _(problem, i, theta, labels):
-    return theta[0]
 
 
 @oracles.relaxed_oracle.register(Odd)
@@ -294,8 +302,54 @@ def test_fields_that_a_table_cannot_hold_are_named():
     text = r"Dice.labels must be a contiguous array of int32 .* not array of float64"
     with pytest.raises(TypeError, match=text):
         score_of_truth(wrong, 0, theta, labels)
-    with pytest.raises(Exception, match="no two numbers of less than 8 bytes may"):
-        score_of_truth(Flags(True, False, *dice()), 0, theta, labels)
+
+
+@compiled
+def test_zeros_of_both_signs_are_two_numbers():
+    room = Room(np.zeros(1))
+    one = Coins(np.zeros(6), 1.0, np.float32(0.0), np.int64(0), False, *dice(), room)
+    other = one._replace(half=np.float32(-0.0))
+    assert table.table_of(one) is table.table_of(one._replace(half=np.float32(0.0)))
+    assert table.table_of(one) is not table.table_of(other)
+
+
+def test_kernels_that_raise_are_refused():
+    class Strict(Dice):
+        pass
+
+    @kernel
+    def raises(problem, i, theta, labels):
+        if i > 0:
+            raise ValueError
+        return 0.0
+
+    with pytest.raises(TypeError, match="raises, which kernels that solvers call cannot: return"):
+        oracles.score.register(Strict)(raises)
+
+    def asserts(x):
+        assert x > 0
+        return x
+
+    with pytest.raises(TypeError, match="asserts raises, which"):
+        inner_kernel(asserts)
+
+
+@compiled
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_numbers_of_all_sizes_and_arrays_of_all_layouts(first, second):
+    theta, labels = arguments()
+    rng = np.random.default_rng(1)
+    columns = np.asfortranarray(rng.normal(size=(2, 3)))
+    strided = rng.normal(size=(7, 5))[1:7:2, ::3]
+    fields = first, second, np.int8(-3), np.float32(0.25), columns, strided
+    problem = Mixed(*fields, *dice())
+    steps = np.outer([1, 2], [2, 3, 4])
+    for i in range(2):
+        total = theta[i] - 0.75 + (steps * columns * strided.T).sum()
+        expected = 1.0 + (total if first and not second else -total)
+        found = score_of_truth(problem, i, theta, labels)
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def test_threads_have_tables_of_their_own():

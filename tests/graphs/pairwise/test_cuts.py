@@ -14,22 +14,22 @@ from skstruct.core import kernel, oracles
 from tests.helpers.rounding import score_error
 
 
-@kernel(cheap=True)
+@kernel
 def _max(problem, i, theta, labels):
     return oracles.max_oracle(problem, i, theta, labels)
 
 
-@kernel(cheap=True)
+@kernel
 def _augmented_max(problem, i, theta, labels, augmented):
     return oracles.loss_augmented_max(problem, i, theta, labels, augmented)
 
 
-@kernel(cheap=True)
+@kernel
 def _max_marginals(problem, i, theta, out):
     oracles.max_marginals(problem, i, theta, out)
 
 
-@kernel(cheap=True)
+@kernel
 def _score(problem, i, theta, labels):
     return oracles.score(problem, i, theta, labels)
 

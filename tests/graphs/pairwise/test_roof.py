@@ -21,17 +21,17 @@ def _roof_case(rng, interactions, n_types):
     return n, graph.make_problem(samples, np.array([0, 1]), True)
 
 
-@kernel(cheap=True)
+@kernel
 def _relaxed(problem, i, theta, labels, mu):
     return oracles.relaxed_oracle(problem, i, theta, labels, mu)
 
 
-@kernel(cheap=True)
+@kernel
 def _roof_max(problem, i, theta, labels):
     return oracles.max_oracle(problem, i, theta, labels)
 
 
-@kernel(cheap=True)
+@kernel
 def _roof_score(problem, i, theta, labels):
     return oracles.score(problem, i, theta, labels)
 

@@ -13,13 +13,13 @@ from tests.helpers.image_cases import smooth_images
 SIZE = 5
 
 
-@kernel(cheap=True)
+@kernel
 def keep(points, i, mu, loss):
     """Slot of a point."""
     return _keep(points, i, mu, mu.shape[0], loss)
 
 
-@kernel(cheap=True)
+@kernel
 def best_point(i, theta, points, values):
     """Slot of the point of highest score."""
     return _best_point(i, theta, points, values)

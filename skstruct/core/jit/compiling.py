@@ -1,0 +1,267 @@
+"""What surrounds a compile: Ctrl-C is held, users are told, and errors are put in their words."""
+
+import gc
+import linecache
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+
+import numba
+from numba import types
+
+from .cache_key import is_foreign, problem_kernels
+
+try:
+    from numba.core import event
+except ImportError:  # pragma: no cover
+    event = None
+
+#: numba's switch for debugging: kernels run as plain Python.
+JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
+
+# A user who sees nothing for ten seconds believes that a program hangs.
+_COMPILING = (
+    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
+    "seconds, later processes load them from the cache (`python -m skstruct compile` compiles in "
+    "advance; SKSTRUCT_QUIET=1 silences this line)"
+)
+_PATIENCE = 2.0  # seconds of compiling
+_has_said, _n_announcing = False, 0
+
+# Numba's messages about functions without reference counts, and what they mean to an author.
+_ADVICE = dict.fromkeys(
+    ("Only accept returning of array passed", "NRT required but not enabled"),
+    "a kernel neither allocates (arrays, lists, copies of slices) nor returns an array that is not "
+    "one of its arguments (part of `work`, say): write into an argument or scratch, by a loop, or "
+    "return a tuple",
+)
+_ADVICE["Untyped global name"] = (
+    "a kernel calls verbs, functions made by kernel or inner_kernel, and what numba knows of NumPy"
+)
+# The innermost of numba's nested messages: what follows the last of these headings.
+_REASON = re.compile(
+    r"(?:\(step: [^)]*\)|specific error:)\s*\n\s*(?!\s|(?:\w+: )?(?:Failed in|No implem))(.+)"
+)
+
+
+def instance_class(numba_type):
+    """Class of the NamedTuples that a numba type stands for."""
+    return getattr(numba_type, "instance_class", None)
+
+
+def classes_of(numba_type):
+    """The NamedTuples in a type, nested ones too."""
+    found = instance_class(numba_type)
+    yield from [] if found is None else [found]
+    for part in numba_type if isinstance(numba_type, types.BaseTuple | tuple) else ():
+        yield from classes_of(part)
+
+
+@contextmanager
+def _held_interrupt():
+    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
+
+    The second one interrupts at once, if it does not hit a callback.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    held = []
+
+    def hold(number, frame):
+        held.append(number)
+        if len(held) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _no_collections():
+    """Collect no garbage until the block ends: that takes an eighth of a compile's time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            # Objects of a compile count as old: to search them now takes a twentieth of the time.
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+
+class _Compiling(threading.local):
+    """Time that a thread has spent compiling."""
+
+    seconds, depth = 0.0, 0
+
+
+_compiling = _Compiling()
+
+
+def compile_seconds():
+    """Seconds that this thread has spent so far on kernels that were compiled or loaded."""
+    return _compiling.seconds
+
+
+@contextmanager
+def _timed():
+    """Add the time until the block ends to this thread's; that of inner kernels is part of it."""
+    began, _compiling.depth = time.perf_counter(), _compiling.depth + 1
+    try:
+        yield
+    finally:
+        _compiling.depth -= 1
+        if _compiling.depth == 0:
+            _compiling.seconds += time.perf_counter() - began
+
+
+def compiled_for(dispatcher, *args):
+    """What a dispatcher calls for arguments of these types, which it takes longer to find out.
+
+    Whoever calls it answers for the types. The dispatcher itself where nothing is compiled.
+    """
+    compiled = getattr(dispatcher, "overloads", None)
+    found = compiled.get(tuple(map(numba.typeof, args))) if compiled else None
+    return getattr(found, "entry_point", dispatcher)
+
+
+def hold_interrupts(dispatcher, cache=None):
+    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
+
+    The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
+    changes in other threads and where somebody has set a handler of his own. The time counts, see
+    :func:`compile_seconds`.
+    """
+    compile_plainly = dispatcher.compile
+
+    @wraps(compile_plainly)
+    def compile_held(sig):
+        try:
+            with _timed(), _held_interrupt(), _no_collections(), _notice():
+                return compile_plainly(sig)
+        except numba.core.errors.NumbaError as error:
+            short = _in_short(str(error), dispatcher.py_func, arguments_of(sig))
+            if short is None:
+                raise
+            raise TypeError(short) from error
+        finally:
+            if cache is not None:
+                cache.end_compile()
+
+    dispatcher.compile = compile_held
+
+
+def _in_short(text, function, arguments):
+    """Numba's message about a kernel of another package in one line; None for one of this."""
+    owners = [cls for cls in classes_of(arguments) if problem_kernels([cls])]
+    problem = next((cls for cls in owners if hasattr(cls, "structure")), *owners[:1] or [None])
+    foreign = problem_kernels([problem] if problem else [])
+    foreign += [function] if is_foreign(function.__module__) else []
+    if not foreign:
+        return None
+    found = [*_REASON.finditer(text)]
+    reason, end = (found[-1][1], found[-1].end()) if found else (text.partition("\n")[0], 0)
+    advice = next((f"; {known}" for part, known in _ADVICE.items() if part in reason), "")
+    n = 1
+    while n:  # types inside types, whose fields nobody wants to read
+        reason, n = re.subn(r"\bReference\((\w+)\)|\b(\w+)\([^()]*\)", r"\1\2", reason)
+    paths = {os.path.basename(f.__code__.co_filename): f.__code__.co_filename for f in foreign}
+    names = "|".join(map(re.escape, paths))
+    line = re.compile(rf'(?<![\w-])({names})(?:", line |:| \()(\d+)').search(text, end)
+    where = ""
+    if line:
+        source = linecache.getline(paths[line[1]], int(line[2])).strip()
+        where, end = f" ({line[1]}, line {line[2]}: {source})", line.end()
+    # What numba names next is the function that this line is in.
+    caller = re.compile(r"<function (?:\S+\.)?(\w+) at ").search(text, end)
+    name = caller[1] if caller else getattr(function, "verb", function.__name__)
+    owner = f" of {getattr(problem, 'structure', problem.__name__)}" if problem else ""
+    reason = re.sub(r"^\w+Error: ", "", reason.strip())
+    return f"{name}{owner} does not compile: {reason}{where}{advice}"
+
+
+def _say_once():
+    """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
+    global _has_said
+    if not (_has_said or _n_announcing):
+        _has_said = True
+        with suppress(OSError, ValueError):  # a stream that is closed
+            print(_COMPILING, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _notice():
+    """Say that this process compiles once that has taken some seconds, here and before."""
+    waiting = []
+
+    def wait(name):
+        left = _PATIENCE - compile_seconds()
+        if left <= 0.0:
+            return _say_once()
+        waiting.append(threading.Timer(left, _say_once))
+        waiting[-1].daemon = True
+        waiting[-1].start()
+
+    is_quiet = _has_said or sys.stderr is None or os.environ.get("SKSTRUCT_QUIET")
+    with nullcontext() if is_quiet else _compiles(wait):
+        try:
+            yield
+        finally:
+            for timer in waiting:
+                timer.cancel()
+
+
+@contextmanager
+def announced_compiles(announce):
+    """Tell of every kernel that Python calls and that is compiled until the block ends."""
+    global _n_announcing
+    _n_announcing += 1
+    try:
+        with _compiles(announce):
+            yield
+    finally:
+        _n_announcing -= 1
+
+
+@contextmanager
+def _compiles(announce):
+    """Call a function with the name of each kernel that this thread compiles."""
+    if event is None:  # pragma: no cover
+        yield
+        return
+    owner, depth = threading.get_ident(), 0
+
+    class Announcer(event.Listener):
+        def on_start(self, started):
+            nonlocal depth
+            if threading.get_ident() == owner:
+                if depth == 0:
+                    announce(started.data["dispatcher"].py_func.__qualname__)
+                depth += 1
+
+        def on_end(self, ended):
+            nonlocal depth
+            depth -= threading.get_ident() == owner
+
+    with event.install_listener("numba:compile", Announcer()):
+        yield
+
+
+def arguments_of(sig):
+    """Types of the arguments of a signature, or of a tuple of types."""
+    return tuple(getattr(sig, "args", sig))

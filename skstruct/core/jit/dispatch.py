@@ -244,12 +244,6 @@ def _tell_apart(cls):
             _problem_classes[cls.__name__, getattr(cls, "_fields", None)] = [cls]
 
 
-def _check_kernel(name, dispatcher):
-    """A verb compiles its kernels from their Python functions, with the flags of `kernel`."""
-    if not JIT_IS_DISABLED and all(dispatcher is not known for known in reversed(_kernels)):
-        raise TypeError(f"a kernel of {name} must be made by @kernel")
-
-
 def _refuse_raise(function):
     """Solvers call kernels as C calls functions, through which nothing can be raised."""
     steps = dis.get_instructions(function) if is_foreign(function.__module__) else ()
@@ -266,6 +260,31 @@ def _returns_nothing(function):
     nothing = ("LOAD_CONST", None), ("RETURN_CONST", None)  # by versions of Python
     ends = [k for k, (name, _) in enumerate(steps) if name in ("RETURN_VALUE", "RETURN_CONST")]
     return all(nothing[0] == steps[k - 1] or nothing[1] == steps[k] for k in ends)
+
+
+def _check_kernel(verb, result, cls, dispatcher):
+    """Refuse what cannot be a kernel of a verb for the instances of a class."""
+    name, names, function = verb.__name__, verb.names, _python(dispatcher)
+    own = tuple(inspect.signature(function).parameters)
+    if own[1:] != names[1:] or len(own) != len(names):
+        takes = ", ".join((verb.part or names[0], *names[1:]))
+        raise TypeError(
+            f"a kernel of {name} takes the arguments ({takes}), not ({', '.join(own)}): "
+            "only the first may have another name"
+        )
+    if cls is not object and not hasattr(cls, "_fields"):
+        raise TypeError(
+            f"{name}.register takes the class of a {verb.part or 'space'}, a NamedTuple, which "
+            f"{cls.__name__} is not"
+        )
+    has_value = result not in (inspect.Signature.empty, None)
+    if has_value and is_foreign(function.__module__) and _returns_nothing(function):
+        kind = getattr(result, "__name__", result)
+        raise TypeError(f"a kernel of {name} must return {kind}: this one returns nothing")
+    # Solvers compile its Python function, with the flags of `kernel`.
+    if not JIT_IS_DISABLED and all(dispatcher is not known for known in reversed(_kernels)):
+        raise TypeError(f"a kernel of {name} must be made by @kernel")
+    _refuse_raise(function)
 
 
 def _check_new(name, cls, known, function, in_use):
@@ -404,24 +423,7 @@ def generic(contract=None, *, part=None, follows=()):
     def register(cls):
         def add(dispatcher):
             function = _python(dispatcher)
-            own = tuple(inspect.signature(function).parameters)
-            if own[1:] != names[1:] or len(own) != len(names):
-                takes = ", ".join((part or names[0], *names[1:]))
-                raise TypeError(
-                    f"a kernel of {name} takes the arguments ({takes}), not ({', '.join(own)}): "
-                    "only the first may have another name"
-                )
-            if cls is not object and not hasattr(cls, "_fields"):
-                raise TypeError(
-                    f"{name}.register takes the class of a {part or 'space'}, a NamedTuple, which "
-                    f"{cls.__name__} is not"
-                )
-            has_value = result not in (inspect.Signature.empty, None)
-            if has_value and is_foreign(function.__module__) and _returns_nothing(function):
-                kind = getattr(result, "__name__", result)
-                raise TypeError(f"a kernel of {name} must return {kind}: this one returns nothing")
-            _check_kernel(name, dispatcher)
-            _refuse_raise(function)
+            _check_kernel(verb, result, cls, dispatcher)
             _check_new(name, cls, _python(registry.get(cls)), function, in_use)
             _tell_apart(cls)
             function.verb = name  # its own is mostly `_`

@@ -26,7 +26,6 @@ try:
     from numba.core.serialize import NumbaPickler
 except ImportError:  # pragma: no cover
     CompileResult, NumbaPickler = None, pickle.Pickler
-
 try:
     from .passes import infer_faster
 except ImportError:  # pragma: no cover
@@ -77,7 +76,7 @@ class _WithoutEnvironments:
 
 
 class _KernelCompiler(Compiler):
-    """Numba's compiler; faster for kernels of this package, which others' need not stand."""
+    """Numba's compiler, which infers types faster for the kernels of this package."""
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()

@@ -204,37 +204,30 @@ def _unbox(kind, table, c):
     return NativeValue(_open(c.context, c.builder, kind, words))
 
 
-def is_flat(kind):
-    """Return whether an argument goes through a call as address and size."""
-    return isinstance(kind, types.Array) and kind.ndim == 1
-
-
 def _caller(operation):
     """An intrinsic that calls what the table of its first argument has for an operation."""
     declared, result = operation.signature
 
     def resolve(typingctx, problem, *given):
-        taken = []
         for name, kind, own in zip(operation.names[1:], declared, given, strict=True):
             is_cut = isinstance(kind, types.Integer) and isinstance(own, types.Float)
             if is_cut or typingctx.can_convert(own, kind) is None:
                 raise TypingError(
                     f"{operation.name} takes {in_words(kind)} as {name}, not {in_words(own)}"
                 )
-            taken.append(kind)
 
         def codegen(context, builder, signature, args):
             place = _HEADER + 2 * operation.place
             words = cgutils.create_struct_proxy(problem)(context, builder, args[0]).words
             function, first = (_load(builder, words, place + k) for k in range(2))
             passed = [builder.inttoptr(first, words.type)]
-            for kind, value in zip(taken, args[1:], strict=True):
+            for kind, value in zip(declared, args[1:], strict=True):
                 passed += _split(context, builder, kind, value)
             returned = context.get_value_type(result)
             pointer = ir.FunctionType(returned, [value.type for value in passed]).as_pointer()
             return builder.call(builder.inttoptr(function, pointer), passed)
 
-        return result(problem, *taken), codegen
+        return result(problem, *declared), codegen
 
     # Numba takes the names of arguments from here.
     space, listed = {"resolve": resolve}, ", ".join(("typingctx", *operation.names))
@@ -266,7 +259,7 @@ class ProblemType:
         found = dict(zip(self.kind.fields, self.kind, strict=True))
         for name, dtype in _ARRAYS.items():
             own, expected = found.get(name, types.none), types.Array(dtype, 1, "C")
-            if not is_flat(own) or own.copy(readonly=False) != expected:
+            if not isinstance(own, types.Array) or own.copy(readonly=False) != expected:
                 raise TypeError(
                     f"{self.cls.__name__}.{name} must be a contiguous array of {dtype} of one "
                     f"dimension, not {in_words(own)}"

@@ -195,8 +195,6 @@ def test_every_kernel_of_the_package_is_kept():
     found = [d.py_func for d in compiled_kernels()]
     # Those that other tests execute from text have no module.
     own = [f for f in found if (f.__module__ or "").startswith("skstruct.")]
-    # but the probe, which is compiled anew on purpose
-    own = [function for function in own if not function.__module__.endswith(".self_check")]
     assert len(own) > 50
     assert all(frozen_values([function]) for function in own)
 

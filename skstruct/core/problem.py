@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import kernel
+from .jit.dispatch import generic, kernel
+from .jit.signatures import Floats
 from .oracles import forbid, potentials
-from .proximal import rest_potentials
 from .tree import tree_items
+from .weights import Weights
 
 
 class Problem(NamedTuple):
@@ -157,15 +158,22 @@ def require_room(problem, n_best: int) -> None:
         )
 
 
+@generic(part="rows")
+def row_potentials(problem, i: int, w: Weights, theta: Floats) -> None:
+    """:func:`~skstruct.core.oracles.potentials` of rows, before any part is forbidden.
+
+    An operation of its own, so that solvers' tables have it once for all spaces.
+    """
+
+
+@row_potentials.register(object)
+@kernel
+def _(rows, i, w, theta):
+    potentials(rows, i, w, theta)
+
+
 @potentials.register(Problem)
 @kernel
 def _(problem, i, w, theta):
-    potentials(problem.rows, i, w, theta)
-    forbid(problem.space, i, theta)
-
-
-@rest_potentials.register(Problem)
-@kernel
-def _(problem, i, w, clock, theta):
-    rest_potentials(problem.rows, i, w, clock, theta)
-    forbid(problem.space, i, theta)
+    row_potentials(problem, i, w, theta)
+    forbid(problem, i, theta)

@@ -263,9 +263,9 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
             out[k] = inverse * found[k]
 
 
-@generic(follows=(potentials, catch_up))
+@generic(part="rows", follows=(potentials, catch_up))
 def rest_potentials(problem, i: int, w: Weights, clock: Clock, theta: Floats) -> None:
-    """:func:`rest_scores` of all parts: potentials; `w` may stay out of date."""
+    """:func:`rest_scores` of all parts, none of which is forbidden; `w` may stay out of date."""
 
 
 @rest_potentials.register(object)

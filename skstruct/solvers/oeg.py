@@ -11,7 +11,15 @@ from ..core.features import square_features
 from ..core.jit.dispatch import inner_kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
-from ..core.oracles import accumulate, add_indicator, exp_slack, gram, potentials, truth
+from ..core.oracles import (
+    accumulate,
+    add_indicator,
+    exp_slack,
+    forbid,
+    gram,
+    potentials,
+    truth,
+)
 from ..core.parallel import Pieces
 from ..core.proximal import SOFT, rest_potentials, soft_sums
 from ..core.weights import (
@@ -323,6 +331,7 @@ def proximal_oeg_pass(
         i = order[step]
         weight = sample_weight[i]
         rest_potentials(problem, i, w, clock, buffers[0])
+        forbid(problem, i, buffers[0])
         if state.rates[i] == 0.0:
             _visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
         else:

@@ -433,6 +433,7 @@ def _check_catch_up(problem, i, w, theta):
         expected = theta.copy()
         if now[0] > 2.0:
             rest_potentials(problem, i, w, clocks[0], theta)
+            oracles.forbid(problem, i, theta)
         else:
             catch_up(problem, i, w, clocks[0])
             oracles.potentials(problem, i, w, theta)

@@ -142,7 +142,7 @@ def _fill(table, operations):
             if is_needed:
                 raise
             continue
-        if part is None and chosen is operation.verb.registry.get(object):
+        if part is None and chosen in _of_all_problems(operation.verb, table.type.cls):
             function = _function(operation, table.opaque, chosen, _of_all)
             table.fill(operation, function, table.address)
             _fill(table, operations_of(chosen.py_func, ()))
@@ -151,6 +151,12 @@ def _fill(table, operations):
             known = _of_parts.setdefault(kind, {})
             function = _function(operation, kind, chosen, known)
             table.fill(operation, function, table.fields + offset)
+
+
+def _of_all_problems(verb, cls):
+    """Kernels that do for a problem what others do for its parts, whatever these are."""
+    bases = [base for base in cls.__mro__ if base is object or "parts" in vars(base)]
+    return [verb.registry[base] for base in bases if base in verb.registry]
 
 
 def _function(operation, first, chosen, known):

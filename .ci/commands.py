@@ -56,7 +56,7 @@ ENVIRONMENTS = {
     ],
     "test": [
         "python3 -m venv .venv && .venv/bin/pip install -q '.[test]'"
-        " && .venv/bin/python -m pytest -q -n 2 --dist worksteal"
+        " && .venv/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow'"
     ],
     "doc": [
         "pip install '.[doc]' && python -m sphinx -b html doc doc/_build",

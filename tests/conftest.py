@@ -63,7 +63,23 @@ def _place(item):
     return len(_ORDER) + 1 if re.match(_LAST, path) else min(found, default=len(_ORDER))
 
 
+# Of the cases of a test that is marked `thinned` the quick run has one in so many.
+_ONE_IN = 4
+
+
+def _thin(items):
+    seen = {}
+    for item in items:
+        if item.get_closest_marker("thinned") is not None:
+            seen[item.function] = 1 + (case := seen.get(item.function, 0))
+            if case % _ONE_IN:
+                item.add_marker(pytest.mark.slow)
+
+
+# Before pytest's own looks at markers.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    _thin(items)
     items.sort(key=_place)
     if not numba.config.DISABLE_JIT:
         items[:] = [item for item in items if item.get_closest_marker("plain") is None]

@@ -31,6 +31,7 @@ def test_lite_loads_numpy_alone():
     assert not found & {"numba", "llvmlite", "scipy", "sklearn", "joblib"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("export", "Chain"), ("SAGCRF", "show_versions")])
 def test_names_come_in_any_order(names):
     first, second = names
@@ -42,6 +43,7 @@ def test_names_come_in_any_order(names):
     assert is_kept == "True"
 
 
+@pytest.mark.slow
 def test_star_import_rooms_and_old_modules():
     code = "from skstruct.crf import SAGCRF as old; from skstruct import *; import skstruct; "
     code += "print(old is SAGCRF, old.__module__, Tree.__name__, skstruct.metrics.__name__)"

@@ -290,6 +290,7 @@ _CRFSUITE = "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("forbidden", [None, "iob2"])
 def test_all_of_conll2000(shared_data, tmp_path_factory, forbidden):
@@ -303,6 +304,7 @@ def test_all_of_conll2000(shared_data, tmp_path_factory, forbidden):
     _same(model.fit(X[0][:1500], y[0][:1500]), X[1], tmp_path_factory)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_all_of_the_ocr_letters(shared_data, tmp_path_factory):
     data = np.load(shared_data / "ocr_letters/letters.npz")

@@ -140,6 +140,7 @@ def test_an_interrupt_leaves_no_file(folder, monkeypatch, capsys):
     assert not [path for path in folder.iterdir() if "cut" in path.name]
 
 
+@pytest.mark.slow
 def test_a_reader_who_goes_away_is_no_error(folder):
     text = text_of(SENTENCES * 700)  # more than a pipe holds
     (folder / "long.txt").write_text(text, encoding="utf-8")
@@ -153,6 +154,7 @@ def test_a_reader_who_goes_away_is_no_error(folder):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_training_that_nobody_listens_to_is_an_error(folder):
     """A pipe that closes early would be exit code 0 without a model."""
     code = (

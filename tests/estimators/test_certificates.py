@@ -135,6 +135,7 @@ def check(models, best, X, y):
     return low, high
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_bounds_of_structural_svms(name, kind):

@@ -337,6 +337,7 @@ def test_several_vectorizers(tmp_path):
     _compare(model[-1], tmp_path / "model", needed, model[:-1].transform(X))
 
 
+@pytest.mark.slow
 def test_conll2000(shared_data, tmp_path):
     train, test = (
         load_conll(shared_data / f"conll2000/{name}.txt.gz", ["word", "pos", "chunk"])

@@ -164,6 +164,7 @@ for _ in range(50):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_export_at_once(tmp_path):
     path = str(tmp_path / "model.npz")
     codes = [_WRITER.format(k=k, path=path) for k in range(2)]

@@ -95,6 +95,7 @@ class _MortalCRF(SAGCRF):
         return super()._train_rounds(_Mortal(source, type(self).flag), engine, shapes, **common)
 
 
+@pytest.mark.slow
 def test_neither_workers_nor_their_loss_change_a_bit(shards, tmp_path):
     alone = SAGCRF(tol=1e-5).fit(shards)
     assert _same(alone, SAGCRF(tol=1e-5, n_jobs=2).fit(shards))

@@ -103,6 +103,7 @@ def test_a_table(tmp_path):
     assert found.objective_ == pytest.approx(known.objective_, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("grouped")
 @pytest.mark.parametrize("kind", SVMS)
 def test_workers_change_no_bit(shards, kind):
@@ -504,6 +505,7 @@ def test_gathered_weights_are_not_written_to(source):
     assert Engine(None).is_local
 
 
+@pytest.mark.slow
 def test_messages_of_relaxations_are_forgotten(tmp_path, monkeypatch):
     """A worker that opens a shard anew does what one that had it does."""
     rng = np.random.default_rng(0)

@@ -377,6 +377,7 @@ def check_margin(method, name, kind, seed):
     return trained
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("method", "name"), PAIRS)
 def test_bounds_of_structural_svms(method, name):
     seed = list(CASES).index(name)
@@ -389,6 +390,7 @@ def test_bounds_of_structural_svms(method, name):
         assert {SubgradientSSVM, CasimirSSVM} <= set(trained)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "tree-reweighted"])
 def test_some_graphs_are_for_each_way_of_inference(method, kind):
@@ -397,6 +399,7 @@ def test_some_graphs_are_for_each_way_of_inference(method, kind):
     assert check_margin(method, takes[0], kind, 17)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("method", "name"), PAIRS)
 def test_bounds_of_crfs(method, name):
     seed = list(CASES).index(name)

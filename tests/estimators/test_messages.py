@@ -186,6 +186,7 @@ def _stderr(path, folder, **more):
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing compiles")
 def test_the_first_compile_of_a_process_is_announced_once(tmp_path):
     path = tmp_path / "compiles.py"

@@ -38,6 +38,7 @@ def test_marginals_are_those_of_the_other_folds(sequences):
             np.testing.assert_array_equal(marginals[i], expected)
 
 
+@pytest.mark.slow
 def test_containers_and_pipelines_agree(sequences):
     X, y = sequences
     expected, _ = cross_val_marginals(CRF, X, y, cv=3)

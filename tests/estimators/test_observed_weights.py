@@ -379,6 +379,7 @@ def _crfsuite(pycrfsuite, X, y, path, **settings):
     return trainer.logparser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("states", [False, True])
 @pytest.mark.parametrize("transitions", [False, True])
 def test_the_optimum_is_crfsuites(states, transitions, shared_data, tmp_path):

@@ -92,6 +92,7 @@ def lower_bound(data):
     return _seeded(BCFWSSVM(tol=1e-9, max_iter=50000)).fit(*_repeated(data)).dual_objective_
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("model", "most"), SVMS, ids=lambda value: type(value).__name__)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_weights_are_repetitions_for_ssvms(data, model, most, lower_bound):

@@ -85,6 +85,7 @@ def chain(sparse_sequences, tmp_path):
     return _model(Chain(), X, y), X, y, shards, weight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threading", "loky"])
 def test_shards_in_parallel(engine, chain):
     model, X, _, shards, _ = chain

@@ -250,6 +250,7 @@ def _flat_loss(y_true, y_proba):
     return float(np.mean([np.max(p) for p in y_proba]))
 
 
+@pytest.mark.slow
 def test_scorers_made_of_flat_functions(sequences):
     X, y = sequences
     scoring = {

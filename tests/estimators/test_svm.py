@@ -84,6 +84,7 @@ def _objective(model, X, y, C, sample_weight=None):
     return (0.5 * norm + C * (s @ losses)) / (C * s.sum())
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", BCFW.values(), ids=BCFW)
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_bcfw_is_certified_on_every_structure(options, structure, request):
@@ -98,6 +99,7 @@ def test_bcfw_is_certified_on_every_structure(options, structure, request):
     assert_allclose(best.objective_ - best.dual_objective_, best.dual_gap_, atol=1e-12)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_all_solvers_reach_one_optimum(loss, structure, request):

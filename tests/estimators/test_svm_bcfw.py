@@ -21,6 +21,7 @@ def chains():
     return random_sequences(np.random.default_rng(11), n_samples=20)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "change",
     [

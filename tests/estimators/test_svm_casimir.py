@@ -220,6 +220,7 @@ def test_the_mean_of_the_iterates_is_their_mean(rare_words, lam):
         assert_allclose(table, expected, atol=1e-12)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("variant", ["adaptive", "constant", "svrg"])
 @pytest.mark.parametrize(
     "more", [{"inner_iterate": "average"}, {"inner_passes": 3}, {"inner_passes": "accuracy"}]

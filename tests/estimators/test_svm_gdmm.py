@@ -521,6 +521,7 @@ def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
     assert_allclose(svm.pair_weights_, pair, atol=1e-9)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("variant", ["afw", "bgcd"])
 @pytest.mark.parametrize(
     "structure",
@@ -597,6 +598,7 @@ def test_greedy_variants_respect_forbidden_steps(variant):
     assert svm.dual_gap_ <= 1e-2 * svm.objective_
 
 
+@pytest.mark.slow
 def test_block_greedy_steps_do_not_diverge():
     rng = np.random.default_rng(0)
     X, y = random_sequences(rng, n_samples=20, n_labels=25, n_features=8, max_length=40)
@@ -865,6 +867,7 @@ def _in_order(a, b):
         assert np.nanmin(svm.history_["dual_objective"]) >= 0.0 <= svm.dual_objective_
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("C", "most"), [(0.1, 300), (1.0, 300), (10.0, 500)])
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_take_few_passes(name, C, most):
@@ -886,6 +889,7 @@ def test_gdmm_itself_does_not_stall_on_images(variant, n_labels):
         _in_order(svm, best)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("variant", ["bcfw", "away", "bgcd", "afw"])
 @pytest.mark.parametrize("structure", ["chains", "trees", "table", "images, contrast"])
 def test_bounds_of_all_variants_after_few_passes(structure, variant):

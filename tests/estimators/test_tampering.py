@@ -16,6 +16,7 @@ from skstruct.solvers.rounds import checkpoint
 from skstruct.testing import random_sequences
 
 
+@pytest.mark.slow
 def test_no_change_of_a_model_ends_in_a_crash_or_in_garbage():
     pytest.importorskip("skops.io")
     script = Path(__file__).parents[1] / "helpers" / "tamper.py"
@@ -38,6 +39,7 @@ _FREE = {
 }
 
 
+@pytest.mark.slow
 def test_no_change_of_a_checkpoint_ends_in_a_crash_or_in_a_bound_that_is_none():
     # Without an argument the script tries all changes of all arrays.
     script = Path(__file__).parents[1] / "helpers" / "tamper_checkpoints.py"

@@ -86,6 +86,7 @@ def test_a_sentence_costs_the_same_for_any_number_of_known_features(tmp_path, ve
             assert _peak(lambda method=method: method(x)) < N
 
 
+@pytest.mark.slow
 def test_models_of_other_programs_cost_the_same(tmp_path):
     vectorizer = _dicts(separator=":")
     crf = SAGCRF(fit_intercept=False, max_iter=2, tol=10.0, random_state=0)

@@ -40,6 +40,7 @@ def test_chain_with_boundary_scores():
 # Tests that enumerate all labellings of small samples for each verb: milliseconds as plain Python,
 # seconds of compiling for verbs that solvers and predictions compile once more. They are marked
 # "plain", and run nowhere else.
+@pytest.mark.slow
 def test_tests_of_verbs_as_plain_python():
     tests = sorted(Path(__file__).parents[1].rglob("test_*.py"))
     files = [path for path in tests if "pytest.mark.plain" in path.read_text(encoding="utf-8")]

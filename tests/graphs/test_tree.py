@@ -136,6 +136,7 @@ def test_orientation_and_order_of_edges_do_not_matter():
             assert_allclose(explain(crf, sample, row)["contribution"].sum(), value)
 
 
+@pytest.mark.slow
 def test_a_very_deep_and_a_very_wide_tree_decode():
     rng = np.random.default_rng(0)
     n = 100_000

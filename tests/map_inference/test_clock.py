@@ -115,6 +115,7 @@ def test_a_compile_that_fails_is_counted_once(clock):
     assert Budget().compile_seconds == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", [["auto"], ["trws"], ["max-flow", "subgradient"]])
 def test_limits_hold_for_solving_where_kernels_are_new(methods):
     script = _SLOW_COMPILES.format(methods=methods)

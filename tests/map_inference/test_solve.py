@@ -231,6 +231,7 @@ def test_auto_proves_real_models(shared_data, name, best, how):
     assert how in result.message
 
 
+@pytest.mark.slow
 def test_auto_on_a_mixed_torus(shared_data):
     graph = read_uai(shared_data / "map_models/grids/grid20x20.f5.wrap.uai.xz")
     result = solve_map(graph, random_state=0)

@@ -206,6 +206,7 @@ def test_bad_input(parameters, X, error, match):
         AlignmentFeatures(**parameters).fit(X)
 
 
+@pytest.mark.slow
 def test_on_real_sentences(shared_data):
     folder = shared_data / "word_alignment"
     text = load_parallel_text(*(folder / f"enfr_hansards.train.{k}.gz" for k in ("en", "fr")))

@@ -35,6 +35,7 @@ PLAIN = GUIDE / "own_solver.rst"
 WITHOUT_FIGURE = {"recipes"}
 
 
+@pytest.mark.slow
 def test_code_of_own_losses_and_solvers_runs_as_plain_python():
     run = f"import doctest; print(doctest.testfile({str(PLAIN)!r}, False, optionflags={FLAGS}))"
     options = {"capture_output": True, "text": True, "timeout": 300, "cwd": DOC.parent}

@@ -52,6 +52,7 @@ def plain():
     return _printed("plain_baselines.py")
 
 
+@pytest.mark.slow
 def test_steps_of_rivals_are_those_made_by_hand():
     found = _printed("plain_rivals.py")
     assert found.pop("sizes") == [1, 3, 5]  # of the batches
@@ -64,6 +65,7 @@ def test_steps_of_rivals_are_those_made_by_hand():
         assert moved > 0.05, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "within"), [
     ("pegasos", 0.1), ("sgd", 0.03), ("asg", 1e-2), ("adagrad", 1e-2), ("smd", 1e-2),
     ("sgd-nus", 0.03), ("hybrid", 1e-7), ("sag-nus", 1e-7), ("sag-nus*", 1e-7),

@@ -372,6 +372,7 @@ def test_the_default_on_sparse_features_with_potts_interactions(monkeypatch):
     assert crf.history_["passes"][-1] <= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("l1_ratio", "seed"), [(0.0, 3), (0.1, 4)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rounding_of_many_epochs_raises_no_bound(l1_ratio, seed):

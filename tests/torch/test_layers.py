@@ -117,6 +117,7 @@ def _none(call):
 
 
 # The compiler looks at .grad, and hides the warning unless it is an error.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("graph", ["chain", Chain(forbidden=[(0, 1)])], ids=str)
 def test_torch_compile_leaves_the_layer_alone(graph):

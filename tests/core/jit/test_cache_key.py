@@ -92,6 +92,7 @@ def _load_all():
             importlib.import_module(name)
 
 
+@pytest.mark.slow
 def test_what_kernels_refer_to_is_in_their_keys():
     _load_all()
     made = {dispatcher.py_func for dispatcher in compiled_kernels()}

@@ -474,6 +474,7 @@ def _run(**environment):
     return int(n), list(map(float, found))
 
 
+@pytest.mark.slow
 @compiled
 def test_functions_of_tables_are_kept_on_disk(tmp_path):
     n, found = _run(NUMBA_CACHE_DIR=str(tmp_path))

@@ -103,6 +103,7 @@ def test_the_bound_is_above_the_log_partition_and_the_marginals_attain_it(seed, 
     assert slack <= 1e-6 * (1.0 + abs(bound))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("edges", "K"), [(TRIANGLE, 2), (TRIANGLE, 3), (KITE, 2)])
 def test_the_bound_is_the_lowest_one_of_its_trees(edges, K):
     n = int(edges.max()) + 1

@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaths", [1, 2])
 @pytest.mark.parametrize("kind", [SAGCRF, BCFWSSVM])
 def test_killed_workers_change_no_bit(dask_client, shards, tmp_path, kind, deaths):

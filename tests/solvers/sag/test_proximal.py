@@ -38,6 +38,7 @@ def _flow(v, d, l1, l2, times, share=1.0):
     return w.node[0, : len(v)].copy(), sums, soft_sums(w, clock, (1.0, 1.0))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9),
     st.floats(0.01, 2.0),
@@ -268,6 +269,7 @@ def test_proximal_oeg_on_words_is_owlqn(words, C, ratio):
     np.testing.assert_array_equal(two.node_weights_, crf.node_weights_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("C", "ratio", "scale", "weighted"),
     [
@@ -303,6 +305,7 @@ def test_rows_that_oeg_left_out_too_early_come_back(words, monkeypatch):
     np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize(("C", "ratio"), [(3.0, 0.999), (500.0, 0.9), (5000.0, 0.5)])
 def test_auto_needs_few_passes_where_penalties_are_weak(words, C, ratio, few):

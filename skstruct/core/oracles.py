@@ -52,7 +52,6 @@ variables); losses that do not add up over parts are those of Blaschko and Lampe
 localize objects with structured output regression.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +66,6 @@ __all__ = [
     "add_indicator",
     "adds_by_columns",
     "augment",
-    "best_at",
     "chunk_marginals",
     "count_states",
     "edge_marginals",
@@ -85,6 +83,7 @@ __all__ = [
     "loss_is_linear",
     "max_marginals",
     "max_oracle",
+    "n_shared_parts",
     "potentials",
     "relaxed_oracle",
     "require_linear_loss",
@@ -479,10 +478,24 @@ def adds_by_columns(problem) -> bool:
     >>> adds_by_columns(())
     False
     """
-    for cls in type(getattr(problem, "rows", None)).__mro__:
-        if cls in accumulate.registry:
-            return bool(vars(cls).get("adds_by_columns", False))
-    return False
+    return _says("adds_by_columns", accumulate, getattr(problem, "rows", None))
+
+
+def _says(name, verb, part):
+    """Whether the class that has registered the kernel of a part has a flag."""
+    owners = [cls for cls in type(part).__mro__ if cls in verb.registry and cls is not object]
+    return bool(owners) and bool(vars(owners[0]).get(name, False))
+
+
+def n_shared_parts(problem) -> int:
+    """How many potentials at the end of every sample are those of all samples.
+
+    Kernels need to write them once. 0 where rows or space have kernels that do not say that they
+    leave out what `theta` has no room for, ``writes_what_fits = True``.
+    """
+    rows, space = problem.rows, problem.space
+    writes = _says("writes_what_fits", potentials, rows), _says("writes_what_fits", forbid, space)
+    return rows.n_shared if all(writes) else 0
 
 
 @generic(part="space")
@@ -1127,24 +1140,6 @@ def overflows(theta, size):
     for q in range(size):
         bad += 0 if theta[q] <= _LARGEST_SCORE else 1
     return bad > 0
-
-
-@generic(follows=(max_oracle,))
-def best_at(problem, i, w, scratch, is_first):
-    """Write the best labelling of a sample at weights `w` to ``scratch.labels``; return its score.
-
-    NaN where potentials overflow. A pass over samples may keep in its scratch what these share:
-    `is_first` begins one.
-    """
-
-
-@best_at.register(object)
-@kernel
-def _(problem, i, w, scratch, is_first):
-    potentials(problem, i, w, scratch.theta)
-    if overflows(scratch.theta, problem.part_ptr[i + 1] - problem.part_ptr[i]):
-        return math.nan
-    return max_oracle(problem, i, scratch.theta, scratch.labels)
 
 
 @inner_kernel(inline=True)

@@ -6,7 +6,6 @@ import copy
 import functools
 import inspect
 import itertools
-from collections import defaultdict
 from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import warn_user
-from ..core.jit.compiling import compiled_for
 from ..core.jit.dispatch import require
 from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
@@ -281,11 +279,6 @@ def as_given(results, X, graph, none=None):
     if len(results):
         return np.stack([*results])
     return results if none is None else np.empty((*X.shape[:-1], *none.shape[1:]), none.dtype)
-
-
-# Problems of one sample that are not in use; they hold scratch, so not all are worth keeping.
-_spare = defaultdict(list)
-_MOST_SPARE_KINDS, _MOST_SPARE_PARTS = 16, 1 << 16
 
 
 def clash_of(graph, classes, problem, i):
@@ -656,13 +649,10 @@ class Predictor(NamedFeatures):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples = self._read_samples(X)
         ruled = None if rules is None else self.graph_.with_rules(rules)
-        constant, spare = (None, None) if allowed is not None else self._spare(samples)
-        if spare and (codes := self._decode_again(samples, constant, spare, ruled)) is not None:
-            return samples, codes
         samples, keep, problem = self._problem_of(samples, allowed)
         self._require(max_oracle, problem, "call predict_marginals")
         codes = np.empty(samples.offsets[-1], dtype=np.int32)
-        w, given, made = self._weights(), problem, problem
+        w, given = self._weights(), problem
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
         if not is_exact and self.graph_.inference_ == "exact":
@@ -679,56 +669,9 @@ class Predictor(NamedFeatures):
                 start = end + 1
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem, is_exact)
-        is_new = spare is not None and not spare  # a labelling that breaks rules has left one
-        if is_new and made is problem and made.part_ptr[1] <= _MOST_SPARE_PARTS:
-            scratch = make_scratch(made)
-            again = compiled_for(decode, made, w, 0, 1, scratch, codes)
-            # The features would keep the user's array alive.
-            made = made._replace(rows=made.rows._replace(nodes=None))
-            spare.append((constant, made, scratch, again))
         if ruled is not None:
             self._obey(ruled, given, samples, keep, codes[None])
         return samples, codes
-
-    def _spare(self, samples):
-        """Return what such problems have in common, and spare ones of the types of this sample.
-
-        Both are None for what has no such problems. Nothing of the model is kept in them but what
-        the structure finds again: weights are read as they are at each call.
-        """
-        is_one = samples.offsets.size == 2 and samples.offsets[1] > 0 and self._tables is TABLES
-        constant = self.graph_._constant(self.classes_) if is_one else None
-        if constant is None:
-            return None, None
-        # No two that are in use have the same id, and those of spare problems are.
-        key = id(constant), len(self.classes_), type(samples.features), samples.features.dtype
-        if key not in _spare and len(_spare) >= _MOST_SPARE_KINDS:
-            _spare.clear()
-        return constant, _spare[key]
-
-    def _decode_again(self, samples, constant, spare, ruled=None):
-        """Return the best labels of one sample by a spare problem, None where that fails.
-
-        Making a problem, and finding out the types of all its arrays, takes longer than decoding.
-        """
-        self._check_tables(samples)
-        try:
-            found = _, made, scratch, again = spare.pop()  # no other thread has it now
-        except IndexError:
-            return None
-        n_nodes, w = int(samples.offsets[1]), self._weights()
-        if n_nodes > scratch.labels.size:
-            return None
-        problem = self.graph_._refill(made, constant, samples, self._has_intercept, w)
-        if problem is None or self.graph_.decoding(problem, w) is not problem:
-            return None
-        codes = np.empty(n_nodes, dtype=np.int32)
-        end = again(problem, w, 0, 1, scratch, codes)
-        spare.append(found)
-        if ruled is not None and end == -1:
-            rules = single_rules(ruled.rules, self.classes_)
-            end = -1 - broken_rules(rules, self.classes_, codes, samples.offsets).any()
-        return codes if end == -1 else None  # the long way raises, or decodes under rules
 
     def _obey(self, graph, problem, samples, keep, codes, values=None):
         """Decode what breaks rules again under those rules, until nothing breaks one.

@@ -960,10 +960,6 @@ class Graph(ABC, BaseEstimator):
             class_factors = given_weights(class_weight, np.asarray(classes).tolist())[None]
         return np.ones(1), class_factors
 
-    def _constant(self, classes):
-        """Return what problems that :meth:`_refill` changes have in common; None if it cannot."""
-        return None
-
     # What it may define: answers, and how they are scored
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:

@@ -23,7 +23,6 @@ from ..data.rules import TooManyStates, check_rules, product_of, read_rules, sin
 from ..inference.bounded_viterbi import BestFound, bounded_viterbi
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import viterbi_scratch
-from ..rows.blocks import feature_rows
 from ..spaces.chain import ChainScratch, ChainSpace
 from ..spaces.ruled_chain import _ruled
 from ..spaces.sparse_chain import sparse_chains
@@ -164,12 +163,6 @@ class Chain(PairwiseGraph):
         )
         return make(space=ChainSpace(**fields, own=(), work=work))
 
-    def _constant(self, classes):
-        """The mask, one object for equal rules and classes; subclasses may pack more than that."""
-        if type(self) is not Chain or self.edge_features or self.rules:
-            return None
-        return transition_mask(self.forbidden, classes)
-
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""
         groups = [[]]
@@ -181,22 +174,6 @@ class Chain(PairwiseGraph):
                 groups.append([rule])
         products = [product_of(group, classes) for group in groups if group]
         return bounded_viterbi(unary, pair, products)
-
-    def _refill(self, problem, mask, samples, fit_intercept, weights):
-        """Return a problem of one sample as that of another; None if it has another mask."""
-        space = problem.space
-        if space.transition_mask is not mask.pairs:
-            return None
-        n_labels = mask.start.size
-        space.part_ptr[1] = (int(samples.offsets[1]) + n_labels) * n_labels
-        nodes = feature_rows(self._node_rows(samples), weights.node.shape[0], fit_intercept)
-        allowed = _bounded(mask, samples.offsets) if space.allowed.size else space.allowed
-        return Problem.of(
-            problem.rows._replace(nodes=nodes, row_ptr=samples.offsets),
-            space._replace(label_ptr=samples.offsets, allowed=allowed),
-            problem.target,
-            problem.labels,
-        )
 
     def factors(self, problem: Problem, samples: Sequences) -> PairwiseFactors:
         """Nodes and edges, which do not know of rules."""

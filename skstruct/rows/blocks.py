@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ..core.features import DenseFeatures, SparseFeatures, add_outer, constant_rows, scores
 from ..core.gram import Gram, gram_product, not_stored, product_scratch
-from ..core.jit.dispatch import generic, inner_kernel, kernel
+from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import accumulate, gram, potentials
 from ..core.proximal import catch_up, catch_up_rows, rest_potentials, rest_scores
 from ..core.weights import aligned
@@ -38,7 +38,7 @@ class TableScratch(NamedTuple):
 class BlockRows(NamedTuple):
     """Feature rows of nodes, and those of edges or the ones that all edges share."""
 
-    adds_by_columns = True
+    adds_by_columns = writes_what_fits = True
 
     nodes: tuple
     edges: tuple
@@ -64,6 +64,12 @@ class BlockRows(NamedTuple):
     def n_parts(self) -> np.ndarray:
         """Number of parts of each sample."""
         return np.diff(self.row_ptr) * self.width + self.n_free + self.n_tables * self.pair_width
+
+    @property
+    def n_shared(self) -> int:
+        """Number of parts at the end of every sample whose rows all samples share."""
+        first, last = self.n_tables[0], self.edge_ptr[-1]
+        return int(first) * self.pair_width if last == 0 and (self.n_tables == first).all() else 0
 
     @classmethod
     def of(
@@ -125,34 +131,16 @@ def _shape(rows, i):
     return first, n, rows.edge_ptr[i], rows.n_tables[i], n * rows.width + rows.n_free
 
 
-@generic(part="rows")
-def node_potentials(problem, i, w, theta):
-    """Write the potentials of nodes; those of other parts may be written, too, or stay."""
-
-
-@node_potentials.register(object)
-@kernel
-def _(rows, i, w, theta):
-    potentials(rows, i, w, theta)
-
-
-@node_potentials.register(BlockRows)
-@kernel
-def _(rows, i, w, theta):
-    first, stop = rows.row_ptr[i], rows.row_ptr[i + 1]
-    scores(rows.nodes, first, stop, rows.width, w.node, w, rows.work.row, theta, 0)
-
-
 @potentials.register(BlockRows)
 @kernel
 def _(rows, i, w, theta):
-    _, n, e0, n_tables, offset = _shape(rows, i)
-    node_potentials(rows, i, w, theta)
+    first, n, e0, n_tables, offset = _shape(rows, i)
+    nodes, edges, row = rows.nodes, rows.edges, rows.work.row
+    scores(nodes, first, first + n, rows.width, w.node, w, row, theta, 0)
     for q in range(n * rows.width, offset):
         theta[q] = 0.0
-    if n_tables > 0:
-        edges, width, row = rows.edges, rows.pair_width, rows.work.row
-        scores(edges, e0, e0 + n_tables, width, w.pair, w, row, theta, offset)
+    if n_tables > 0 and theta.shape[0] > offset:
+        scores(edges, e0, e0 + n_tables, rows.pair_width, w.pair, w, row, theta, offset)
 
 
 @accumulate.register(BlockRows)

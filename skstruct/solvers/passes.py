@@ -8,13 +8,14 @@ Each kernel takes a range of samples, so that several threads can share a pass (
 import math
 
 from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import (
-    best_at,
     chunk_marginals,
     edge_marginals,
     entropy,
     exp_oracle,
     max_oracle,
+    n_shared_parts,
     overflows,
     potentials,
     sample_oracle,
@@ -38,7 +39,7 @@ def why_relaxed(problem, so="predictions are good labellings, not always the bes
     return f"{problem.space.structure}: {why}; {so}"
 
 
-@kernel
+@solver_kernel
 def log_likelihoods(problem, w, start, stop, scratch, out):
     """Write ``log p(y_i | x_i)`` of samples `start` to `stop` to ``out``."""
     for i in range(start, stop):
@@ -55,7 +56,7 @@ def _overflows(problem, i, theta):
     return overflows(theta, problem.part_ptr[i + 1] - problem.part_ptr[i])
 
 
-@kernel
+@solver_kernel
 def overflowing(problem, w, start, stop, scratch):
     """Look for a sample among `start` to `stop` whose potentials overflow."""
     for i in range(start, stop):
@@ -65,22 +66,31 @@ def overflowing(problem, w, start, stop, scratch):
     return -1
 
 
-@kernel
 def decode(problem, w, start, stop, scratch, out):
     """Write the best labellings of samples `start` to `stop` to flat `out`."""
+    n_shared = n_shared_parts(problem) if stop - start > 1 else 0
+    return _decode(problem, w, start, stop, n_shared, scratch, out)
+
+
+@solver_kernel
+def _decode(problem, w, start, stop, n_shared, scratch, out):
+    most = scratch.theta.shape[0]
     for i in range(start, stop):
-        first = problem.label_ptr[i]
-        value = best_at(problem, i, w, scratch, i == start)
-        if value != value:
+        first, size = problem.label_ptr[i], problem.part_ptr[i + 1] - problem.part_ptr[i]
+        # What samples share lies at the end, where the next one finds it.
+        theta = scratch.theta[most - size :]
+        own = size if i == start else size - n_shared
+        potentials(problem, i, w, theta[:own])
+        if overflows(theta, own):
             return -2 - i
-        if not value > -math.inf:
+        if not max_oracle(problem, i, theta, scratch.labels) > -math.inf:
             return i
         for t in range(problem.label_ptr[i + 1] - first):
             out[first + t] = scratch.labels[t]
     return -1
 
 
-@kernel
+@solver_kernel
 def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
     """Write the n best labellings of samples `start` to `stop`."""
     for i in range(start, stop):
@@ -97,7 +107,7 @@ def decode_top_k(problem, w, start, stop, scratch, values, labels, out):
     return -1
 
 
-@kernel
+@solver_kernel
 def node_marginals(problem, w, start, stop, scratch, out):
     """Write the node marginals of samples `start` to `stop` to the rows of `out`."""
     n_labels = out.shape[1]
@@ -114,7 +124,7 @@ def node_marginals(problem, w, start, stop, scratch, out):
     return -1
 
 
-@kernel
+@solver_kernel
 def pair_marginals(problem, w, start, stop, scratch, out, out_ptr):
     """Write the edge marginals of samples `start` to `stop` to flat `out`."""
     for i in range(start, stop):
@@ -184,7 +194,7 @@ def draws(problem, w, start, stop, scratch, room, uniforms, out):
     return -1
 
 
-@kernel
+@solver_kernel
 def entropies(problem, w, start, stop, scratch, room, out):
     """Write the entropies of samples `start` to `stop` to `out`."""
     for i in range(start, stop):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +9,12 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import (
     add_indicator,
-    best_at,
     chunk_marginals,
     edge_marginals,
     entropy,
     exp_oracle,
     max_marginals,
     max_oracle,
-    overflows,
-    potentials,
     sample_oracle,
     score,
     top_k_oracle,
@@ -26,14 +22,10 @@ from ..core.oracles import (
 from ..inference.forward_backward import chain_chunks, forward_backward
 from ..inference.viterbi import (
     ViterbiScratch,
-    best_in_ranges,
     chain_max_marginals,
-    row_ranges,
     viterbi,
     viterbi_top_k,
 )
-from ..rows.blocks import node_potentials
-from .labels import forbid_labels
 from .pairwise import (
     PairwiseSpace,
     blocks,
@@ -120,35 +112,6 @@ def _(space, i, theta, labels):
 def _(space, i, theta, labels):
     unary, pair = blocks(space, i, theta)
     return viterbi(unary, pair, labels, space.work.best)
-
-
-@best_at.register(ChainSpace)
-@kernel
-def _(problem, i, w, scratch, is_first):
-    theta, space = scratch.theta, problem.space
-    work, size = space.work, space.part_ptr[i + 1] - space.part_ptr[i]
-    _, n, n_labels, n_tables = shape_of(space, i)
-    n_all = space.label_ptr[space.label_ptr.shape[0] - 1]
-    # One table for all samples: that of the first one stays in `mu`.
-    is_shared = n_tables == 1 and space.shares_tables == 1
-    if is_first or not is_shared:
-        potentials(problem, i, w, theta)
-    else:
-        size = n * n_labels
-        node_potentials(problem, i, w, theta)
-        forbid_labels(space, i, theta)
-    if overflows(theta, size):
-        return math.nan
-    unary, pair = blocks(space, i, theta)
-    table = scratch.mu[: pair.size].reshape(pair.shape)
-    if is_first and is_shared:
-        for j in range(n_labels):
-            for k in range(n_labels):
-                table[0, j, k] = pair[0, j, k]
-    pair = table if is_shared else pair
-    if is_first or not is_shared:
-        row_ranges(pair, n_all if is_shared else n, work.best.lows, work.best.tops)
-    return best_in_ranges(unary, pair, scratch.labels, work.best)
 
 
 @top_k_oracle.register(ChainSpace)

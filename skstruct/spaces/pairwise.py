@@ -61,6 +61,8 @@ class PairwiseSpace(NamedTuple):
     (array([ 0, 10]), array([0, 1, 0], dtype=int32))
     """
 
+    writes_what_fits = True
+
     part_ptr: np.ndarray
     label_ptr: np.ndarray
     shares_tables: int
@@ -95,7 +97,7 @@ def blocks(space, i, theta):
 @kernel
 def _(space, i, theta):
     _, n, n_labels, n_tables = shape_of(space, i)
-    for e in range(n_tables):
+    for e in range(n_tables if theta.shape[0] > n * n_labels else 0):
         for j in range(n_labels):
             o = (n + e * n_labels + j) * n_labels
             for k in range(n_labels):
@@ -175,7 +177,7 @@ class NetworkSpace(PairwiseSpace):
     add them.
     """
 
-    structure, inference = "Pairwise", "exact"
+    structure, inference, writes_what_fits = "Pairwise", "exact", True
     remedy = ', or inference="junction-tree" where tables are small'
 
 

@@ -1,7 +1,6 @@
 """A prediction leaves a fitted model as it was, in every bit, however samples are decoded."""
 
 import pickle
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
@@ -25,7 +24,6 @@ from skstruct import (
     RaggedArray,
     SubgradientSSVM,
 )
-from skstruct.estimators import prediction
 from skstruct.inspection import coef_frame, explain, top_features, transition_frame
 
 pytestmark = [
@@ -292,35 +290,3 @@ def test_single_samples_in_threads():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(16)))
-
-
-def test_spare_problems_are_few_and_hold_no_samples():
-    """Their number is bounded, large ones are not kept, and neither is what users gave."""
-    X, y = _sequences(np.random.default_rng(0), lengths=(3, 1, 5))
-    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
-    x = np.ones((4, 4))
-    before = sys.getrefcount(x)
-    for _ in range(3):
-        model.predict([x])
-    assert sys.getrefcount(x) == before
-    for k in range(40):
-        model.graph_.forbidden = [("a", "b")] * k
-        model.predict([x])
-    model.predict([np.ones((30_000, 4))])
-    assert len(prediction._spare) <= prediction._MOST_SPARE_KINDS
-    spares = [spare for spares in prediction._spare.values() for spare in spares]
-    assert spares
-    assert max(spare[2].theta.size for spare in spares) <= prediction._MOST_SPARE_PARTS
-
-
-def test_a_spare_problem_of_other_rules_is_not_used():
-    """Another thread's rules may have taken the place of a mask that nobody held meanwhile."""
-    X, y = _sequences(np.random.default_rng(0), lengths=(3, 1, 5))
-    model = SAGCRF(max_iter=3, random_state=0).fit(X, y)
-    other = deepcopy(model)
-    other.graph_.forbidden = [(None, "a"), (None, "b")]
-    other.predict(X[:1])
-    samples = model._read_samples(X[:1])
-    ours, theirs = model._spare(samples)[1], other._spare(samples)[1]
-    ours[:] = theirs
-    assert model.predict(X[:1])[0].tolist() == model.predict(X)[0].tolist()

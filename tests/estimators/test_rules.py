@@ -31,7 +31,6 @@ from skstruct.data import rules as rules_module
 from skstruct.data.constraints import transition_mask
 from skstruct.data.rules import broken_rules, single_rules
 from skstruct.datasets import pack_shards
-from skstruct.estimators import prediction
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.graphs import chain as chain_module
 from skstruct.inference import bounded_viterbi
@@ -237,21 +236,6 @@ def test_threads_and_shards_give_the_same(models, monkeypatch, tmp_path):
     vars(two).update({k: v for k, v in vars(crf).items() if k != "n_jobs"})
     for found in (two.predict(X, rules=rules), crf.predict(shards, rules=rules)):
         assert all((a == b).all() for a, b in zip(alone, found, strict=True))
-
-
-def test_single_samples_are_decoded_by_spare_problems(models):
-    """Their way is a shorter one: with rules that hold, that do not, in a chain that has rules."""
-    crf, rng = models["plain"], np.random.default_rng(4)
-    X, rules = _sequences(rng, CHAINS["plain"], rng.integers(1, 7, size=30)), [AtMostOnce()]
-    together, free = crf.predict(X, rules=rules), crf.predict(X)
-    assert 0 < sum((a != b).any() for a, b in zip(together, free, strict=True)) < len(X)
-    ruled = pickle.loads(pickle.dumps(crf))
-    ruled.graph_.rules = rules
-    for x, labels, own in zip(X, together, free, strict=True):
-        assert (crf.predict([x])[0] == own).all()
-        assert (crf.predict([x], rules=rules)[0] == labels).all()
-        assert (ruled.predict([x])[0] == labels).all()
-    assert max(map(len, prediction._spare.values())) == 1
 
 
 def test_bad_rules_in_prediction(models):

@@ -130,16 +130,6 @@ def _timed():
             _compiling.seconds += time.perf_counter() - began
 
 
-def compiled_for(dispatcher, *args):
-    """What a dispatcher calls for arguments of these types, which it takes longer to find out.
-
-    Whoever calls it answers for the types. The dispatcher itself where nothing is compiled.
-    """
-    compiled = getattr(dispatcher, "overloads", None)
-    found = compiled.get(tuple(map(numba.typeof, args))) if compiled else None
-    return getattr(found, "entry_point", dispatcher)
-
-
 def hold_interrupts(dispatcher, cache=None):
     """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
 

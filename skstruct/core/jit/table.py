@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import math
 import sys
-import weakref
 from functools import cache
 
 import numba
@@ -37,7 +36,7 @@ _ARRAYS = {"part_ptr": types.int64, "label_ptr": types.int64, "labels": types.in
 _HEADER = 2 * len(_ARRAYS)
 _PLAIN = types.Array, types.Integer, types.Float, types.Boolean
 # Those of an array's flags that its type depends on: in C or Fortran order, aligned, writable.
-_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
+_IN_ORDER, _FLAGS = 0x1, 0x1 | 0x2 | 0x100 | 0x400
 
 
 _operations = []
@@ -250,21 +249,27 @@ def _note_missing(asked):
 _MISSING = ctypes.cast(_note_missing, ctypes.c_void_p).value
 
 
+# What the word of an operation that its function takes first is relative to.
+ASKED, TABLE, FIELDS = range(3)
+
+
 class ProblemType:
-    """Class and types of the fields of problems whose operations are the same functions."""
+    """What tables of problems of one class and one type of each field have in common."""
 
     def __init__(self, problem):
-        #: The class, and numba's type.
-        self.cls, self.kind = type(problem), numba.typeof(problem)
-        found = dict(zip(self.kind.fields, self.kind, strict=True))
-        for name, dtype in _ARRAYS.items():
-            own, expected = found.get(name, types.none), types.Array(dtype, 1, "C")
-            if not isinstance(own, types.Array) or own.copy(readonly=False) != expected:
-                raise TypeError(
-                    f"{self.cls.__name__}.{name} must be a contiguous array of {dtype} of one "
-                    f"dimension, not {in_words(own)}"
-                )
-        self._check(self.kind)
+        #: The class, and numba's types of it and of the table.
+        self.cls, self.kind, self.opaque = type(problem), numba.typeof(problem), opaque()
+        #: Kernels, with classes of arguments, whose operations are there.
+        self.ready = set()
+        n = len(_operations)
+        # After the functions a word for each, which says that it was asked for in vain.
+        self.words = np.zeros(_HEADER + 3 * n, dtype=np.int64)
+        self._functions = self.words[_HEADER : _HEADER + 2 * n : 2]
+        self._firsts = self.words[_HEADER + 1 : _HEADER + 2 * n : 2]
+        self._functions[:], self._firsts[:] = _MISSING, 8 * np.arange(n)
+        #: For each operation which of the three addresses it takes first.
+        self.relative = np.full(n, ASKED)
+        self._check()
 
     def part(self, name):
         """Type of a part, of all for None, and how many bytes of the fields come before it."""
@@ -278,10 +283,30 @@ class ProblemType:
         verb = operation.verb
         return verb.choose(self.cls, lambda part: self.part(part)[0].instance_class)
 
-    def _check(self, kind):
+    def lacks(self, operation):
+        """Return whether an operation has no function yet."""
+        return self._functions[operation.place] == _MISSING
+
+    def fill(self, operation, function, relative, offset=0):
+        """Let an operation call the function at an address."""
+        self._functions[operation.place], self._firsts[operation.place] = function, offset
+        self.relative[operation.place] = relative
+
+    def _check(self):
+        found = dict(zip(self.kind.fields, self.kind, strict=True))
+        for name, dtype in _ARRAYS.items():
+            own, expected = found.get(name, types.none), types.Array(dtype, 1, "C")
+            if not isinstance(own, types.Array) or own.copy(readonly=False) != expected:
+                raise TypeError(
+                    f"{self.cls.__name__}.{name} must be a contiguous array of {dtype} of one "
+                    f"dimension, not {in_words(own)}"
+                )
+        self._check_fields(self.kind)
+
+    def _check_fields(self, kind):
         if isinstance(kind, types.BaseTuple):
             for part in kind:
-                self._check(part)
+                self._check_fields(part)
         elif not isinstance(kind, _PLAIN):
             raise TypeError(
                 f"{self.cls.__name__} has a field of type {kind}: a problem holds arrays, numbers "
@@ -289,124 +314,93 @@ class ProblemType:
             )
 
 
+_types = {}
+
+
 class Table:
-    """The table of a problem, for as long as the arrays of this exist."""
+    """The table of a problem, whose arrays the caller keeps."""
 
-    def __init__(self, problem, kind, watch):
-        #: A :class:`ProblemType`, and numba's type of the table.
-        self.type, self.opaque, self._watch = kind, opaque(), watch
-        #: What has its functions in the table.
-        self.ready = set()
-        fields = []
-        _write(problem, fields)
-        self._fields = np.array(fields, dtype=np.int64)
-        n = len(_operations)
-        # After the functions a word for each, which says that it was asked for in vain.
-        self._words = np.zeros(_HEADER + 3 * n, dtype=np.int64)
-        self._asked = self._words[_HEADER + 2 * n :]
-        #: Address of the words, and of the fields of the problem.
-        self.address, self.fields = map(_address, (self._words, self._fields))
-        for k, name in enumerate(_ARRAYS):
+    __slots__ = ("_fields", "_words", "address", "type")
+
+    def __init__(self, problem):
+        fields, kinds = [], [len(_operations)]
+        _scan(problem, fields, kinds)
+        kinds = tuple(kinds)
+        if kinds not in _types:
+            _types[kinds] = ProblemType(problem)
+        #: A :class:`ProblemType`.
+        self.type = _types[kinds]
+        n = kinds[0]
+        self._fields, self._words = np.array(fields, dtype=np.int64), self.type.words.copy()
+        #: Address of the words.
+        self.address = address_of(self._words)
+        asked = self.address + 8 * (_HEADER + 2 * n)
+        addresses = np.array([asked, self.address, address_of(self._fields)])
+        self._words[_HEADER + 1 : _HEADER + 2 * n : 2] += addresses[self.type.relative]
+        header = []
+        for name in _ARRAYS:
             array = getattr(problem, name)
-            self._words[2 * k : 2 * k + 2] = _address(array), array.size
-        self._words[_HEADER : _HEADER + 2 * n : 2] = _MISSING
-        begin = _address(self._asked)
-        self._words[_HEADER + 1 : _HEADER + 2 * n : 2] = range(begin, begin + 8 * n, 8)
-
-    def lacks(self, operation):
-        """Return whether an operation has no function yet."""
-        return self._words[_HEADER + 2 * operation.place] == _MISSING
-
-    def fill(self, operation, function, first):
-        """Let an operation call the function at an address, which takes another one first."""
-        place = _HEADER + 2 * operation.place
-        self._words[place : place + 2] = function, first
+            header += address_of(array), array.size
+        self._words[:_HEADER] = header
 
     def missed(self):
-        """The operations that were asked for in vain since the last call."""
-        found = [_operations[k] for k in np.flatnonzero(self._asked)]
-        self._asked[:] = 0
-        return found
+        """The operations that were asked for in vain."""
+        asked = self._words[_HEADER + 2 * self.type.relative.size :]
+        return [_operations[k] for k in np.flatnonzero(asked)]
 
 
 @typeof_impl.register(Table)
 def _type_of_table(table, context):
-    return table.opaque
+    return table.type.opaque
 
 
-def _address(array):
+# Where NumPy's arrays keep the address of their data: C code that uses NumPy has that compiled in.
+# The documented ways take ten times as long.
+_DATA = object.__basicsize__
+
+
+def _listed_address(array):
     return array.__array_interface__["data"][0]
 
 
-def _write(value, words):
-    """Add the words of a value as numba lays it out in memory."""
+def _read_address(array, pointer_at=ctypes.c_void_p.from_address):
+    return pointer_at(id(array) + _DATA).value
+
+
+def _fastest_address():
+    array = np.arange(3.0)
+    own = _read_address if sys.implementation.name == "cpython" else _listed_address
+    return own if own(array[1:]) == _listed_address(array[1:]) else _listed_address
+
+
+#: Address of the data of an array.
+address_of = _fastest_address()
+
+
+def _scan(value, fields, kinds):
+    """Add the words of a tuple's fields, and all that numba's type of it depends on."""
+    kinds.append(type(value))
     for part in value:
-        if isinstance(part, np.ndarray):
-            words += _address(part), *part.shape
-            if not part.flags.c_contiguous:
-                words += part.strides
+        kind = type(part)
+        if kind is np.ndarray or isinstance(part, np.ndarray):
+            flags = part.flags.num & _FLAGS
+            fields.append(address_of(part))
+            fields += part.shape
+            if not flags & _IN_ORDER:
+                fields += part.strides
+            kinds += part.dtype, part.ndim, flags
         elif isinstance(part, tuple):
-            _write(part, words)
+            _scan(part, fields, kinds)
         else:
-            words.append(int.from_bytes(np.asarray(part).tobytes(), sys.byteorder, signed=True))
+            fields.append(part if kind is int else _bits(part))
+            kinds.append(kind)
+    kinds.append(None)  # the end, so that tuples of other lengths differ
 
 
-def _identify(value, key):
-    """What tells problems apart: their arrays, numbers and classes."""
-    key += type(value), len(value)
-    for part in value:
-        if isinstance(part, np.ndarray):
-            key.append(id(part))
-        elif isinstance(part, tuple):
-            _identify(part, key)
-        else:
-            key += type(part), repr(part)  # of -0.0, and NaN
-
-
-def _leaves(value):
-    """The arrays of a problem, and the types of all else, with the lengths of tuples."""
-    yield type(value)
-    yield len(value)
-    for part in value:
-        if isinstance(part, tuple):
-            yield from _leaves(part)
-        else:
-            yield part if isinstance(part, np.ndarray) else type(part)
-
-
-_tables, _types = {}, {}
-
-
-def table_of(problem):
-    """The table of a problem: the one there is, or a new one.
-
-    It goes when one of the problem's arrays does.
-    """
-    key = [len(_operations)]  # there may be more than when the last table was made
-    _identify(problem, key)
-    key = tuple(key)
+def _bits(number):
+    """The word of a number."""
     try:
-        found = _tables.get(key)
-    except TypeError:  # what has no hash
-        ProblemType(problem)
-        raise
-    if found is None:
-        leaves = list(_leaves(problem))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
-        shape = tuple(map(_shape_of, leaves))
-        if shape not in _types:  # numba takes a millisecond to find it
-            _types[shape] = ProblemType(problem)
-
-        def forget(array):
-            _tables.pop(key, None)
-
-        watch = [weakref.ref(array, forget) for array in arrays]
-        found = _tables[key] = Table(problem, _types[shape], watch)
-    return found
-
-
-def _shape_of(leaf):
-    """What numba's type depends on."""
-    if isinstance(leaf, np.ndarray):
-        return leaf.dtype, leaf.ndim, leaf.flags.num & _FLAGS
-    return leaf
+        content = np.asarray(number).tobytes()[:8]
+    except (TypeError, ValueError):  # refused where types are looked at
+        return 0
+    return int.from_bytes(content, sys.byteorder, signed=True)

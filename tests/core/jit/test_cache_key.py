@@ -19,7 +19,7 @@ from skstruct.core.jit.dispatch import compiled_kernels, generic, inner_kernel, 
 from skstruct.core.oracles import max_oracle
 from skstruct.graphs import NodeSpace
 from skstruct.inference.viterbi import viterbi
-from skstruct.solvers.passes import decode
+from skstruct.solvers.passes import _decode as decode
 from skstruct.solvers.sag.kernels import sag_epoch
 from skstruct.spaces.boxes import BoxesSpace
 from skstruct.spaces.chain import ChainSpace
@@ -506,7 +506,7 @@ import numpy as np
 from skstruct.core.features import DenseFeatures
 from skstruct.core.jit.cache_key import made_of
 from skstruct.inference.numerics import row_max
-from skstruct.solvers.passes import decode
+from skstruct.solvers.passes import _decode as decode
 from skstruct.solvers.sag.kernels import sag_epoch
 from skstruct.spaces.boxes import BoxesSpace
 from skstruct.spaces.chain import ChainSpace

@@ -332,7 +332,7 @@ def test_bad_partial_labels(y, message):
 def test_solvers_and_losses_that_need_all_labels():
     X, y = [np.eye(2), np.eye(2)], [["a", None], ["b", "a"]]
     for solver in ("sag", "saga", "casimir"):
-        with pytest.raises(ValueError, match=f"solver='{solver}' needs a label for each node"):
+        with pytest.raises(ValueError, match=f"solver='{solver}' does not take missing labels"):
             SAGCRF(solver=solver).fit(X, y)
     with pytest.raises(ValueError, match="margin needs a label for each node"):
         SAGCRF(solver="lbfgs", margin="hamming").fit(X, y)

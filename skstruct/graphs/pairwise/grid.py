@@ -82,6 +82,7 @@ class Grid(Pairwise):
     """
 
     takes = "images: expected a list of arrays (height, width, n_features)"
+    hint_of_scale = ": for images try 1 / pixels"
 
     def __init__(
         self,

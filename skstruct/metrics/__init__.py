@@ -10,7 +10,12 @@ ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 
 
 from sklearn.metrics import make_scorer
 
-from .calibration import error_recall_at_review, expected_calibration_error, precision_at_coverage
+from .calibration import (
+    confidences,
+    error_recall_at_review,
+    expected_calibration_error,
+    precision_at_coverage,
+)
 from .chunks import (
     chunk_classification_report,
     chunk_f1_score,
@@ -42,6 +47,7 @@ __all__ = [
     "chunk_precision_score",
     "chunk_recall_score",
     "chunks",
+    "confidences",
     "corloc_score",
     "error_recall_at_review",
     "expected_calibration_error",

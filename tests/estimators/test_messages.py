@@ -47,7 +47,6 @@ from skstruct.decoding import fit_transitions
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.graphs.registry import recognise
 from skstruct.inspection import (
-    CalibrationDisplay,
     TransitionDisplay,
     coef_frame,
     explain,
@@ -56,6 +55,7 @@ from skstruct.inspection import (
 )
 from skstruct.metrics import (
     chunk_f1_score,
+    confidences,
     node_accuracy_score,
     node_f1_score,
     sequence_accuracy_score,
@@ -286,7 +286,7 @@ def test_marks_of_missing_labels_are_warned_of_wherever_labels_are_read(
         metric(numbers, numbers)
     with pytest.warns(UserWarning, match=f"y_true: {marker} is a class"):
         chunk_f1_score(marked, numbers, scheme="runs")
-    for read in (model.score, partial(CalibrationDisplay.from_estimator, model)):
+    for read in (model.score, partial(confidences, model)):
         with (
             pytest.warns(UserWarning, match="labels that fit has not seen count as wrong"),
             pytest.warns(UserWarning, match=f"if {marker} marks missing labels"),

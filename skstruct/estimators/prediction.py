@@ -938,7 +938,7 @@ class Predictor(NamedFeatures, Decoder):
 
         See Also
         --------
-        skstruct.metrics.node_f1_score : F1 of labels of nodes.
+        skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
         skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
         skstruct.metrics.chunk_f1_score : F1 of chunks.
 

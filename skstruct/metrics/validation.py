@@ -1,32 +1,13 @@
-"""Input of metrics: y of every form, with messages that name the sample; and scores."""
+"""Input of metrics: y of every form, with messages that name the sample."""
 
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import precision_recall_fscore_support
 
 from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
 from ..data.packing import read_sample_weight
 from ..data.partial import split_partial
 from ..data.values import join_values
-
-# Common part of precision, recall and F of nodes and of chunks.
-
-_MEASURES = ("precision", "recall", "f-score")
-_AVERAGES = ("micro", "macro", "weighted", None)
-
-
-def check_average(average):
-    """Refuse an unknown way to average over labels."""
-    if average not in _AVERAGES:
-        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
-
-
-def one_score(measure, true, predicted, **options):
-    """Precision, recall or F of plain classification."""
-    scores = precision_recall_fscore_support(true, predicted, warn_for=(measure,), **options)
-    score = scores[_MEASURES.index(measure)]
-    return score if options["average"] is None else float(score)
 
 
 def read_pair(y_true, y_pred, sample_weight=None, images=False):
@@ -87,15 +68,3 @@ def rows_of_images(y_true, y_pred):
             raise ValueError(f"sample {i}: y_true has the shape {shape}, y_pred {other}")
         pairs.append((a, b))
     return tuple(map(list, zip(*pairs, strict=True)))
-
-
-def flat_pair(y_true, y_pred, sample_weight=None):
-    """Labels of all nodes in one array, as scikit-learn's metrics take them."""
-    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
-    counted = slice(None) if known is None else np.concatenate(known)
-    of_nodes = np.repeat(weights, [len(a) for a in true])
-    return (
-        np.concatenate(true)[counted],
-        np.concatenate(predicted)[counted],
-        None if sample_weight is None else of_nodes[counted],
-    )

@@ -57,7 +57,6 @@ FAMILIES = {
     "fits": _methods([*_MODELS, TemperatureScaling, SmoothedClassifier], "fit", "partial_fit"),
     "models": _constructors(_MODELS),
     "chunks": _of("metrics", "chunk"),
-    "nodes": _of("metrics", "node_"),
     "plots": _methods(
         [getattr(inspection, name) for name in inspection.__all__ if name.endswith("Display")],
         "plot",
@@ -82,8 +81,7 @@ REASONS = {
     ("GDMMSSVM", "warm_start"): "starts at the truth of every factor, which no model keeps",
     ("SAGCRF", "loss"): "trains the likelihood; its `margin` is the weight of a task loss",
     ("chunks", "*"): "reads one sequence and scores nothing",
-    ("*_classification_report", "average"): "shows all of them",
-    ("node_accuracy_score", "*"): "one number over all labels, defined where there are nodes",
+    ("chunk_classification_report", "average"): "shows all of them",
     ("coef_frame", "edge_feature_names"): "weights of nodes",
     ("top_features", "edge_feature_names"): "weights of nodes",
     ("transition_frame", "feature_names"): "weights of edges",
@@ -95,7 +93,6 @@ SHARED = {
     "fits": {"sample_weight", "y"},
     "models": {"C", "graph", "n_jobs", "tol", "max_iter", "class_weight", "random_state"},
     "chunks": {"scheme", "labels", "sample_weight"},
-    "nodes": {"labels", "sample_weight"},
     "plots": {"ax"},
     "frames": {"model", "feature_names"},
 }

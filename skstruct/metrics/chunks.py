@@ -15,7 +15,7 @@ from ..data.constraints import without_prefix
 from ..data.labels import warn_of_mark
 from ..data.values import as_labels, family
 from ..lite import OUTSIDE, chunk_step, find_chunks, scheme_name, tag_and_kind
-from .validation import read_pair
+from .nodes import read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 

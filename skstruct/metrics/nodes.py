@@ -1,4 +1,4 @@
-"""Nodes of all samples in flat arrays, for scikit-learn's metrics; whole sequences."""
+"""Reading y of every form; nodes in flat arrays, for scikit-learn's metrics; whole sequences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,70 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.typing import SamplesLike
-from .validation import read_pair
+from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
+from ..data.packing import read_sample_weight
+from ..data.partial import split_partial
+from ..data.values import join_values
+
+
+def read_pair(y_true, y_pred, sample_weight=None, images=False):
+    """Truth and predictions as lists of 1-D arrays of equal lengths."""
+    y_true, partial = split_partial(y_true, False, "y_true")
+    if images:
+        y_true, y_pred = rows_of_images(y_true, y_pred)
+    true, predicted = read_label_lists(y_true, "y_true"), read_label_lists(y_pred, "y_pred")
+    n = len(true)
+    if n != len(predicted):
+        raise ValueError(f"y_true has {n} samples, y_pred has {len(predicted)}")
+    for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
+        if len(a) != len(b):
+            raise ValueError(f"sample {i}: y_true has {len(a)} labels, y_pred has {len(b)}")
+    if not any(len(a) for a in true):
+        raise ValueError("y_true and y_pred are empty: at least one label is needed")
+    # One type for all, so that labels which differ in any two places stay different.
+    flat = join_values(
+        [*true, *predicted],
+        "y",
+        lambda i: f"sample {i % n} of {'y_true' if i < n else 'y_pred'}",
+    )
+    lengths = np.array([len(a) for a in true])
+    warn_of_mark(flat[: lengths.sum()], "y_true")
+    rows = np.split(flat, np.cumsum(np.tile(lengths, 2))[:-1])
+    weights = read_sample_weight(sample_weight, n)
+    known = None
+    if partial is not None:
+        known = np.split(~partial.hidden, np.cumsum(lengths)[:-1])
+        weights = np.where([a.any() or not a.size for a in known], weights, 0.0)
+    if not weights[lengths > 0].any():
+        raise ValueError("sample_weight must be above 0 for some label")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights @ np.maximum(lengths, 1)):
+            raise ValueError("sample_weight is too large: the sum of the weights overflows")
+    return rows[:n], rows[n:], weights, known
+
+
+def _is_image(labels):
+    """Return whether the labels of a sample are an array (height, width), or lists of its rows."""
+    if isinstance(labels, (list, tuple)):
+        return bool(labels) and isinstance(labels[0], (list, tuple, np.ndarray))
+    return getattr(labels, "ndim", 0) == 2
+
+
+def rows_of_images(y_true, y_pred):
+    """Labels of images row by row, so that they are sequences of nodes; others stay as they are."""
+    many = list, tuple, np.ndarray
+    if not all(isinstance(y, many) and len(y) for y in (y_true, y_pred)):
+        return y_true, y_pred
+    if not (_is_image(y_true[0]) or _is_image(y_pred[0])) or len(y_true) != len(y_pred):
+        return y_true, y_pred
+    pairs = []
+    for i, (a, b) in enumerate(zip(y_true, y_pred, strict=True)):
+        a, shape = rows_of_image(a, f"y_true: sample {i}")
+        b, other = rows_of_image(b, f"y_pred: sample {i}")
+        if shape != other:
+            raise ValueError(f"sample {i}: y_true has the shape {shape}, y_pred {other}")
+        pairs.append((a, b))
+    return tuple(map(list, zip(*pairs, strict=True)))
 
 
 def flatten(

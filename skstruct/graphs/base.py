@@ -1146,7 +1146,7 @@ class Graph(ABC, BaseEstimator):
 
         See Also
         --------
-        skstruct.metrics.node_accuracy_score : The same of labels.
+        skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
 
         Examples
         --------

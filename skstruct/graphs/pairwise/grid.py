@@ -67,7 +67,7 @@ class Grid(Pairwise):
     See Also
     --------
     Pairwise : Nodes and edges of any kind; the shape of ``pairwise_coef_``.
-    skstruct.inspection.GridDisplay : Plot of labelled images.
+    skstruct.inspection.TransitionDisplay : Plot of the weights of label pairs.
 
     Examples
     --------

@@ -494,6 +494,10 @@ def n_shared_parts(problem) -> int:
     leave out what `theta` has no room for, ``writes_what_fits = True``.
     """
     rows, space = problem.rows, problem.space
+    # Potentials of a space, or of another class of problems, are not those of the rows.
+    kinds = *type(space).__mro__[:-1], *type(problem).__mro__[:-1]
+    if any(cls in potentials.registry and "parts" not in vars(cls) for cls in kinds):
+        return 0
     writes = _says("writes_what_fits", potentials, rows), _says("writes_what_fits", forbid, space)
     return rows.n_shared if all(writes) else 0
 

@@ -203,7 +203,7 @@ class TreeSpace(ForestSpace):
     """
 
     structure, remedy = "Tree", ""
-    bans_in_potentials = True
+    bans_in_potentials = writes_what_fits = True
 
 
 forbid.register(TreeSpace)(forbid.registry[PairwiseSpace])

@@ -65,15 +65,17 @@ def solver_kernel(function):
     def call(self, *args):
         problem = args[place]
         table, asked = Table(problem), (self, *map(type, args))
-        if asked not in table.type.ready:
-            classes = zip(names, asked[1:], strict=True)
-            _fill(table.type, operations_of(function, tuple(classes)))
-            table.type.ready.add(asked)
+        if asked not in table.ready:
+            classes = tuple(zip(names, asked[1:], strict=True))
+            with _lock:
+                _fill(table.type, operations_of(function, classes))
+                table.type.finish(asked)
             table = Table(problem)
         result = kind.__call__(self, *args[:place], table, *args[place + 1 :])
         if alarms:  # kernels cannot raise
             for operation in table.missed():
                 table.type.choose(operation)
+                raise RuntimeError(f"{self.py_func.__name__} calls {operation.name} unforeseen")
         return result
 
     dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": call})
@@ -133,10 +135,13 @@ def operations_of(function, given):
     return found
 
 
-def _fill(problems, operations):
-    """Compile what tables of a type of problems lack of some operations."""
+def _fill(problems, operations, above=()):
+    """Compile what tables of a type of problems lack of some operations.
+
+    One comes after those that it calls: whatever ends this leaves nothing that calls in vain.
+    """
     for operation, is_needed in operations.items():
-        if not problems.lacks(operation):
+        if operation in above or not problems.lacks(operation):
             continue
         try:
             chosen, part = problems.choose(operation)
@@ -145,9 +150,9 @@ def _fill(problems, operations):
                 raise
             continue
         if part is None and chosen in _of_all_problems(operation.verb, problems.cls):
+            _fill(problems, operations_of(chosen.py_func, ()), (*above, operation))
             function = _function(operation, problems.opaque, chosen, _of_all)
             problems.fill(operation, function, TABLE)
-            _fill(problems, operations_of(chosen.py_func, ()))
         else:
             kind, offset = problems.part(part)
             known = _of_parts.setdefault(kind, {})
@@ -163,10 +168,9 @@ def _of_all_problems(verb, cls):
 
 def _function(operation, first, chosen, known):
     """The address of the function of an operation for what it takes first."""
-    with _lock:
-        if operation not in known:
-            known[operation] = _compile(operation, first, chosen)
-        return known[operation]
+    if operation not in known:
+        known[operation] = _compile(operation, first, chosen)
+    return known[operation]
 
 
 def _compile(operation, first, chosen):

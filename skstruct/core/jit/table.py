@@ -12,6 +12,7 @@ import hashlib
 import math
 import sys
 from functools import cache
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -125,7 +126,8 @@ def _assemble(context, builder, kind, values):
     for size in shape:
         array.nitems = builder.mul(array.nitems, size)
     array.itemsize = n_bytes
-    array.shape, array.strides = (cgutils.pack_array(builder, own) for own in (shape, strides))
+    if kind.ndim:
+        array.shape, array.strides = (cgutils.pack_array(builder, own) for own in (shape, strides))
     for nobody in ("meminfo", "parent"):  # kernels neither count references nor free it
         setattr(array, nobody, cgutils.get_null_value(getattr(array, nobody).type))
     return array._getvalue()
@@ -253,22 +255,32 @@ _MISSING = ctypes.cast(_note_missing, ctypes.c_void_p).value
 ASKED, TABLE, FIELDS = range(3)
 
 
+class Template(NamedTuple):
+    """What tables of one type of problems begin with; replaced as a whole, never changed."""
+
+    # Kernels, with classes of arguments, that find all operations they call.
+    ready: frozenset
+    # The words: after the functions one for each, which says that it was asked for in vain.
+    words: np.ndarray
+    # For each operation which of three addresses its function takes first.
+    relative: np.ndarray
+
+    @classmethod
+    def empty(cls, n):
+        """Without any function of `n` operations."""
+        words = np.zeros(_HEADER + 3 * n, dtype=np.int64)
+        words[_HEADER : _HEADER + 2 * n : 2] = _MISSING
+        words[_HEADER + 1 : _HEADER + 2 * n : 2] = 8 * np.arange(n)
+        return cls(frozenset(), words, np.full(n, ASKED))
+
+
 class ProblemType:
     """What tables of problems of one class and one type of each field have in common."""
 
     def __init__(self, problem):
         #: The class, and numba's types of it and of the table.
         self.cls, self.kind, self.opaque = type(problem), numba.typeof(problem), opaque()
-        #: Kernels, with classes of arguments, whose operations are there.
-        self.ready = set()
-        n = len(_operations)
-        # After the functions a word for each, which says that it was asked for in vain.
-        self.words = np.zeros(_HEADER + 3 * n, dtype=np.int64)
-        self._functions = self.words[_HEADER : _HEADER + 2 * n : 2]
-        self._firsts = self.words[_HEADER + 1 : _HEADER + 2 * n : 2]
-        self._functions[:], self._firsts[:] = _MISSING, 8 * np.arange(n)
-        #: For each operation which of the three addresses it takes first.
-        self.relative = np.full(n, ASKED)
+        self.template = Template.empty(len(_operations))
         self._check()
 
     def part(self, name):
@@ -285,12 +297,18 @@ class ProblemType:
 
     def lacks(self, operation):
         """Return whether an operation has no function yet."""
-        return self._functions[operation.place] == _MISSING
+        return self.template.words[_HEADER + 2 * operation.place] == _MISSING
 
     def fill(self, operation, function, relative, offset=0):
         """Let an operation call the function at an address."""
-        self._functions[operation.place], self._firsts[operation.place] = function, offset
-        self.relative[operation.place] = relative
+        ready, words, others = self.template
+        words, others, place = words.copy(), others.copy(), _HEADER + 2 * operation.place
+        words[place : place + 2], others[operation.place] = (function, offset), relative
+        self.template = Template(ready, words, others)
+
+    def finish(self, asked):
+        """Note that a kernel finds all operations that it calls."""
+        self.template = self.template._replace(ready=self.template.ready | {asked})
 
     def _check(self):
         found = dict(zip(self.kind.fields, self.kind, strict=True))
@@ -320,23 +338,25 @@ _types = {}
 class Table:
     """The table of a problem, whose arrays the caller keeps."""
 
-    __slots__ = ("_fields", "_words", "address", "type")
+    __slots__ = ("_fields", "_words", "address", "ready", "type")
 
     def __init__(self, problem):
         fields, kinds = [], [len(_operations)]
         _scan(problem, fields, kinds)
         kinds = tuple(kinds)
         if kinds not in _types:
-            _types[kinds] = ProblemType(problem)
+            _types.setdefault(kinds, ProblemType(problem))  # another thread's may be there now
         #: A :class:`ProblemType`.
         self.type = _types[kinds]
         n = kinds[0]
-        self._fields, self._words = np.array(fields, dtype=np.int64), self.type.words.copy()
+        #: Kernels, with classes of arguments, that find all operations they call.
+        self.ready, words, relative = self.type.template
+        self._fields, self._words = np.array(fields, dtype=np.int64), words.copy()
         #: Address of the words.
         self.address = address_of(self._words)
         asked = self.address + 8 * (_HEADER + 2 * n)
         addresses = np.array([asked, self.address, address_of(self._fields)])
-        self._words[_HEADER + 1 : _HEADER + 2 * n : 2] += addresses[self.type.relative]
+        self._words[_HEADER + 1 : _HEADER + 2 * n : 2] += addresses[relative]
         header = []
         for name in _ARRAYS:
             array = getattr(problem, name)
@@ -345,7 +365,7 @@ class Table:
 
     def missed(self):
         """The operations that were asked for in vain."""
-        asked = self._words[_HEADER + 2 * self.type.relative.size :]
+        asked = self._words[_HEADER + 2 * self.type.template.relative.size :]
         return [_operations[k] for k in np.flatnonzero(asked)]
 
 

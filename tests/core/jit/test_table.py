@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from skstruct.core.jit.compiling import JIT_IS_DISABLED
 from skstruct.core.jit.dispatch import generic, inner_kernel, kernel
 from skstruct.core.jit.signatures import Floats, LabelRows, Labels, Pair, Signature
 from skstruct.core.jit.solver_kernel import solver_kernel
-from skstruct.core.weights import Weights
+from skstruct.core.weights import Weights, zero_weights
 from skstruct.spaces.chain import ChainSpace
 from skstruct.testing import training_problem
 
@@ -416,6 +417,128 @@ def test_addresses_are_read_where_numpy_keeps_them(monkeypatch):
     assert table.address_of is table._read_address
     monkeypatch.setattr(table, "_DATA", table._DATA + 8)
     assert table._fastest_address() is table._listed_address
+
+
+class Broken(ChainSpace):
+    """Whose kernel does not compile."""
+
+
+@oracles.forbid.register(Broken)
+@kernel
+def _(space, i, theta):
+    theta[0] = nowhere(theta)  # noqa: F821
+
+
+@solver_kernel
+def write_potentials(problem, w, theta):
+    oracles.potentials(problem, 0, w, theta)
+
+
+def chain_problem():
+    problem, _, shapes, _ = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])
+    w = zero_weights(shapes)
+    w.node[:] = 1.0
+    return problem, w
+
+
+@compiled
+def test_a_kernel_that_does_not_compile_is_an_error_each_time():
+    problem, w = chain_problem()
+    broken = problem._replace(space=Broken(*problem.space))
+    for _ in range(3):
+        with pytest.raises(Exception, match="nowhere"):
+            write_potentials(broken, w, np.empty(10))
+
+
+@compiled
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_what_ends_a_compile_leaves_nothing_half_filled(monkeypatch, error):
+    """Wherever it comes: the next call compiles what is missing."""
+    problem, w = chain_problem()
+    monkeypatch.setattr(table, "_types", {})
+    compile_one, n_called = solver_kernel_module._function, 0
+
+    def interrupted(*task):
+        nonlocal n_called
+        n_called += 1
+        if n_called in (1, 3, 5):
+            raise error
+        return compile_one(*task)
+
+    monkeypatch.setattr(solver_kernel_module, "_function", interrupted)
+    for _ in range(3):
+        with pytest.raises(error):
+            write_potentials(problem, w, np.empty(10))
+    theta = np.full(10, np.nan)
+    write_potentials(problem, w, theta)
+    assert theta.tolist() == [2.0] * 6 + [0.0] * 4
+
+
+@compiled
+def test_threads_that_call_first_wait_for_what_is_compiled(monkeypatch):
+    problem, w = chain_problem()
+    compile_one = solver_kernel_module._function
+
+    def slowly(*task):
+        time.sleep(0.05)
+        return compile_one(*task)
+
+    monkeypatch.setattr(solver_kernel_module, "_function", slowly)
+    for _ in range(5):
+        monkeypatch.setattr(table, "_types", {})
+        found = np.full((8, 10), np.nan)
+        gate = threading.Barrier(8)
+
+        def work(theta, gate=gate):
+            gate.wait()
+            write_potentials(problem, w, theta)
+
+        threads = [threading.Thread(target=work, args=(theta,)) for theta in found]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found.tolist() == [[2.0] * 6 + [0.0] * 4] * 8
+
+
+class OwnTable(ChainSpace):
+    """Whose transitions differ by sample."""
+
+
+@oracles.potentials.register(OwnTable)
+@kernel
+def _(problem, i, w, theta):
+    for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
+        theta[q] = i + 1.0
+
+
+def test_potentials_of_a_space_are_not_shared():
+    X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "b"]]
+    problem = training_problem(Chain(), X, y)[0]
+    assert oracles.n_shared_parts(problem) == 4
+    assert oracles.n_shared_parts(problem._replace(space=OwnTable(*problem.space))) == 0
+    assert oracles.n_shared_parts(problem._replace(space=Broken(*problem.space))) == 0
+
+
+class Point(NamedTuple):
+    """With arrays of no dimension."""
+
+    at: np.ndarray
+    part_ptr: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+
+
+@oracles.score.register(Point)
+@kernel
+def _(problem, i, theta, labels):
+    return theta[i] + problem.at[()]
+
+
+def test_arrays_of_no_dimension():
+    theta, labels = arguments()
+    found = score_of_truth(Point(np.array(2.5), *dice()), 1, theta, labels)
+    assert found == pytest.approx(theta[1] + 3.5)
 
 
 def test_annotations_are_signatures():

@@ -19,9 +19,8 @@ from sklearn.frozen import FrozenEstimator
 
 from skstruct import SAGCRF, Chain, RaggedArray, TemperatureScaling
 from skstruct.datasets import load_conll
-from skstruct.metrics import error_recall_at_review, expected_calibration_error
+from skstruct.metrics import confidences, error_recall_at_review, expected_calibration_error
 from skstruct.metrics import precision_at_coverage as precision
-from skstruct.metrics.calibration import chunk_confidences, node_confidences
 from skstruct.preprocessing import TemplateVectorizer
 
 
@@ -50,8 +49,8 @@ def main():
             model = TemperatureScaling(FrozenEstimator(crf), isotonic=isotonic)
             models[name] = model.fit(X[1], y[1])
         for name, model in models.items():
-            nodes = node_confidences(model, X[2], y[2])
-            chunks = chunk_confidences(model, X[2], y[2])
+            nodes = confidences(model, X[2], y[2])
+            chunks = confidences(model, X[2], y[2], of="chunks")
             values = [
                 getattr(model, "temperature_", 1.0),
                 float(model.predict_log_likelihood(X[2], y[2]).mean()),

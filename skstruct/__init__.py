@@ -8,8 +8,6 @@ __version__ = "0.1.0"
 import gc as _gc
 from importlib import import_module as _import_module
 
-from .data.moved import answer_to_old_names as _answer_to_old_names
-
 TYPE_CHECKING = False  # type checkers take it for true; the module typing takes a while to import
 if TYPE_CHECKING:
     from .core.versions import show_versions
@@ -125,6 +123,3 @@ if not TYPE_CHECKING:
 
 def __dir__():
     return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})
-
-
-_answer_to_old_names()

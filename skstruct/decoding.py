@@ -36,8 +36,9 @@ from .graphs.chain import Chain, Sequences
 from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.batch import BatchGradient
+from .solvers.decoder import Decoder, clash_of
 from .solvers.passes import decode as decode_samples
-from .solvers.passes import decode_top_k, draws, node_marginals
+from .solvers.passes import draws, node_marginals
 from .solvers.primal import loss_values
 
 __all__ = [
@@ -203,8 +204,10 @@ class _Batch:
         return out
 
 
-class _Chains:
-    """Samples with their scores, packed for kernels."""
+class _Chains(Decoder):
+    """Samples with their scores, packed for kernels: a model whose weights are the scores."""
+
+    _has_intercept = False
 
     def __init__(
         self, scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules=None,
@@ -216,11 +219,11 @@ class _Chains:
             if start is not None or stop is not None:
                 raise ValueError("start and stop are among the transitions: leave them out")
             transitions, start, stop = transitions[:3]
-        self.labels, self.classes = labels, np.arange(n_labels)
+        self.labels, self.classes_ = labels, np.arange(n_labels)
         if labels is not None:
-            self.classes = read_label_names(labels, n_labels)
+            self.classes_ = read_label_names(labels, n_labels)
         try:
-            self.mask = transition_mask(scheme, self.classes)
+            self.mask = transition_mask(scheme, self.classes_)
         except (TypeError, ValueError) as error:
             why = str(error).replace("forbidden", "scheme", 1)
             raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
@@ -239,10 +242,10 @@ class _Chains:
             # Those of padded scores are copied into their places.
             each = n_best_bytes(batch.lengths, (1 + (batch.kind == "padded")) * self.name_bytes())
             check_memory(n_best * each, what, "lower k")
-        self.graph = Chain(boundary, edge_features=per_step, forbidden=scheme)
+        self.graph_ = Chain(boundary, edge_features=per_step, forbidden=scheme)
         if rules is not None:
-            self.graph = self.graph.with_rules(rules)
-        self.problem = self.graph.make_problem(self.samples, self.classes, False, n_best=n_best)
+            self.graph_ = self.graph_.with_rules(rules)
+        self.problem = self._decoding_problem(self.samples, n_best=n_best)
         self.w = Weights(rows, table)
 
     def _steps(self, transitions, n_labels):
@@ -272,29 +275,42 @@ class _Chains:
         table = _table(given, "transitions", (int(counts.sum()), *square))
         return table.reshape(len(table), n_labels * n_labels), True
 
-    def run(self, function, problem=None):
-        """Call ``function(problem, start, stop)`` on runs of samples; raise for what fails."""
+    def run(self, kernel, *arrays, problem=None, room=None):
+        """Call a kernel on all samples; raise for what fails."""
         problem = self.problem if problem is None else problem
-        for end in over_samples(function, problem, self.n_jobs):
-            if end is not None and end != -1:
-                self.refuse(end if end >= 0 else -2 - end, end < 0)
+        self._refuse_unsolved(self._pass(kernel, problem, *arrays, room=room), self.batch.keep)
 
-    def refuse(self, i, overflows=False):
-        """Raise for a sample without a labelling."""
-        why = "no labelling is allowed by the scores, the transitions and the scheme"
-        why += f" together with the rules {self.graph.rules}" if self.graph.rules else ""
-        why = "the sums of scores overflow" if overflows else why
-        raise ValueError(f"sample {np.flatnonzero(self.batch.keep)[i]}: {why}")
+    def obey(self, rules, codes, values=None):
+        """Decode what breaks rules again."""
+        if rules is not None:
+            graph = self.graph_.with_rules(rules)
+            self._obey(graph, self.problem, self.samples, self.batch.keep, codes, values)
+
+    def _weights(self):
+        return self.w
+
+    def _refuse_unsolved(self, ends, keep, problem=None):
+        """Raise for the first sample without a labelling."""
+        for end in ends:
+            if end == -1:
+                continue
+            why = "the sums of scores overflow"
+            if end >= 0:
+                why = "no labelling is allowed by the scores, the transitions and the scheme"
+                clash = clash_of(self.graph_, self.classes_, problem or self.problem, end)
+                rules = clash or self.graph_.rules
+                why += f" together with the rules {rules}" if rules else ""
+            raise ValueError(f"sample {np.flatnonzero(keep)[max(end, -2 - end)]}: {why}")
 
     def name_bytes(self):
         """Bytes of a label in results."""
-        return 8 if self.labels is None else self.classes.itemsize
+        return 8 if self.labels is None else self.classes_.itemsize
 
     def names(self, codes):
         """Labels of codes, and what stands in the padding."""
         if self.labels is None:
             return codes.astype(np.int64), -1
-        names = self.classes[codes]
+        names = self.classes_[codes]
         return (names.astype(object), None) if self.batch.kind == "padded" else (names, None)
 
 
@@ -385,30 +401,9 @@ def decode(
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
     codes = np.empty(len(chains.batch.rows), dtype=np.int32)
 
-    def run(part, first, last):
-        return decode_samples(part, chains.w, first, last, make_scratch(part), codes)
-
-    chains.run(run, chains.graph.decoding(chains.problem, chains.w))
-    _obey(chains, rules, codes[None])
+    chains.run(decode_samples, codes, problem=chains.graph_.decoding(chains.problem, chains.w))
+    chains.obey(rules, codes[None])
     return chains.batch.wrap(*chains.names(codes))
-
-
-def _obey(chains, rules, codes, values=None):
-    """Decode what breaks rules again, as a model would whose weights are the scores."""
-    if rules is None:
-        return
-    from .estimators.prediction import Predictor  # few need it, and it takes a while
-
-    class Scores(Predictor):
-        _has_intercept = False
-        graph_, classes_, n_jobs = chains.graph, chains.classes, chains.n_jobs
-        node_weights_, pair_weights_ = chains.w.node, chains.w.pair
-
-        def _refuse_bad_weights(self):
-            """They have been checked, and -inf is allowed."""
-
-    graph = chains.graph.with_rules(rules)
-    Scores()._obey(graph, chains.problem, chains.samples, chains.batch.keep, codes, values)
 
 
 def top_k(
@@ -474,13 +469,8 @@ def top_k(
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
 
-    def run(part, first, last):
-        scratch = make_scratch(part)
-        room = np.empty((k, scratch.labels.size), dtype=np.int32)
-        return decode_top_k(part, chains.w, first, last, scratch, values, room, codes)
-
-    chains.run(run)
-    _obey(chains, rules, codes, values)
+    chains._refuse_unsolved(chains._n_best(chains.problem, chains.w, values, codes), batch.keep)
+    chains.obey(rules, codes, values)
     values = batch.per_sample(values, -np.inf)
     values[~batch.keep, 0] = 0.0  # the empty labelling
     counts = np.count_nonzero(values > -np.inf, axis=1)
@@ -543,11 +533,7 @@ def marginals(
     """
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules)
     out = np.empty_like(chains.batch.rows)
-
-    def run(part, first, last):
-        return node_marginals(part, chains.w, first, last, make_scratch(part), out)
-
-    chains.run(run)
+    chains.run(node_marginals, out)
     return chains.batch.wrap(np.clip(out, 0.0, 1.0, out=out))
 
 
@@ -609,10 +595,10 @@ def log_partition(
         scratch = make_scratch(part)
         loss_values(LogPartition(), part, chains.w, _NO_MEMORY, first, last, scratch, out)
 
-    chains.run(run)
+    over_samples(run, chains.problem, n_jobs)
     bad = np.flatnonzero(~np.isfinite(out[0]))
-    if bad.size:
-        chains.refuse(bad[0], out[0, bad[0]] != -math.inf)
+    ends = np.where(out[0, bad] == -math.inf, bad, -2 - bad)
+    chains._refuse_unsolved(ends, chains.batch.keep)
     values = chains.batch.per_sample(out[0], 0.0)
     return float(values[0]) if chains.batch.kind == "one" else values
 
@@ -689,12 +675,7 @@ def sample(
     codes = np.empty((n_draws, n_nodes), dtype=np.int32)
     longest = int(batch.lengths.max(initial=1))
     n_numbers = max(longest_item(chains.problem.part_ptr), (longest - 1) * batch.rows.shape[1] ** 2)
-
-    def run(part, first, last):
-        scratch, room = make_scratch(part), np.empty(n_numbers)
-        return draws(part, chains.w, first, last, scratch, room, uniforms, codes)
-
-    chains.run(run)
+    chains.run(draws, uniforms, codes, room=n_numbers)
     names, fill = chains.names(codes)
     return batch.wrap_several(names, np.full(batch.keep.size, n_draws), fill)
 
@@ -819,12 +800,12 @@ def fit_transitions(
     codes = _read_y(y, chains)
     steps = np.delete(np.arange(len(codes)), chains.ends[1:] - 1)
     for check in (check_steps, check_ends):
-        check(mask, codes, steps, steps + 1, batch.offsets, chains.classes, scheme)
-    check_rules(single_rules(rules, chains.classes), chains.classes, codes, batch.offsets)
+        check(mask, codes, steps, steps + 1, batch.offsets, chains.classes_, scheme)
+    check_rules(single_rules(rules, chains.classes_), chains.classes_, codes, batch.offsets)
     n_pairs, names = n_labels * n_labels, None
     place = np.arange(n_pairs + 2 * n_labels)  # the parameter of each step
     if kind == "biases":
-        of_pairs, names = _kinds_of_steps(scheme, chains.classes.tolist())
+        of_pairs, names = _kinds_of_steps(scheme, chains.classes_.tolist())
         place = np.concatenate([of_pairs, np.full(2 * n_labels, len(names))])
     n_free, lam = place.size if names is None else len(names), 1.0 / (C * n)
     gradient, values, last = zero_weights([w.node.shape, w.pair.shape]), np.empty((2, n)), {}
@@ -899,5 +880,5 @@ def _codes_of(y, chains):
             flat = read_sequence_labels([y] if batch.kind == "one" else y, batch.offsets)
         except ValueError as error:
             raise ValueError(str(error).replace("X has", "scores has")) from None
-    order = np.argsort(chains.classes)
-    return order[encode(flat, chains.classes[order], batch.offsets)].astype(np.int32)
+    order = np.argsort(chains.classes_)
+    return order[encode(flat, chains.classes_[order], batch.offsets)].astype(np.int32)

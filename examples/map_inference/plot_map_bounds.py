@@ -12,7 +12,6 @@ neighbours attract each other by the contrast between them, as in scene decompos
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skstruct.inspection import MAPConvergenceDisplay
 from skstruct.map_inference import FactorGraph, Table, solve_map
 
 # %%
@@ -62,13 +61,17 @@ for name, (method, parameters) in methods.items():
     print(f"{name}: {result.n_iter} passes, {result.score:.3f} to {result.bound:.3f}")
 
 fig, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
-MAPConvergenceDisplay.from_results(results, x="passes", ax=axes[0])
-MAPConvergenceDisplay.from_results(results, x="seconds", ax=axes[1])
+for x, ax in zip(("passes", "seconds"), axes, strict=True):
+    for name, result in results.items():
+        history = result.history_
+        (line,) = ax.plot(history[x], history["bound"], ".-", label=f"{name}, bound")
+        style = {"color": line.get_color(), "label": f"{name}, score"}
+        ax.plot(history[x], history["score"], ".--", **style)
+    ax.set(xlabel=x, ylabel="score and bound")
 best = max(result.score for result in results.values())
 lowest = min(result.bound for result in results.values())
 for ax in axes:
     ax.set(xscale="log", ylim=(best - 40, lowest + 40))
-axes[0].get_legend().remove()
 axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
 
 # %%

@@ -4,7 +4,7 @@ How sure is this entity?
 
 A tagger fills a data base. Which of its entities should a person check? ``predict_chunks`` returns
 the exact probability of each chunk under the model, ``TemperatureScaling`` makes it a number that
-can be trusted, and ``CalibrationDisplay`` shows whether it can. The sentences are drawn, so that
+can be trusted, and a reliability diagram shows whether it can. The sentences are drawn, so that
 the page needs no download; the curves of a corpus look the same.
 """
 
@@ -12,13 +12,14 @@ the page needs no download; the curves of a corpus look the same.
 # sphinx_gallery_thumbnail_path = "_static/guide/card_confident_chunks.svg"
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.calibration import CalibrationDisplay
 from sklearn.frozen import FrozenEstimator
 
 from skstruct import SAGCRF, TemperatureScaling
 from skstruct.datasets import make_annotated_sentences
-from skstruct.inspection import CalibrationDisplay
 from skstruct.metrics import (
     chunks,
+    confidences,
     error_recall_at_review,
     expected_calibration_error,
     precision_at_coverage,
@@ -49,12 +50,13 @@ for start, stop, kind, probability in scaled.predict_chunks(data.test.word[:1])[
 # Of test sentences: how many chunks of which probability are right, and what a reviewer finds who
 # begins with the least probable ones.
 
-display = CalibrationDisplay.from_estimators(
-    {"as trained": model, "scaled": scaled}, data.test.word, data.test.entity, of="chunks"
-)
-display.figure_.set_layout_engine("constrained")
+fig, ax = plt.subplots(layout="constrained")
+for name, one in {"as trained": model, "scaled": scaled}.items():
+    correct, confidence = confidences(one, data.test.word, data.test.entity, of="chunks")
+    options = {"n_bins": 10, "strategy": "quantile", "name": name, "ax": ax}
+    CalibrationDisplay.from_predictions(correct, confidence, **options)
+ax.set(xlabel="probability under the model", ylabel="fraction that is right")
 
-correct, confidence = display.curves["scaled"]
 print(f"calibration error {expected_calibration_error(correct, confidence):.3f}")
 print(f"right among the surest half: {precision_at_coverage(correct, confidence, 0.5):.3f}")
 print(f"errors found by reviewing 5 %: {error_recall_at_review(correct, confidence, 0.05):.0%}")

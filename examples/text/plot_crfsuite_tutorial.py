@@ -15,12 +15,13 @@ Dutch of CoNLL 2002 write ``fetch_conll2002_dutch()``.
 # sphinx_gallery_thumbnail_path = "_static/guide/card_crfsuite_tutorial.svg"
 import matplotlib.pyplot as plt
 from scipy.stats import loguniform, uniform
+from sklearn.metrics import classification_report, f1_score
 from sklearn.model_selection import RandomizedSearchCV
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
 from skstruct.inspection import TransitionDisplay, top_features, transition_frame
-from skstruct.metrics import SCORERS, node_classification_report, node_f1_score
+from skstruct.metrics import SCORERS, flatten
 from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import SequenceVectorizer
 
@@ -104,8 +105,9 @@ model.fit(X_train, y_train)
 
 labels = [label for label in crf.classes_ if label != "O"]
 y_pred = model.predict(X_test)
-print(f"F1 of tokens: {node_f1_score(y_test, y_pred, average='weighted', labels=labels):.3f}")
-print(node_classification_report(y_test, y_pred, labels=labels, digits=3))
+flat = flatten(y_test, y_pred)
+print(f"F1 of tokens: {f1_score(*flat, average='weighted', labels=labels):.3f}")
+print(classification_report(*flat, labels=labels, digits=3))
 
 # %%
 # Hyperparameters

@@ -60,7 +60,9 @@ def readable(array: np.ndarray, dtype=None) -> np.ndarray:
     if type(array) is np.ndarray and array.dtype != dtype:
         return array.astype(dtype, order="C")
     array = np.asarray(np.require(array, dtype=dtype, requirements=["C", "A"]))
-    return array if array.flags.writeable or not array.size else np.asarray(_Window(array))
+    if array.flags.writeable:
+        return array
+    return np.asarray(_Window(array)) if array.size else array.copy()
 
 
 def row_squares(table) -> np.ndarray:

@@ -109,10 +109,7 @@ class StoredNames(FeatureNames):
         return {"packed": packed}
 
     def __setstate__(self, state):
-        if "packed" in state:
-            self.__init__(self._restored(unpack_strings(state["packed"])))
-        else:  # of an earlier version
-            vars(self).update(state)
+        self.__init__(self._restored(unpack_strings(state["packed"])))
 
     def _restored(self, strings):
         return strings

@@ -314,8 +314,7 @@ class StructuredEstimator(
             far = result.distance > _FAR and result.measure == "relative duality gap"
             hint = "; or scale the features, or lower C" if far else ""
             hint += self._whether_operations_are_right() if far else ""
-            if far and "Grid" in [kind.__name__ for kind in type(self.graph_).__mro__]:
-                hint += ": for images try 1 / pixels"
+            hint += self.graph_.hint_of_scale if far else ""
             if getattr(self, "l1_ratio", None) == 1:
                 hint += "; or set l1_ratio=0.99, which is certified sooner"
             warn_user(

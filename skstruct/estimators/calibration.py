@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..core.typing import SamplesLike
 from ..data.partial import split_partial
-from ..metrics.calibration import chunk_confidences, innermost, split_model
+from ..metrics.calibration import confidences, innermost, split_model
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
 from .wrapper import Wrapper
@@ -72,7 +72,7 @@ class TemperatureScaling(Wrapper):
     See Also
     --------
     skstruct.SAGCRF.predict_chunks : Chunks with probabilities.
-    skstruct.inspection.CalibrationDisplay : Reliability diagram.
+    skstruct.metrics.confidences : Predictions and their probabilities, for a reliability diagram.
     sklearn.calibration.CalibratedClassifierCV : For classifiers of single samples.
 
     Notes
@@ -190,7 +190,7 @@ class TemperatureScaling(Wrapper):
     def _fit_isotonic(self, held, temperature):
         """Probabilities of right chunks among those predicted for held-out samples."""
         found = [
-            chunk_confidences(at_temperature(model, temperature), X, y, self.scheme)
+            confidences(at_temperature(model, temperature), X, y, of="chunks", scheme=self.scheme)
             for model, X, y in held
         ]
         right, given = map(np.concatenate, zip(*found, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
@@ -36,6 +37,25 @@ from .partial_fit import Streaming
 if TYPE_CHECKING:
     from ..pipeline import Pipeline  # slow to import
     from ..preprocessing import TemplateVectorizer
+
+
+# What solvers take beyond labels of all nodes, samples in memory and a penalty that is all L2.
+_TAKES = {
+    "auto": {"l1", "warm_start", "partial", "shards"},
+    "lbfgs": {"l1", "warm_start", "partial", "shards"},
+    "sag": {"l1", "warm_start"},
+    "oeg": {"l1"},
+    "saga": {"warm_start", "paired"},
+    "casimir": {"warm_start"},
+    "svrg": {"warm_start"},
+}
+_ASKED = {
+    "l1": "l1_ratio={0.l1_ratio!r}",
+    "warm_start": "warm_start=True, as its steps are in the dual",
+    "partial": "missing labels or sets of labels, whose likelihood is not convex",
+    "shards": "shards, as it needs all samples in memory",
+    "paired": 'sampling="paired"',
+}
 
 
 class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
@@ -316,7 +336,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"})],
+        "solver": [StrOptions(set(_TAKES))],
         "precision": [StrOptions({"auto", "double", "single"})],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
@@ -443,13 +463,18 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         task = problem, shapes, data.sample_weight, data.lam
         return self._solve(*task, completion=data.completion, **common)
 
+    def _refuse_what_the_solver_lacks(self, what):
+        """Refuse a solver that cannot do something, and name those that can."""
+        if self.solver not in (takers := [name for name, own in _TAKES.items() if what in own]):
+            asked = _ASKED[what].format(self)
+            raise ValueError(
+                f"solver={self.solver!r} does not take {asked}: use solver="
+                + " or ".join(f'"{name}"' for name in takers)
+            )
+
     def _partial_method(self, completion, start, problem, *task):
         """Return the method that trains on partial labels."""
-        if self.solver not in ("auto", "lbfgs"):
-            raise ValueError(
-                f"solver={self.solver!r} needs a label for each node: the likelihood of missing "
-                'labels and of sets of labels is not convex; use solver="auto" or "lbfgs"'
-            )
+        self._refuse_what_the_solver_lacks("partial")
         if not isinstance(self._training_loss(), LogLoss):
             what = "a loss of your own" if self.margin is None else "margin"
             raise ValueError(f"{what} needs a label for each node: with missing labels use None")
@@ -464,11 +489,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return QuasiNewton(problem, *task, loss=completion.marginal_log_loss(), start=start)
 
     def _train_rounds(self, source, engine, shapes, *, lam, start, **common):
-        if self.solver not in ("auto", "lbfgs"):
-            raise ValueError(
-                f"solver={self.solver!r} needs all samples in memory: on shards use "
-                'solver="auto" or "lbfgs"'
-            )
+        self._refuse_what_the_solver_lacks("shards")
         ratio, options = float(self.l1_ratio), {"loss": self._training_loss(), "start": start}
         if ratio > 0.0:
             options["l1"] = ratio * lam
@@ -499,18 +520,13 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     def _method(self, problem, shapes, sample_weight, lam, *, start, tol, max_iter):
         """Return the training algorithm that `solver` names, for labels of all nodes."""
         solver, ratio = self.solver, float(self.l1_ratio)
-        if ratio > 0.0 and solver in ("saga", "casimir", "svrg"):
-            raise ValueError(
-                f'l1_ratio={self.l1_ratio!r} is not for solver={solver!r}: use "auto", "oeg", '
-                '"sag" or "lbfgs"'
-            )
-        if self.warm_start and solver == "oeg":
-            raise ValueError(
-                'warm_start=True is not for solver="oeg", whose steps are in the dual: use "auto", '
-                '"sag" or "lbfgs"'
-            )
-        if self.sampling == "paired" and solver != "saga":
-            raise ValueError(f'sampling="paired" is for solver="saga", got solver={solver!r}')
+        asked = {
+            "l1": ratio > 0.0,
+            "warm_start": self.warm_start,
+            "paired": self.sampling == "paired",
+        }
+        for what in itertools.compress(asked, asked.values()):
+            self._refuse_what_the_solver_lacks(what)
         task = problem, shapes, sample_weight, (1.0 - ratio) * lam, self.n_jobs
         if self._path is not None:
             start = self._path.predict(lam, start)

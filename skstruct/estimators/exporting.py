@@ -151,7 +151,7 @@ def _parts(model):
             f"{type(vectorizer).__name__} makes {vectorizer.n_features_out_} features, but the "
             f"estimator was fitted on {estimator.n_features_in_}"
         )
-    names = getattr(vectorizer, "_names", None)  # an older pickle has none
+    names = vectorizer._names
     estimator._compare_names(names if isinstance(names, tuple) else (names, None))
     return vectorizer, estimator
 

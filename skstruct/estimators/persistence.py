@@ -13,7 +13,6 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.memory import check_memory
-from ..data.moved import MOVED
 from ..graphs.base import Graph
 
 TABLES = ("node_weights_", "pair_weights_")
@@ -63,13 +62,6 @@ TRUSTED = [
     "skstruct.estimators.svm_gdmm.GDMMSSVM",
     "skstruct.estimators.svm_prox_linear.ProxLinearSSVM",
     "skstruct.estimators.svm_subgradient.SubgradientSSVM",
-]
-
-TRUSTED += [
-    f"skstruct.{old}.{name.rpartition('.')[2]}"
-    for old, new in MOVED.items()
-    for name in TRUSTED
-    if name.rpartition(".")[0] == f"skstruct.{new}"
 ]
 
 

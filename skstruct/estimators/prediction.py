@@ -20,11 +20,10 @@ from ..core.arguments import warn_user
 from ..core.jit.dispatch import require
 from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
-from ..core.oracles import ChunkRules, chunk_marginals, max_oracle, potentials, top_k_oracle
+from ..core.oracles import ChunkRules, chunk_marginals, max_oracle, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
-from ..core.problem import require_room
 from ..core.typing import SamplesLike
-from ..core.weights import Weights, aligned
+from ..core.weights import Weights
 from ..data.constraints import without_prefix
 from ..data.labels import unseen_labels
 from ..data.matrices import readable, without_unused
@@ -38,12 +37,12 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
-from ..data.rules import TooManyStates, broken_rules, clashing_rules, single_rules
 from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
+from ..solvers.decoder import Decoder, clash_of
 from ..solvers.engines.engine import Engine
-from ..solvers.passes import chunk_probabilities, decode, decode_top_k, decodes_exactly, why_relaxed
+from ..solvers.passes import chunk_probabilities, decode, decodes_exactly, why_relaxed
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
@@ -281,40 +280,6 @@ def as_given(results, X, graph, none=None):
     return results if none is None else np.empty((*X.shape[:-1], *none.shape[1:]), none.dtype)
 
 
-def clash_of(graph, classes, problem, i):
-    """The rules of a structure that allow no labelling of sample i together, none of them spare."""
-    rules = getattr(graph, "rules", None)
-    if not rules or problem is None:
-        return []
-    allowed = np.ones((problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)), dtype=bool)
-    if problem.space.allowed.size:
-        allowed = problem.space.allowed[slice(*problem.label_ptr[i : i + 2])] > 0
-    steps = problem.space.transition_mask > -np.inf
-    return clashing_rules(single_rules(rules, classes), classes, steps, allowed)
-
-
-# Samples that break so many rules that the product of these is too large.
-
-
-def _decode_within_bounds(graph, classes, problem, i, w, sample):
-    """The labelling of sample i by a bounded search, and how far it may be from the best one."""
-    theta = np.empty(problem.part_ptr[i + 1] - problem.part_ptr[i])
-    potentials(problem, i, w, theta)
-    n, n_labels = problem.label_ptr[i + 1] - problem.label_ptr[i], len(classes)
-    unary, pair = theta[: n * n_labels], theta[n * n_labels :]
-    unary, pair = unary.reshape(n, n_labels), pair.reshape(-1, n_labels, n_labels)
-    found = graph._best_under_rules(classes, unary, pair)
-    if found.codes is None:
-        names = ", ".join(map(str, graph.rules))
-        if found.bound == -np.inf:
-            raise ValueError(f"sample {sample}: no labelling obeys the rules {names} together")
-        raise ValueError(
-            f"sample {sample}: no labelling was found that obeys the rules {names}, whose product "
-            "is too large to search it whole: give fewer rules"
-        )
-    return found.codes, found.bound - found.score
-
-
 class Chunk(NamedTuple):
     """A chunk of a labelling: nodes ``start:stop``, its kind, and the probability that it is there.
 
@@ -361,7 +326,7 @@ def _read_chunks(chunks, lengths, kinds):
 _INFEASIBLE = "sample {}: no labelling {} the structure, `allowed` and the forbidden steps"
 
 
-class Predictor(NamedFeatures):
+class Predictor(NamedFeatures, Decoder):
     """Mixin of estimators with weight tables, a structure and classes: views, decoding, scores."""
 
     #: The fitted attributes that training finds.
@@ -528,10 +493,6 @@ class Predictor(NamedFeatures):
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
 
-    def _decoding_problem(self, samples, **options):
-        """Return the problem of samples that have nodes."""
-        return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
-
     def _item_scores(self, samples):
         """Return the scores of all rows of features."""
         scores = safe_sparse_dot(samples.features, self.node_weights_[: self.n_features_in_])
@@ -540,16 +501,6 @@ class Predictor(NamedFeatures):
     def _weights(self):
         # Kernels have one type for all tables, memory maps included.
         return Weights(*(readable(getattr(self, name), np.float64) for name in TABLES))
-
-    def _pass(self, kernel, problem, *arrays, room=None):
-        """Call a kernel on all samples in threads, each with scratch; returns where it ended."""
-        w = self._weights()
-
-        def run(part, start, stop):
-            scratch = make_scratch(part), *([] if room is None else [aligned(room, np.empty)])
-            return kernel(part, w, start, stop, *scratch, *arrays)
-
-        return over_samples(run, problem, self.n_jobs)
 
     def _refuse_unsolved(self, ends, keep, problem=None, is_exact=True):
         """Raise for the first sample that a pass failed on; see :func:`decode`."""
@@ -673,76 +624,6 @@ class Predictor(NamedFeatures):
             self._obey(ruled, given, samples, keep, codes[None])
         return samples, codes
 
-    def _obey(self, graph, problem, samples, keep, codes, values=None):
-        """Decode what breaks rules again under those rules, until nothing breaks one.
-
-        What is best under some of the rules and obeys all of them is best under all. `codes` has a
-        row for each of the n best, which are there where `values` are finite.
-        """
-        gaps = {}
-        rules, samples = single_rules(graph.rules, self.classes_), samples.without_empty()
-        taken = np.zeros((samples.lengths.size, len(rules)), dtype=bool)
-        taken[:, : len(single_rules(self.graph_.rules, self.classes_))] = True
-        again, nodes = np.ones(len(taken), dtype=bool), slice(None)
-        while True:
-            ends = ends_of(samples.lengths[again])
-            broken = np.zeros((ends.size - 1, len(rules)), dtype=bool)
-            for q, row in enumerate(codes):
-                found = broken_rules(rules, self.classes_, row[nodes], ends)
-                broken |= found if values is None else found & np.isfinite(values[again, q, None])
-            if (taken[again] & broken).any():
-                raise TypeError(
-                    f"make_problem of {type(graph).__name__} does not heed the rules that its "
-                    "with_rules takes"
-                )
-            taken[again] |= broken
-            again[again] = broken.any(axis=1)
-            if not again.any():
-                break
-            nodes, places = np.repeat(again, samples.lengths), np.flatnonzero(again)
-            few, found = samples.take(again), codes[:, nodes]
-            sets, of_samples = np.unique(taken[again], axis=0, return_inverse=True)
-            for s, chosen in enumerate(sets):
-                part = of_samples.ravel() == s
-                of_part = np.repeat(part, few.lengths)
-                model = copy.copy(self)
-                model.graph_ = graph.with_rules(None)
-                model.graph_.rules = list(itertools.compress(rules, chosen))
-                is_any = problem.space.allowed.size == 0
-                options = {} if is_any else {"allowed": problem.space.allowed[nodes][of_part]}
-                task = few.take(part), places[part], keep, problem
-                found[:, of_part] = model._decode_under(*task, values, len(codes), gaps, **options)
-            codes[:, nodes] = found
-        for sample in sorted(sample for sample, gap in gaps.items() if gap > 0.0):
-            warn_user(
-                f"sample {sample} breaks rules whose product is too large: the labelling may not "
-                f"be the best one, its score is within {gaps[sample]:.3g} of that"
-            )
-
-    def _decode_under(self, samples, places, keep, problem, values, n_best, gaps, **options):
-        """The best labels of some samples under the rules of the structure."""
-        w, whole = self._weights(), np.zeros_like(keep)
-        whole[np.flatnonzero(keep)[places]] = True
-        found = np.empty((n_best, samples.offsets[-1]), dtype=np.int32)
-        try:
-            ruled = self._decoding_problem(samples, n_best=n_best, **options)
-        except TooManyStates:
-            if values is not None:
-                raise
-            for k, i in enumerate(places):
-                sample = np.flatnonzero(keep)[i]
-                own = _decode_within_bounds(self.graph_, self.classes_, problem, i, w, sample)
-                found[0, slice(*samples.offsets[k : k + 2])], gaps[sample] = own
-            return found
-        if values is None:
-            ends = self._pass(decode, ruled, found[0])
-        else:
-            best = np.empty((places.size, n_best))
-            ends = self._n_best(ruled, w, best, found)
-            values[places] = best
-        self._refuse_unsolved(ends, whole, ruled)
-        return found
-
     def _decode_exactly(self, samples, i, allowed, w, codes):
         """Decode sample i exactly where a relaxation found nothing; False if too expensive."""
         exact = self.graph_.exactly()
@@ -844,17 +725,6 @@ class Predictor(NamedFeatures):
             labellings.append(self.graph_.ranked(chosen, self.classes_, samples, i))
             scores.append(found)
         return object_array(labellings), object_array(scores)
-
-    def _n_best(self, problem, w, values, codes):
-        """Write the n best labellings of all samples and their scores."""
-        require_room(problem, len(codes))
-
-        def run(part, start, stop):
-            scratch = make_scratch(part)
-            labels = np.empty((len(codes), scratch.labels.size), dtype=np.int32)
-            return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
-
-        return over_samples(run, problem, self.n_jobs)
 
     @on_one_state
     def predict_chunks(
@@ -1068,7 +938,7 @@ class Predictor(NamedFeatures):
 
         See Also
         --------
-        skstruct.metrics.node_f1_score : F1 of labels of nodes.
+        skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
         skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
         skstruct.metrics.chunk_f1_score : F1 of chunks.
 

@@ -72,6 +72,8 @@ class Graph(ABC, BaseEstimator):
         chooses: fit sets it on ``graph_`` of estimators that cannot train on relaxations.
     prefers_marginals : bool
         Whether to choose inference for its marginals: fit sets it on ``graph_`` of CRFs.
+    hint_of_scale : str
+        Addition to the warning that training is far from the optimum: which C to try.
     when_inferred : str
         Addition to the error message for too few classes in y, if ``graph="auto"`` chose the
         structure.
@@ -125,7 +127,7 @@ class Graph(ABC, BaseEstimator):
     n_end_rows = 0
     inference_ = training_inference_ = "exact"
     prefers_exact = prefers_marginals = False
-    when_inferred = ""
+    when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -1144,7 +1146,7 @@ class Graph(ABC, BaseEstimator):
 
         See Also
         --------
-        skstruct.metrics.node_accuracy_score : The same of labels.
+        skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
 
         Examples
         --------

@@ -98,9 +98,6 @@ class Chain(PairwiseGraph):
     SAGCRF(graph=Chain(forbidden='iob2'))
     """
 
-    # Chains in files of older versions do not have the parameter.
-    rules = None
-
     def __init__(
         self,
         boundary: bool = False,

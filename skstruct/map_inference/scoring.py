@@ -72,7 +72,6 @@ class MAPResult:
     See Also
     --------
     skstruct.map_inference.solve_map : Finds a best labelling and a bound.
-    skstruct.inspection.MAPConvergenceDisplay : Score and bound of MAP inference against time.
 
     Examples
     --------

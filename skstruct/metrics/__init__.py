@@ -1,16 +1,21 @@
 """Metrics of structured predictions: nodes, whole sequences, chunks, links of words, boxes.
 
-Those of nodes, sequences and chunks take y in every form that estimators take (lists, object
-arrays, RaggedArray, Series, 3-D arrays) and check the lengths sample by sample. They have
-scikit-learn's names and signatures, so ``make_scorer`` and metadata routing work; :data:`SCORERS`
-has them ready for ``scoring=``. As in scikit-learn, input without a single label raises a
-ValueError, and scores that are 0 / 0 are what `zero_division` says, by default 0 with an
-``UndefinedMetricWarning``.
+They take y in every form that estimators take (lists, object arrays, RaggedArray, Series, 3-D
+arrays) and check the lengths sample by sample; :func:`flatten` makes of it what scikit-learn's
+metrics take. Those of chunks have scikit-learn's names and signatures, so ``make_scorer`` and
+metadata routing work; :data:`SCORERS` has them ready for ``scoring=``. As in scikit-learn, input
+without a single label raises a ValueError, and scores that are 0 / 0 are what `zero_division` says,
+by default 0 with an ``UndefinedMetricWarning``.
 """
 
-from sklearn.metrics import make_scorer
+from sklearn.metrics import accuracy_score, f1_score, make_scorer
 
-from .calibration import error_recall_at_review, expected_calibration_error, precision_at_coverage
+from .calibration import (
+    confidences,
+    error_recall_at_review,
+    expected_calibration_error,
+    precision_at_coverage,
+)
 from .chunks import (
     chunk_classification_report,
     chunk_f1_score,
@@ -21,15 +26,7 @@ from .chunks import (
     chunks,
 )
 from .items import alignment_error_rate, average_precision, corloc_score, iou
-from .nodes import (
-    node_accuracy_score,
-    node_classification_report,
-    node_f1_score,
-    node_fbeta_score,
-    node_precision_score,
-    node_recall_score,
-    sequence_accuracy_score,
-)
+from .nodes import flatten, score_of_nodes, sequence_accuracy_score
 
 __all__ = [
     "SCORERS",
@@ -42,16 +39,12 @@ __all__ = [
     "chunk_precision_score",
     "chunk_recall_score",
     "chunks",
+    "confidences",
     "corloc_score",
     "error_recall_at_review",
     "expected_calibration_error",
+    "flatten",
     "iou",
-    "node_accuracy_score",
-    "node_classification_report",
-    "node_f1_score",
-    "node_fbeta_score",
-    "node_precision_score",
-    "node_recall_score",
     "precision_at_coverage",
     "sequence_accuracy_score",
 ]
@@ -63,7 +56,7 @@ __all__ = [
 #: See Also
 #: --------
 #: skstruct.metrics.chunk_f1_score : F1 of chunks.
-#: skstruct.metrics.node_f1_score : F1 of labels of nodes.
+#: skstruct.metrics.flatten : Labels of nodes, for other metrics of single labels.
 #: skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
 #:
 #: Examples
@@ -75,9 +68,9 @@ __all__ = [
 #: >>> sorted(SCORERS)[:3]
 #: ['chunk_f1', 'chunk_precision', 'chunk_recall']
 SCORERS = {
-    "node_accuracy": make_scorer(node_accuracy_score),
-    "node_f1": make_scorer(node_f1_score),
-    "node_f1_macro": make_scorer(node_f1_score, average="macro"),
+    "node_accuracy": make_scorer(score_of_nodes, score=accuracy_score),
+    "node_f1": make_scorer(score_of_nodes, score=f1_score, average="weighted"),
+    "node_f1_macro": make_scorer(score_of_nodes, score=f1_score, average="macro"),
     "sequence_accuracy": make_scorer(sequence_accuracy_score),
     "chunk_precision": make_scorer(chunk_precision_score),
     "chunk_recall": make_scorer(chunk_recall_score),

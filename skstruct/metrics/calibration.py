@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import check_integer, warn_user
+from ..core.typing import SamplesLike
 from ..data.partial import is_partial
 from .chunks import chunks
 
@@ -55,9 +57,68 @@ def require(model, *names):
             raise TypeError(f"{type(model).__name__} has no {name}, and so no confidences")
 
 
-def node_confidences(model, X, y):
-    """Whether the most probable label of each node is right, and its probability."""
+def confidences(
+    model: Any, X: SamplesLike, y: SamplesLike, *, of: str = "nodes", scheme: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each prediction of a model is right, and its probability.
+
+    The arguments of the metrics of confidences, and of scikit-learn's reliability diagram
+    (``CalibrationDisplay.from_predictions``). Read more in the :ref:`User Guide <calibration>`.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted, with probabilities.
+    X, y : list, object array or RaggedArray
+        Samples that the model has not seen, and their labels. Nodes without a label do not count,
+        and of chunks samples with such nodes.
+    of : {"nodes", "chunks"}, default="nodes"
+        Predictions to assess: the most probable label of each node, by its marginal probability; or
+        the chunks of the best labelling, by ``predict_chunks``.
+    scheme : str, default=None
+        For chunks, see :func:`skstruct.metrics.chunks`.
+
+    Returns
+    -------
+    correct : ndarray of shape (n_predictions,) of bool
+        Whether each prediction is right.
+    confidence : ndarray of shape (n_predictions,)
+        Its probability under the model.
+
+    Raises
+    ------
+    ValueError
+        If `of` is something else.
+    TypeError
+        If the model has no probabilities.
+
+    See Also
+    --------
+    skstruct.metrics.expected_calibration_error : Distance of the two, as a number.
+    sklearn.calibration.CalibrationDisplay : Reliability diagram.
+    skstruct.SAGCRF.predict_chunks : Chunks with probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.metrics import confidences
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0), 60)
+    >>> crf = SAGCRF(random_state=0).fit(X[:40], y[:40])
+    >>> correct, confidence = confidences(crf, X[40:], y[40:])
+    >>> correct.size == confidence.size == sum(map(len, y[40:]))
+    True
+    """
+    if of not in ("nodes", "chunks"):
+        raise ValueError(f"of must be 'nodes' or 'chunks', got {of!r}")
+    model, X = split_model(model, X)
     require(model, "predict_marginals")
+    return _of_nodes(model, X, y) if of == "nodes" else _of_chunks(model, X, y, scheme)
+
+
+def _of_nodes(model, X, y):
+    """Whether the most probable label of each node is right, and its probability."""
     check_is_fitted(model)
     shares = model.predict_marginals(X)
     if not len(shares):
@@ -66,8 +127,8 @@ def node_confidences(model, X, y):
     flat = np.concatenate([np.ravel(own) for own in shares])
     if flat.size != codes.size * len(model.classes_):
         raise TypeError(
-            "label sets and items have one probability each, that of being on: take scikit-learn's "
-            "CalibrationDisplay of each label, or of the items of all samples"
+            "label sets and items have one probability each, that of being on: compare those of "
+            "predict_marginals with y label by label, or of the items of all samples"
         )
     if not is_known.all():
         warn_user(
@@ -81,9 +142,9 @@ def node_confidences(model, X, y):
     return (best == codes)[known], sure[known]
 
 
-def chunk_confidences(model, X, y, scheme=None):
+def _of_chunks(model, X, y, scheme):
     """Whether each predicted chunk is right, and its probability; of samples with all labels."""
-    require(model, "predict_chunks", "predict_marginals")
+    require(model, "predict_chunks")
     right, given = [], []
     found = model.predict_chunks(X, scheme=scheme)
     check_consistent_length(found, y)
@@ -152,7 +213,7 @@ def expected_calibration_error(
 
     See Also
     --------
-    skstruct.inspection.CalibrationDisplay : Accuracy in each bin, as a plot.
+    skstruct.metrics.confidences : Its arguments, for the predictions of a model.
     skstruct.TemperatureScaling : Makes it smaller.
 
     Notes

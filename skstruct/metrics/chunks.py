@@ -15,7 +15,7 @@ from ..data.constraints import without_prefix
 from ..data.labels import warn_of_mark
 from ..data.values import as_labels, family
 from ..lite import OUTSIDE, chunk_step, find_chunks, scheme_name, tag_and_kind
-from .validation import check_average, one_score, read_pair
+from .nodes import read_pair
 
 # Chunks of label sequences: by the rules of conlleval, or of one tagging scheme.
 
@@ -37,8 +37,8 @@ def warn_of_tags(labels, scheme: str | None) -> None:
     tag = None if scheme == "runs" else without_prefix(labels)
     if tag is not None:
         warn_user(
-            f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use "
-            'node_classification_report, for runs of equal labels scheme="runs"'
+            f"label {tag!r} has no chunk prefix (such as B- or I-); for tags use scikit-learn's "
+            'metrics, of flatten(y_true, y_pred), for runs of equal labels scheme="runs"'
         )
 
 
@@ -232,7 +232,8 @@ def chunk_precision_recall_fscore_support(
 
 def _classification(y_true, y_pred, labels, average, scheme, sample_weight):
     """Chunks as scikit-learn's measures take them, with their options."""
-    check_average(average)
+    if average not in ("micro", "macro", "weighted", None):
+        raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
     kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
     # Without any kind an average is that of one kind that does not occur.
     shown = len(kinds) if average is None else max(len(kinds), 1)
@@ -246,7 +247,10 @@ def _score(
     true, predicted, options = _classification(
         y_true, y_pred, labels, average, scheme, sample_weight
     )
-    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
+    options |= {"beta": beta, "zero_division": zero_division, "warn_for": (measure,)}
+    scores = precision_recall_fscore_support(true, predicted, **options)
+    score = scores[("precision", "recall", "f-score").index(measure)]
+    return score if average is None else float(score)
 
 
 def chunk_precision_score(
@@ -442,7 +446,7 @@ def chunk_f1_score(
     --------
     skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
     skstruct.metrics.chunks : The chunks that tags stand for.
-    skstruct.metrics.node_f1_score : F1 of labels of nodes.
+    skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
 
     Examples
     --------
@@ -500,7 +504,7 @@ def chunk_classification_report(
     See Also
     --------
     skstruct.metrics.chunk_f1_score : F1 of chunks.
-    skstruct.metrics.node_classification_report : Scores of labels, as text.
+    skstruct.metrics.flatten : Labels of nodes, for reports on single labels.
 
     Examples
     --------

@@ -1,19 +1,81 @@
-"""Metrics of nodes and of whole sequences: scikit-learn's, for ragged y."""
+"""Reading y of every form; nodes in flat arrays, for scikit-learn's metrics; whole sequences."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import classification_report
 
 from ..core.typing import SamplesLike
-from .validation import check_average, flat_pair, one_score, read_pair
+from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
+from ..data.packing import read_sample_weight
+from ..data.partial import split_partial
+from ..data.values import join_values
 
 
-def node_accuracy_score(
+def read_pair(y_true, y_pred, sample_weight=None, images=False):
+    """Truth and predictions as lists of 1-D arrays of equal lengths."""
+    y_true, partial = split_partial(y_true, False, "y_true")
+    if images:
+        y_true, y_pred = rows_of_images(y_true, y_pred)
+    true, predicted = read_label_lists(y_true, "y_true"), read_label_lists(y_pred, "y_pred")
+    n = len(true)
+    if n != len(predicted):
+        raise ValueError(f"y_true has {n} samples, y_pred has {len(predicted)}")
+    for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
+        if len(a) != len(b):
+            raise ValueError(f"sample {i}: y_true has {len(a)} labels, y_pred has {len(b)}")
+    if not any(len(a) for a in true):
+        raise ValueError("y_true and y_pred are empty: at least one label is needed")
+    # One type for all, so that labels which differ in any two places stay different.
+    flat = join_values(
+        [*true, *predicted],
+        "y",
+        lambda i: f"sample {i % n} of {'y_true' if i < n else 'y_pred'}",
+    )
+    lengths = np.array([len(a) for a in true])
+    warn_of_mark(flat[: lengths.sum()], "y_true")
+    rows = np.split(flat, np.cumsum(np.tile(lengths, 2))[:-1])
+    weights = read_sample_weight(sample_weight, n)
+    known = None
+    if partial is not None:
+        known = np.split(~partial.hidden, np.cumsum(lengths)[:-1])
+        weights = np.where([a.any() or not a.size for a in known], weights, 0.0)
+    if not weights[lengths > 0].any():
+        raise ValueError("sample_weight must be above 0 for some label")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights @ np.maximum(lengths, 1)):
+            raise ValueError("sample_weight is too large: the sum of the weights overflows")
+    return rows[:n], rows[n:], weights, known
+
+
+def _is_image(labels):
+    """Return whether the labels of a sample are an array (height, width), or lists of its rows."""
+    if isinstance(labels, (list, tuple)):
+        return bool(labels) and isinstance(labels[0], (list, tuple, np.ndarray))
+    return getattr(labels, "ndim", 0) == 2
+
+
+def rows_of_images(y_true, y_pred):
+    """Labels of images row by row, so that they are sequences of nodes; others stay as they are."""
+    many = list, tuple, np.ndarray
+    if not all(isinstance(y, many) and len(y) for y in (y_true, y_pred)):
+        return y_true, y_pred
+    if not (_is_image(y_true[0]) or _is_image(y_pred[0])) or len(y_true) != len(y_pred):
+        return y_true, y_pred
+    pairs = []
+    for i, (a, b) in enumerate(zip(y_true, y_pred, strict=True)):
+        a, shape = rows_of_image(a, f"y_true: sample {i}")
+        b, other = rows_of_image(b, f"y_pred: sample {i}")
+        if shape != other:
+            raise ValueError(f"sample {i}: y_true has the shape {shape}, y_pred {other}")
+        pairs.append((a, b))
+    return tuple(map(list, zip(*pairs, strict=True)))
+
+
+def flatten(
     y_true: SamplesLike, y_pred: SamplesLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Accuracy: the fraction of nodes that are labelled correctly.
+) -> tuple[np.ndarray, ...]:
+    """Labels of the nodes of all samples in one array each, for the metrics of scikit-learn.
 
     Read more in the :ref:`User Guide <evaluation_guide>`.
 
@@ -21,33 +83,50 @@ def node_accuracy_score(
     ----------
     y_true, y_pred : sequences of label sequences, or of label images
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
+        labels are left out of both.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
 
     Returns
     -------
-    float
-        The fraction.
+    y_true, y_pred : ndarray of shape (n_nodes,)
+        The labels, of one type in both.
+    sample_weight : ndarray of shape (n_nodes,)
+        Weights of the nodes; only if there is `sample_weight`.
 
     Raises
     ------
-    ValueError
-        If there are no labels, or lengths differ (names the sample).
+    ValueError, TypeError
+        If there are no labels, lengths differ, or labels do not fit together (names the sample).
 
     See Also
     --------
     skstruct.metrics.sequence_accuracy_score : Exact match: fraction of samples without an error.
-    skstruct.metrics.node_classification_report : Scores of labels, as text.
+    skstruct.metrics.chunk_f1_score : F1 of chunks.
 
     Examples
     --------
-    >>> from skstruct.metrics import node_accuracy_score
-    >>> node_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
-    0.6666666666666666
+    >>> from sklearn.metrics import accuracy_score, f1_score
+    >>> from skstruct.metrics import flatten
+    >>> y, predicted = [["a", "b"], ["a"]], [["a", "a"], ["a"]]
+    >>> round(accuracy_score(*flatten(y, predicted)), 3)
+    0.667
+    >>> round(f1_score(*flatten(y, predicted), average="macro"), 3)
+    0.4
     """
-    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
-    return float(np.average(true == predicted, weights=weights))
+    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    counted = slice(None) if known is None else np.concatenate(known)
+    flat = np.concatenate(true)[counted], np.concatenate(predicted)[counted]
+    if sample_weight is None:
+        return flat
+    return *flat, np.repeat(weights, [len(a) for a in true])[counted]
+
+
+def score_of_nodes(y_true, y_pred, *, score, sample_weight=None, **options):
+    """A metric of scikit-learn over all nodes, for scorers."""
+    true, predicted, *weights = flatten(y_true, y_pred, sample_weight=sample_weight)
+    weight = weights[0] if weights else None
+    return float(score(true, predicted, sample_weight=weight, **options))
 
 
 def sequence_accuracy_score(
@@ -77,7 +156,7 @@ def sequence_accuracy_score(
 
     See Also
     --------
-    skstruct.metrics.node_accuracy_score : Fraction of correct nodes.
+    skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
 
     Examples
     --------
@@ -91,257 +170,3 @@ def sequence_accuracy_score(
         same = [flags[counted] for flags, counted in zip(same, known, strict=True)]
     right = [bool(flags.all()) for flags in same]
     return float(np.average(right, weights=weights))
-
-
-def _score(measure, y_true, y_pred, labels, average, sample_weight, zero_division, beta=1.0):
-    check_average(average)
-    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
-    options = {"labels": labels, "average": average, "sample_weight": weights}
-    return one_score(measure, true, predicted, beta=beta, zero_division=zero_division, **options)
-
-
-def node_precision_score(
-    y_true: SamplesLike,
-    y_pred: SamplesLike,
-    *,
-    labels: ArrayLike | None = None,
-    average: str | None = "weighted",
-    sample_weight: ArrayLike | None = None,
-    zero_division: float | str = "warn",
-) -> float | np.ndarray:
-    """Precision over nodes: scikit-learn's ``precision_score`` on the concatenated labels.
-
-    Read more in the :ref:`User Guide <evaluation_guide>`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        Average over labels (also for two labels).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        Value of undefined scores; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
-    See Also
-    --------
-    skstruct.metrics.node_recall_score : Recall of labels of nodes.
-    skstruct.metrics.node_f1_score : F1 of labels of nodes.
-
-    Examples
-    --------
-    >>> from skstruct.metrics import node_precision_score
-    >>> node_precision_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], labels=["a"])
-    0.6666666666666666
-    """
-    return _score("precision", y_true, y_pred, labels, average, sample_weight, zero_division)
-
-
-def node_recall_score(
-    y_true: SamplesLike,
-    y_pred: SamplesLike,
-    *,
-    labels: ArrayLike | None = None,
-    average: str | None = "weighted",
-    sample_weight: ArrayLike | None = None,
-    zero_division: float | str = "warn",
-) -> float | np.ndarray:
-    """Recall over nodes: scikit-learn's ``recall_score`` on the concatenated labels.
-
-    Read more in the :ref:`User Guide <evaluation_guide>`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        Average over labels (also for two labels).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score of a label that is not in `y_true`; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
-    See Also
-    --------
-    skstruct.metrics.node_precision_score : Precision of labels of nodes.
-    skstruct.metrics.node_f1_score : F1 of labels of nodes.
-
-    Examples
-    --------
-    >>> from skstruct.metrics import node_recall_score
-    >>> node_recall_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], average="macro")
-    0.5
-    """
-    return _score("recall", y_true, y_pred, labels, average, sample_weight, zero_division)
-
-
-def node_fbeta_score(
-    y_true: SamplesLike,
-    y_pred: SamplesLike,
-    *,
-    beta: float,
-    labels: ArrayLike | None = None,
-    average: str | None = "weighted",
-    sample_weight: ArrayLike | None = None,
-    zero_division: float | str = "warn",
-) -> float | np.ndarray:
-    """F-beta over nodes: scikit-learn's ``fbeta_score`` on the concatenated labels.
-
-    Read more in the :ref:`User Guide <evaluation_guide>`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
-    beta : float
-        Weight of recall against precision.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        Average over labels (also for two labels).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        Value of undefined scores; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
-    See Also
-    --------
-    skstruct.metrics.node_f1_score : F1 of labels of nodes.
-    skstruct.metrics.node_precision_score : Precision of labels of nodes.
-
-    Examples
-    --------
-    >>> from skstruct.metrics import node_fbeta_score
-    >>> node_fbeta_score([["a", "b"]], [["a", "b"]], beta=0.5)
-    1.0
-    """
-    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division, beta)
-
-
-def node_f1_score(
-    y_true: SamplesLike,
-    y_pred: SamplesLike,
-    *,
-    labels: ArrayLike | None = None,
-    average: str | None = "weighted",
-    sample_weight: ArrayLike | None = None,
-    zero_division: float | str = "warn",
-) -> float | np.ndarray:
-    """F1 over nodes: scikit-learn's ``f1_score`` on the concatenated labels.
-
-    Read more in the :ref:`User Guide <evaluation_guide>`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
-    labels : list, default=None
-        Labels to include.
-    average : {"micro", "macro", "weighted", None}, default="weighted"
-        Average over labels (also for two labels).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        Value of undefined scores; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    float or ndarray of shape (n_labels,)
-        The score.
-
-    See Also
-    --------
-    skstruct.metrics.node_fbeta_score : F-beta of labels of nodes.
-    skstruct.metrics.chunk_f1_score : F1 of chunks.
-
-    Examples
-    --------
-    >>> from skstruct.metrics import node_f1_score
-    >>> round(node_f1_score([["a", "b"], ["a"]], [["a", "a"], ["a"]]), 3)
-    0.533
-    """
-    return _score("f-score", y_true, y_pred, labels, average, sample_weight, zero_division)
-
-
-def node_classification_report(
-    y_true: SamplesLike,
-    y_pred: SamplesLike,
-    *,
-    labels: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    digits: int = 2,
-    output_dict: bool = False,
-    zero_division: float | str = "warn",
-) -> str | dict:
-    """Precision, recall, F1 and number of nodes of each label, and their averages.
-
-    scikit-learn's ``classification_report`` on the concatenated labels. Read more in the :ref:`User
-    Guide <evaluation_guide>`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels do not count.
-    labels : list, default=None
-        Labels to show, in order.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's nodes.
-    digits : int, default=2
-        Decimals in the text.
-    output_dict : bool, default=False
-        Whether to return a dict of dicts instead of text.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        Value of undefined scores; "warn" is 0 with a warning.
-
-    Returns
-    -------
-    str or dict
-        The report.
-
-    See Also
-    --------
-    skstruct.metrics.node_f1_score : F1 of labels of nodes.
-    skstruct.metrics.chunk_classification_report : Scores of chunks by type, as text.
-
-    Examples
-    --------
-    >>> from skstruct.metrics import node_classification_report
-    >>> report = node_classification_report([["a", "b"]], [["a", "b"]], output_dict=True)
-    >>> report["a"]["f1-score"], report["accuracy"]
-    (1.0, 1.0)
-    """
-    true, predicted, weights = flat_pair(y_true, y_pred, sample_weight)
-    return classification_report(
-        true,
-        predicted,
-        labels=labels,
-        sample_weight=weights,
-        digits=digits,
-        output_dict=output_dict,
-        zero_division=zero_division,
-    )

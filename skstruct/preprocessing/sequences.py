@@ -581,7 +581,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
     def __setstate__(self, state):
         if isinstance(state.get("features"), str):
             raise ValueError("the stored vectorizer is damaged: its features are not a function")
-        super().__setstate__({"features": None} | state)
+        super().__setstate__(state)
         if state.get("_names") is not None and "vocabulary_" not in state:
             self.vocabulary_ = self._names.positions()
             if len(self.vocabulary_) != self.n_features_out_:
@@ -624,7 +624,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             check_is_fitted(self)
         lengths = []
         reader = TokenReader(self.separator, self._vector_lengths, True)
-        reader.has_text = getattr(self, "_has_text", True)  # an older pickle does not tell
+        reader.has_text = self._has_text
         sequences = self._sequences(X, reader)
         if self.vocabulary_ is None:
             flat = _hash(reader.read(sequences, lengths), self.n_features_out_)
@@ -638,8 +638,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         return self._packed(flat, lengths)
 
     def _packed(self, flat, lengths):
-        # A vectorizer from an older pickle has no names to give.
-        return RaggedArray._of_parts(flat, ends_of(lengths), getattr(self, "_names", None))
+        return RaggedArray._of_parts(flat, ends_of(lengths), self._names)
 
     def _sequences(self, X, reader):
         """An iterable of sequences of tokens."""

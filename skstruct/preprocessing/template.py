@@ -331,11 +331,6 @@ class TemplateNames(FeatureNames):
     ) -> None:
         self._vocabulary, self._features, self._constant = vocabulary, features, constant
 
-    def __setstate__(self, state):
-        vars(self).update(state)
-        if isinstance(self._vocabulary, dict):  # of an earlier version
-            self._vocabulary = VocabularyNames(self._vocabulary)
-
     def __len__(self) -> int:
         return self._features[2] + (self._constant is not None)
 
@@ -678,8 +673,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
     def _expand(self, source, offsets):
         """The features of all tokens, of the edges before them where templates make some."""
-        names = getattr(self, "_names", (None, None))  # an older pickle has none to give
-        node = _matrix(source, self._node, *self._node_features)
+        names, node = self._names, _matrix(source, self._node, *self._node_features)
         if not self._edge:
             return RaggedArray._of_parts(node, offsets, names[0])
         edge = _matrix(source, self._edge, *self._edge_features)

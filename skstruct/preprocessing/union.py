@@ -340,7 +340,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
                 self.transformers_, outputs, self._learned, strict=True
             )
         ]
-        return self._join(blocks, getattr(self, "_names_out", (None, None)))
+        return self._join(blocks, self._names_out)
 
     @property
     def named_transformers_(self) -> Bunch:

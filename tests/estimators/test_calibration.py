@@ -15,9 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skstruct import BCFWSSVM, SAGCRF, Chain, MultiLabel, TemperatureScaling, export
 from skstruct.estimators.calibration import at_temperature
-from skstruct.inspection import CalibrationDisplay
 from skstruct.lite import Tagger
-from skstruct.metrics.calibration import chunk_confidences
+from skstruct.metrics import chunks, confidences
 from skstruct.preprocessing import PerNode, TemplateVectorizer
 from skstruct.testing import random_sequences
 
@@ -113,14 +112,12 @@ def test_chunks_are_calibrated_by_isotonic_regression():
         model.predict_chunks(X[:1], confidence=False)[0]
         == crf.predict_chunks(X[:1], confidence=False)[0]
     )
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    display = CalibrationDisplay.from_estimators(
-        {"crf": crf, "scaled": model}, X[30:], names[30:], of="chunks", ax=figure.subplots()
-    )
-    assert list(display.curves) == ["crf", "scaled"]
-    assert len(display.lines_) == 2
+    right, sure = confidences(make_pipeline(model), X, names, of="chunks")
+    assert sure.tolist() == corrected
+    both = zip(crf.predict_chunks(X), names, strict=True)
+    assert right.tolist() == [one[:3] in chunks(truth) for own, truth in both for one in own]
     with pytest.raises(ValueError, match="of must be"):
-        CalibrationDisplay.from_estimators(crf, X, names, of="words")
+        confidences(crf, X, names, of="words")
 
 
 def test_what_has_no_probabilities_is_refused():
@@ -185,10 +182,11 @@ def test_isotonic_regression_of_labels_without_prefixes():
     model = TemperatureScaling(FrozenEstimator(crf), **options).fit(X[10:], y[10:])
     assert 0.0 <= model.predict_chunks(X[:1])[0][0].probability <= 1.0
     # All chunks of the predicted labels are right, none of labels that are all "O" is.
-    right, _ = chunk_confidences(crf, X, crf.predict(X), "runs")
+    right, _ = confidences(crf, X, crf.predict(X), of="chunks", scheme="runs")
     assert right.size
     assert right.all()
-    right, _ = chunk_confidences(crf, X, [["O"] * len(labels) for labels in y], "runs")
+    outside = [["O"] * len(labels) for labels in y]
+    right, _ = confidences(crf, X, outside, of="chunks", scheme="runs")
     assert right.size
     assert not right.any()
 
@@ -203,14 +201,12 @@ def test_cv_used_up_and_isotonic_of_an_earlier_fit():
     crf = SAGCRF(C=30.0, random_state=0).fit(X[:30], names[:30])
     model = TemperatureScaling(FrozenEstimator(crf), isotonic=True).fit(X, names)
     assert not hasattr(model.set_params(isotonic=False).fit(X, names), "isotonic_")
-    display = pytest.importorskip("matplotlib.figure").Figure().subplots()
-    curves = CalibrationDisplay.from_estimators(make_pipeline(crf), X, names, ax=display).curves
-    assert curves["SAGCRF"][0].size == sum(map(len, Y)) - 1
+    assert confidences(make_pipeline(crf), X, names)[0].size == sum(map(len, Y)) - 1
     with pytest.raises(ValueError, match="isotonic: no chunks are predicted"):
         TemperatureScaling(SAGCRF(random_state=0), cv=2, isotonic=True).fit(X[:20], Y[:20])
     svm = BCFWSSVM(max_iter=2, tol=1.0, random_state=0).fit(X[:20], Y[:20])
     with pytest.raises(TypeError, match="BCFWSSVM has no predict_marginals"):
-        CalibrationDisplay.from_estimators(svm, X, Y)
+        confidences(svm, X, Y)
 
 
 def test_a_tagger_without_numba_has_the_calibrated_probabilities(frozen, tmp_path):
@@ -264,4 +260,4 @@ def test_chunks_of_samples_with_other_numbers_of_labels_are_refused(labels):
     X, y = [np.eye(2)] * 2, [["B-A", "O"]] * 2
     crf = SAGCRF(random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=f"sample 1: X has 2 nodes, but y has {len(labels)}"):
-        chunk_confidences(crf, X, [y[0], labels])
+        confidences(crf, X, [y[0], labels], of="chunks")

@@ -559,10 +559,10 @@ def test_paths_that_make_no_sense(sequences):
     X, y = sequences
     with pytest.raises(ValueError, match="Cs is empty"):
         crf_path(SAGCRF(), X, y, [])
-    with pytest.raises(ValueError, match='warm_start=True is not for solver="oeg"'):
+    with pytest.raises(ValueError, match="solver='oeg' does not take warm_start=True"):
         crf_path(SAGCRF(solver="oeg"), X, y, [1.0])
 
 
 def test_paired_samples_are_for_saga(sequences):
-    with pytest.raises(ValueError, match='sampling="paired" is for solver="saga", got'):
+    with pytest.raises(ValueError, match='does not take sampling="paired": use solver="saga"'):
         SAGCRF(sampling="paired").fit(*sequences)

@@ -342,7 +342,7 @@ def test_a_driver_that_is_killed_loses_nothing(shards, tmp_path):
 def test_what_is_not_for_shards_is_refused(samples, shards, tmp_path):
     X, y, weight = samples
     for solver in ("sag", "saga", "casimir"):
-        with pytest.raises(ValueError, match=f"solver='{solver}' needs all samples in memory"):
+        with pytest.raises(ValueError, match=f"solver='{solver}' does not take shards"):
             SAGCRF(solver=solver).fit(shards)
     with pytest.raises(ValueError, match="y must be None, the shards have labels"):
         SAGCRF().fit(shards, y)

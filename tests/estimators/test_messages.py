@@ -47,7 +47,6 @@ from skstruct.decoding import fit_transitions
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.graphs.registry import recognise
 from skstruct.inspection import (
-    CalibrationDisplay,
     TransitionDisplay,
     coef_frame,
     explain,
@@ -56,8 +55,8 @@ from skstruct.inspection import (
 )
 from skstruct.metrics import (
     chunk_f1_score,
-    node_accuracy_score,
-    node_f1_score,
+    confidences,
+    flatten,
     sequence_accuracy_score,
 )
 from skstruct.preprocessing import PerNode, SequenceVectorizer, TemplateVectorizer
@@ -278,7 +277,7 @@ def test_marks_of_missing_labels_are_warned_of_wherever_labels_are_read(
     numbers = [np.array([{"a": 0, "b": 1, "c": 2}[label] for label in labels]) for labels in y]
     marked = [np.where(np.arange(len(labels)) == 0, marker, labels) for labels in numbers]
     model = SAGCRF(tol=0.5, random_state=0).fit(X, numbers)
-    metrics = [node_accuracy_score, sequence_accuracy_score, node_f1_score]
+    metrics = [flatten, sequence_accuracy_score]
     for metric in metrics:
         with pytest.warns(UserWarning, match=f"y_true: {marker} is a class .* None") as caught:
             metric(marked, numbers)
@@ -286,7 +285,7 @@ def test_marks_of_missing_labels_are_warned_of_wherever_labels_are_read(
         metric(numbers, numbers)
     with pytest.warns(UserWarning, match=f"y_true: {marker} is a class"):
         chunk_f1_score(marked, numbers, scheme="runs")
-    for read in (model.score, partial(CalibrationDisplay.from_estimator, model)):
+    for read in (model.score, partial(confidences, model)):
         with (
             pytest.warns(UserWarning, match="labels that fit has not seen count as wrong"),
             pytest.warns(UserWarning, match=f"if {marker} marks missing labels"),
@@ -313,7 +312,7 @@ def test_an_empty_string_among_the_labels_is_warned_of(sequences):
     with pytest.warns(UserWarning, match="y: '' is a class like any other: if '' .* None"):
         model = SAGCRF(tol=0.5, random_state=0).fit(X, marked)
     with pytest.warns(UserWarning, match="y_true: '' is a class like any other"):
-        node_f1_score(marked, marked)
+        flatten(marked, marked)
     missing = [[label or None for label in labels] for labels in marked]
     assert "" in model.classes_
     assert SAGCRF(tol=0.5, random_state=0).fit(X, missing).classes_.tolist() == ["a", "b"]

@@ -19,7 +19,7 @@ from skstruct import (
     RaggedArray,
     TemperatureScaling,
 )
-from skstruct.metrics.calibration import node_confidences
+from skstruct.metrics import confidences
 from skstruct.model_selection import cross_val_marginals
 from skstruct.preprocessing import PerNode
 
@@ -91,7 +91,7 @@ def test_labels_are_read_as_fit_reads_them(form):
     whole = clone(CRF).fit(X, y)
     np.testing.assert_array_equal(classes, whole.classes_)
     assert [own.shape for own in marginals] == [(len(x), 3) for x in X]
-    correct, sure = node_confidences(whole, X, y)
+    correct, sure = confidences(whole, X, y)
     assert correct.size == sure.size == sum(map(len, X)) - 1
     assert TemperatureScaling(CRF, cv=3).fit(X, y).temperature_ > 0
 
@@ -117,7 +117,7 @@ def test_label_sets_follow_one_convention():
         if labels is not unsure:
             np.testing.assert_allclose(marginals, found)
     with pytest.raises(TypeError, match="label sets and items have one probability each"):
-        node_confidences(clone(crf).fit(X, Y), X, Y)
+        confidences(clone(crf).fit(X, Y), X, Y)
 
 
 def test_tables_and_candidates():
@@ -134,7 +134,7 @@ def test_tables_and_candidates():
     assert [own.shape for own in marginals] == [(len(x),) for x in sets]
     np.testing.assert_allclose([own.sum() for own in marginals], 1)
     with pytest.raises(TypeError, match="label sets and items have one probability each"):
-        node_confidences(crf.fit(sets, [0, 2, 1, 4, 0, 1]), sets, [0, 2, 1, 4, 0, 1])
+        confidences(crf.fit(sets, [0, 2, 1, 4, 0, 1]), sets, [0, 2, 1, 4, 0, 1])
 
 
 def test_what_has_no_marginals_or_no_labels_is_refused(sequences):
@@ -178,6 +178,6 @@ def test_confidences_warn_of_labels_that_fit_has_not_seen(sequences):
     X, y = sequences
     crf = clone(CRF).fit(X, y)
     with pytest.warns(UserWarning, match="labels that fit has not seen .* first in sample 1"):
-        node_confidences(crf, X, [y[0], np.full(len(y[1]), "z"), *y[2:]])
+        confidences(crf, X, [y[0], np.full(len(y[1]), "z"), *y[2:]])
     with pytest.raises(ValueError, match="sample 0"):
-        node_confidences(crf, X, [y[0][1:], *y[1:]])
+        confidences(crf, X, [y[0][1:], *y[1:]])

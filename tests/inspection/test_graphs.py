@@ -6,9 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skstruct import SAGCRF, Grid, Pairwise
 from skstruct.inspection import (
-    GridDisplay,
     MarginalsDisplay,
-    TransitionDisplay,
     coef_frame,
     explain,
     transition_frame,
@@ -113,85 +111,3 @@ def test_types_of_edges_given_by_users():
     assert_array_equal(frame, model.pairwise_coef_[1, 2])
     with pytest.raises(ValueError, match="expecting 3 edge features"):
         model.predict([(X[0][0], edges, np.ones((3, 6)))])
-
-
-IMAGES = [np.arange(18.0).reshape(2, 3, 3), np.ones((3, 2, 3))]
-TRUE = [np.array([["a", "b", "a"], ["b", "b", "c"]]), np.full((3, 2), "a")]
-FOUND = [np.array([["a", "b", "b"], ["b", "a", "c"]]), np.full((3, 2), "a")]
-
-
-@pytest.mark.usefixtures("no_window")
-class TestPictures:
-    def test_columns_errors_and_colours(self):
-        display = GridDisplay.from_predictions(IMAGES, TRUE, FOUND)
-        assert display.columns_ == ["image", "y_true", "y_pred", "errors"]
-        assert display.axes_.shape == (2, 4)
-        assert_array_equal(display.errors(0), TRUE[0] != FOUND[0])
-        assert display.axes_[0, 3].get_xlabel() == "2 of 6 pixels"
-        assert display.axes_[1, 3].get_xlabel() == "0 of 6 pixels"
-        shown = [ax.images[0].get_array() for ax in display.axes_[0]]
-        assert_allclose(shown[0], IMAGES[0] / 17.0)
-        assert_array_equal(shown[3], TRUE[0] != FOUND[0])
-        # One colour a label, the same in all pictures, and that of the legend.
-        (legend,) = display.figure_.legends
-        colours = {
-            text.get_text(): patch.get_facecolor()
-            for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
-        }
-        assert list(colours) == ["a", "b", "c"]
-        for picture, labels in zip(shown[1:3], (TRUE[0], FOUND[0]), strict=True):
-            expected = [[colours[label] for label in row] for row in labels]
-            assert_allclose(picture, expected)
-        display.figure_.canvas.draw()
-
-    def test_what_is_not_given_is_left_out(self):
-        display = GridDisplay.from_predictions(y_pred=FOUND, classes=["c", "b", "a", "z"])
-        assert display.columns_ == ["y_pred"]
-        assert display.codes["y_pred"][0].tolist() == [[2, 1, 1], [1, 2, 0]]
-        again = GridDisplay.from_predictions(y_true=[v.tolist() for v in TRUE], axes=display.axes_)
-        assert again.axes_[0, 0] is display.axes_[0, 0]
-        with pytest.raises(ValueError, match="errors need both"):
-            again.errors(0)
-        grey = GridDisplay.from_predictions([IMAGES[0][:, :, :2], IMAGES[1][:, :, 0]], TRUE)
-        assert grey.axes_[0, 0].images[0].get_array().shape == (2, 3)
-        with pytest.raises(ValueError, match=r"axes must be of shape \(2, 2\), got \(2, 1\)"):
-            grey.plot(display.axes_)
-
-    def test_of_a_model_and_its_tables(self):
-        X, y = _images()
-        model = _model(directions=True)
-        display = GridDisplay.from_estimator(model, X, y)
-        wrong = sum(int(display.errors(i).sum()) for i in range(len(X)))
-        assert model.score(X, y) == pytest.approx(1.0 - wrong / sum(v.size for v in y))
-        y[0][0, 0] = "zoo"
-        display = GridDisplay.from_estimator(model, X, y)
-        assert display.classes.tolist() == ["air", "ice", "sea", "zoo"]
-        assert display.errors(0)[0, 0]
-        picture = TransitionDisplay.from_estimator(model, edge_type="down")
-        assert_array_equal(picture.image_.get_array(), model.pairwise_coef_[1])
-
-
-@pytest.mark.parametrize(
-    ("images", "true", "found", "match"),
-    [
-        (IMAGES, None, None, "y_true and y_pred are None"),
-        (IMAGES, TRUE[:1], None, "images has 2 images, y_true 1"),
-        (IMAGES, TRUE, TRUE[::-1], r"image 0: images has the shape \(2, 3\), y_pred \(3, 2\)"),
-        (None, TRUE, [TRUE[0], ["a"]], r"y_pred: image 1 must be labels of shape .*, got \(1,\)"),
-        (None, [["ab"]], None, r"y_true: image 0 must be labels of shape"),
-        ([IMAGES[0], "x"], TRUE, None, "images: image 1 must be numbers of shape"),
-        (None, [[["a", 1]]], None, "y_true: image 0 mixes strings"),
-        (None, [[["a"], ["a", "b"]]], None, "y_true: image 0: rows differ in length"),
-        (None, [np.ma.masked_array(TRUE[0], TRUE[0] == "a")], None, "image 0 has masked entries"),
-        (None, TRUE, [np.zeros((2, 3), int), np.zeros((3, 2), int)], "y"),
-        ([], [], None, "images is empty"),
-    ],
-)
-def test_bad_pictures(images, true, found, match):
-    with pytest.raises((ValueError, TypeError), match=match):
-        GridDisplay(images, true, found)
-
-
-def test_labels_outside_classes():
-    with pytest.raises(ValueError, match="y_true: image 0 has the label 'c', not in classes"):
-        GridDisplay(None, TRUE, classes=["a", "b"])

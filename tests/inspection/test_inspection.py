@@ -1,7 +1,6 @@
 """Tables add up to scores; displays show what they are given."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,6 @@ from skstruct import (
 )
 from skstruct.inspection import (
     ConvergenceDisplay,
-    MAPConvergenceDisplay,
     MarginalsDisplay,
     TransitionDisplay,
     coef_frame,
@@ -230,7 +228,7 @@ class TestDisplays:
         svm = BCFWSSVM(C=0.1, tol=0.1, random_state=0).fit(*sequences)
         svm.history_["dual_gap"][:-1] = np.nan  # as of GDMMSSVM(gap_every=0)
         with pytest.raises(ValueError, match="'dual_gap' at each pass: fit with gap_every=1, or"):
-            ConvergenceDisplay.from_estimator(svm, y="dual_gap")
+            ConvergenceDisplay.from_estimators(svm, y="dual_gap")
         with pytest.raises(ValueError, match="no 'infeasibility' in history_"):
             ConvergenceDisplay.from_estimators(model, y="infeasibility")
 
@@ -248,42 +246,6 @@ class TestDisplays:
         display = TransitionDisplay(np.array([[-np.inf, 2.0], [-3.0, 0.0]]), "XY").plot()
         assert display.image_.get_clim() == (-3.0, 3.0)
         assert display.image_.get_array().mask.tolist() == [[True, False], [False, False]]
-
-    def test_bounds_and_scores_of_map_inference(self):
-        history = {
-            "passes": np.array([1, 2, 3]),
-            "seconds": np.array([0.1, 0.2, 0.4]),
-            "bound": np.array([np.inf, 4.0, 3.0]),
-            "score": np.array([-np.inf, -np.inf, 2.5]),
-        }
-        passes = SimpleNamespace(history_=history, method="trws", bound=3.0, score=2.5)
-        empty = {name: values[:0] for name, values in history.items()}
-        exact = SimpleNamespace(history_=empty, method="junction-tree", bound=2.75, score=2.75)
-        display = MAPConvergenceDisplay.from_results({"a": passes, "b": exact})
-        assert_array_equal(display.bound_lines_["a"].get_xdata(), [0.2, 0.4])
-        assert_array_equal(display.bound_lines_["a"].get_ydata(), [4.0, 3.0])
-        assert_array_equal(display.score_lines_["a"].get_ydata(), [2.5])
-        assert_array_equal(display.score_lines_["b"].get_ydata(), [2.75, 2.75])
-        assert display.ax_.get_xlabel() == "seconds"
-        colors = [line["a"].get_color() for line in (display.bound_lines_, display.score_lines_)]
-        assert colors[0] == colors[1] != display.bound_lines_["b"].get_color()
-        display = MAPConvergenceDisplay.from_results([passes, exact], x="passes", ax=display.ax_)
-        assert list(display.bound_lines_) == ["trws", "junction-tree"]
-        assert_array_equal(display.bound_lines_["trws"].get_xdata(), [2, 3])
-        display = MAPConvergenceDisplay.from_results([passes, passes])
-        assert list(display.score_lines_) == ["trws 0", "trws 1"]
-        for name in (None, "mine"):
-            display = MAPConvergenceDisplay.from_result(passes, name, x="passes", ax=display.ax_)
-            assert list(display.score_lines_) == [name or "trws"]
-            assert_array_equal(display.bound_lines_[name or "trws"].get_xdata(), [2, 3])
-        for n, top in ((3, 1e6), (5, 4.0)):  # the first tenth is left out of five or more points
-            bound = [1e6, 4.0, 3.0, 2.0, 1.5][:n]
-            display = MAPConvergenceDisplay({"a": (range(n), bound, [1.0] * n)}, xlabel="passes")
-            assert top < display.plot().ax_.get_ylim()[1] < 1.2 * top
-        with pytest.raises(ValueError, match=r"x must be .* got 'score'"):
-            MAPConvergenceDisplay.from_results(passes, x="score")
-        with pytest.raises(ValueError, match=r"curves\['a'\] must have equally many .* 2, 1 and 2"):
-            MAPConvergenceDisplay({"a": ([1, 2], [3], [1, 2])}, xlabel="seconds")
 
     def test_matplotlib_is_optional(self, named, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -9,7 +9,6 @@ from sklearn.model_selection import GridSearchCV
 
 from skstruct import SAGCRF, SmoothedClassifier, TemperatureScaling
 from skstruct.inspection import (
-    CalibrationDisplay,
     ConvergenceDisplay,
     MarginalsDisplay,
     TransitionDisplay,
@@ -47,7 +46,7 @@ def test_frames_and_explanations_are_those_of_the_model_inside():
         assert explain(model, X[0]).equals(explain(tagger, X[0]))
         weights = TransitionDisplay.from_estimator(model, ax=Figure().subplots()).weights
         np.testing.assert_array_equal(weights, transition_frame(tagger))
-        display = ConvergenceDisplay.from_estimator(model, ax=Figure().subplots())
+        display = ConvergenceDisplay.from_estimators(model, ax=Figure().subplots())
         ((passes, values),) = display.curves.values()
         np.testing.assert_array_equal(passes, tagger[-1].history_["passes"])
         np.testing.assert_array_equal(values, tagger[-1].history_["objective"])
@@ -79,15 +78,6 @@ def test_other_estimators_are_refused_by_name():
     other = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(TypeError, match="LogisticRegression is not an estimator of skstruct"):
         coef_frame(other)
-
-
-def test_calibration_of_one_model_has_its_name():
-    tagger, _ = _wrapped()
-    axes = Figure().subplots()
-    one = CalibrationDisplay.from_estimator(tagger, X, Y, "mine", ax=axes)
-    several = CalibrationDisplay.from_estimators({"mine": tagger}, X, Y, ax=axes)
-    for a, b in zip(one.curves["mine"], several.curves["mine"], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_validation_scores_are_drawn_on_a_linear_scale():

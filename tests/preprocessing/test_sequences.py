@@ -703,8 +703,6 @@ def test_strings_are_sequences_of_characters_only_where_fit_saw_strings():
     texts = fit_vectorizer(new(), [["a"], "ah", ["h"]], part_size=1)
     for text in (new().fit(["aha", "ah"]), texts):
         assert text.transform(["ha"])[0].toarray().tolist() == [[0, 1], [1, 0]]
-    del whole._has_text  # as in a pickle of before
-    assert whole.transform(["Hansen"]).offsets.tolist() == [0, 6]
 
 
 @pytest.mark.parametrize("features", [lambda token: [token.lower()], lambda words, i: words[i]])
@@ -726,10 +724,6 @@ def test_a_file_never_names_a_function_by_a_string():
     assert state["features"] is endings
     with pytest.raises(ValueError, match="damaged: its features are not a function"):
         SequenceVectorizer().__setstate__(state | {"features": "os.system"})
-    state.pop("features")  # a pickle of before there were such functions
-    old = SequenceVectorizer.__new__(SequenceVectorizer)
-    old.__setstate__(state)
-    assert old.transform([endings(WORDS[0])]).flat.nnz == 4
 
 
 def test_functions_are_searched_over_and_kept_by_small_copies():

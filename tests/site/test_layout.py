@@ -35,7 +35,7 @@ MAY_IMPORT = {
         "preprocessing", "scores", "shards", "solvers", "targets", "torch",
     },
     "decoding": {
-        "core", "data", "estimators", "graphs", "inference", "lite", "losses", "solvers",
+        "core", "data", "graphs", "inference", "lite", "losses", "solvers",
         "targets",
     },
     "lite": set(),

@@ -14,7 +14,6 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -58,11 +57,6 @@ FAMILIES = {
     "fits": _methods([*_MODELS, TemperatureScaling, SmoothedClassifier], "fit", "partial_fit"),
     "models": _constructors(_MODELS),
     "chunks": _of("metrics", "chunk"),
-    "nodes": _of("metrics", "node_"),
-    "displays": _methods(
-        [getattr(inspection, name) for name in inspection.__all__ if name.endswith("Display")],
-        "from_",
-    ),
     "plots": _methods(
         [getattr(inspection, name) for name in inspection.__all__ if name.endswith("Display")],
         "plot",
@@ -87,12 +81,7 @@ REASONS = {
     ("GDMMSSVM", "warm_start"): "starts at the truth of every factor, which no model keeps",
     ("SAGCRF", "loss"): "trains the likelihood; its `margin` is the weight of a task loss",
     ("chunks", "*"): "reads one sequence and scores nothing",
-    ("*_classification_report", "average"): "shows all of them",
-    ("node_accuracy_score", "*"): "one number over all labels, defined where there are nodes",
-    ("GridDisplay.*", "ax"): "draws several axes: a figure",
-    ("GridDisplay.*", "x"): "draws images",
-    ("CalibrationDisplay.*", "x"): "the abscissa is the confidence",
-    ("TransitionDisplay.*", "x"): "draws weights, not samples",
+    ("chunk_classification_report", "average"): "shows all of them",
     ("coef_frame", "edge_feature_names"): "weights of nodes",
     ("top_features", "edge_feature_names"): "weights of nodes",
     ("transition_frame", "feature_names"): "weights of edges",
@@ -104,8 +93,6 @@ SHARED = {
     "fits": {"sample_weight", "y"},
     "models": {"C", "graph", "n_jobs", "tol", "max_iter", "class_weight", "random_state"},
     "chunks": {"scheme", "labels", "sample_weight"},
-    "nodes": {"labels", "sample_weight"},
-    "displays": {"ax"},
     "plots": {"ax"},
     "frames": {"model", "feature_names"},
 }
@@ -181,10 +168,8 @@ SCHEMES = {
     "TemperatureScaling": lambda scheme: TemperatureScaling(
         _CRF, cv=2, isotonic=True, scheme=scheme
     ).fit([np.eye(3)] * 4, _TAGS * 4),
-    "inspection.CalibrationDisplay.from_estimators": lambda scheme: (
-        inspection.CalibrationDisplay.from_estimators(
-            _fitted(), [np.eye(3)], _TAGS, of="chunks", scheme=scheme, ax=Figure().subplots()
-        )
+    "metrics.confidences": lambda scheme: metrics.confidences(
+        _fitted(), [np.eye(3)], _TAGS, of="chunks", scheme=scheme
     ),
 }
 
@@ -207,8 +192,8 @@ def _have_scheme():
                 yield f"{name}.{member}".rstrip(".")
 
 
-# Methods of other models are those of SAGCRF, and of one display those of another.
-_SAME = ("*SSVM.predict_chunks", "lite.Tagger.chunks", "*.CalibrationDisplay.from_estimator")
+# Methods of other models are those of SAGCRF.
+_SAME = ("*SSVM.predict_chunks", "lite.Tagger.chunks")
 
 
 def test_all_that_take_a_scheme_are_tried():

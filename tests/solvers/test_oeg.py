@@ -286,7 +286,7 @@ def test_what_it_refuses(few, monkeypatch):
         SAGCRF(solver="oeg", warm_start=True).fit(X, y)
     partial = [np.array(row, dtype=object) for row in y]
     partial[0][0] = None
-    with pytest.raises(ValueError, match="'oeg' needs a label for each node"):
+    with pytest.raises(ValueError, match="'oeg' does not take missing labels"):
         SAGCRF(solver="oeg").fit(X, partial)
     monkeypatch.setattr(memory, "available_bytes", lambda: 600)
     monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)

@@ -360,10 +360,12 @@ _DATA = object.__basicsize__
 
 
 def _listed_address(array):
+    """Address of the data of an array, as NumPy documents it."""
     return array.__array_interface__["data"][0]
 
 
 def _read_address(array, pointer_at=ctypes.c_void_p.from_address):
+    """Address of the data of an array."""
     return pointer_at(id(array) + _DATA).value
 
 

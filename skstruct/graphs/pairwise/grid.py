@@ -67,7 +67,7 @@ class Grid(Pairwise):
     See Also
     --------
     Pairwise : Nodes and edges of any kind; the shape of ``pairwise_coef_``.
-    skstruct.inspection.GridDisplay : Plot of labelled images.
+    skstruct.inspection.TransitionDisplay : Plot of the weights of label pairs.
 
     Examples
     --------
@@ -82,6 +82,7 @@ class Grid(Pairwise):
     """
 
     takes = "images: expected a list of arrays (height, width, n_features)"
+    hint_of_scale = ": for images try 1 / pixels"
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ call from Python. A warm visit starts from the prices and links of the visit bef
 noise; its time is the mean over several problems, since it depends on how near the second-best
 assignment is. Ratios are ours over theirs, and cold over warm.
 
-With --projections: points of the polytope of assignments beside one best assignment, instead, at
-several temperatures.
+With --projections: Euclidean projections onto the polytope of assignments beside one best
+assignment, instead, at several temperatures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from scipy.optimize import linear_sum_assignment
 from skstruct.core.jit.dispatch import kernel
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
 from skstruct.inference.assignment_polytope import (
-    entropic_assignment,
     euclidean_assignment,
     projection_work,
 )
@@ -112,7 +111,7 @@ def marginals(n, rng):
 
 
 def projections(n, n_problems, rng):
-    """Projections of both kinds, each from nothing, and best assignments of the same scores."""
+    """Projections, each from nothing, and best assignments of the same scores."""
     scores, work = (
         rng.random((n_problems, n * n)),
         (assignment_work(n, n), projection_work([(n, n)])),
@@ -130,18 +129,14 @@ def projections(n, n_problems, rng):
         times[name] = microseconds(
             lambda call=call: [call(assignment, row) for row in scores], n_problems
         )[1]
-        for kind, verb in (
-            ("euclidean", euclidean_assignment),
-            ("entropic", entropic_assignment),
-        ):
-            for temperature in _TEMPERATURES:
-                times[f"{name} {kind} {temperature:g}"] = microseconds(
-                    lambda call=call, verb=verb, temperature=temperature: [
-                        call(verb, row, temperature) for row in scores
-                    ],
-                    n_problems,
-                    3,
-                )[1]
+        for temperature in _TEMPERATURES:
+            times[f"{name} projection {temperature:g}"] = microseconds(
+                lambda call=call, temperature=temperature: [
+                    call(euclidean_assignment, row, temperature) for row in scores
+                ],
+                n_problems,
+                3,
+            )[1]
     return times
 
 

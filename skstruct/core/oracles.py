@@ -40,7 +40,6 @@ Of spaces: `forbid`                                        everything
 `max_marginals`                                            searches that force labels one by one
 `count_states`                                             n-best labellings by max-marginals
 `euclidean_oracle`                                         Euclidean projections (extragradient)
-`entropic_oracle`                                          projections where `exp_oracle` is hard
 Of all of it: `truth`                                      all training
 `loss_augmented_max`, `loss_augmented_top_k`               every SSVM; registered for spaces whose
                                                            targets lack `augment`
@@ -69,7 +68,6 @@ __all__ = [
     "chunk_marginals",
     "count_states",
     "edge_marginals",
-    "entropic_oracle",
     "entropy",
     "euclidean_oracle",
     "exp_oracle",
@@ -835,7 +833,7 @@ def euclidean_oracle(problem, i: int, theta: Floats, temperature: float, mu: Flo
 
     See Also
     --------
-    skstruct.core.oracles.entropic_oracle : The same under an entropy.
+    skstruct.core.oracles.exp_oracle : The same under the entropy of labellings.
     skstruct.ExtragradientSSVM : The solver that asks for it.
 
     Examples
@@ -847,50 +845,6 @@ def euclidean_oracle(problem, i: int, theta: Floats, temperature: float, mu: Flo
     >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
     >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
     >>> [euclidean_oracle.supports(problem) for problem in (matching, chain)]
-    [True, False]
-    """
-
-
-@generic(part="space")
-def entropic_oracle(problem, i: int, theta: Floats, temperature: float, mu: Floats) -> float:
-    """Like :func:`euclidean_oracle` under the entropy of the parts, each for itself.
-
-    It maximises ``<theta, mu> - temperature sum_q mu_q log mu_q``: where :func:`exp_oracle`, whose
-    entropy is that of whole labellings, is out of reach. A choice that is no part (in a matching:
-    no link) may have a term, too. `mu` lies in the hull as there.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-    i : int
-        The sample.
-    theta : ndarray of shape (>= n_parts,)
-        Potentials.
-    temperature : float
-        Positive.
-    mu : ndarray of shape (>= n_parts,)
-        Takes the point.
-
-    Returns
-    -------
-    float
-        The maximum.
-
-    See Also
-    --------
-    skstruct.core.oracles.euclidean_oracle : The same under a norm.
-    skstruct.core.oracles.exp_oracle : The entropy of whole labellings.
-
-    Examples
-    --------
-    >>> from skstruct import Chain, Matching
-    >>> from skstruct.core.oracles import entropic_oracle
-    >>> from skstruct.testing import training_problem
-    >>> X = [[[[1.0], [0.0]], [[0.0], [1.0]]]]
-    >>> matching = training_problem(Matching(), X, [[0, 1]])[0]
-    >>> chain = training_problem(Chain(), [[[1.0], [0.0]]], [["a", "b"]])[0]
-    >>> [entropic_oracle.supports(problem) for problem in (matching, chain)]
     [True, False]
     """
 
@@ -1251,7 +1205,6 @@ max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"
 euclidean_oracle.gives = "Euclidean projections"
-entropic_oracle.gives = "entropic projections"
 edge_marginals.gives = "marginals of edges"
 chunk_marginals.gives = "chunks"
 sample_oracle.gives = "draws"

@@ -118,10 +118,10 @@ class ExtragradientSSVM(StructuralSVM):
 
     Other Parameters
     ----------------
-    projection : {"auto", "gibbs", "euclidean", "entropic"}, default="auto"
+    projection : {"auto", "gibbs", "euclidean"}, default="auto"
         Bregman projection of the mixtures onto the hull of labellings: that of the entropy of
-        labellings (marginals of a Gibbs distribution), the Euclidean one, or that of the entropy of
-        parts. "auto" uses the first that the structure has.
+        labellings (marginals of a Gibbs distribution), or the Euclidean one, which matchings and
+        attractive graphs have. "auto" uses the first that the structure has.
     step_size : float or "auto", default="auto"
         Increase of the weight of the task loss in the potentials per iteration. "auto" halves it
         when the extragradient test fails and lets it grow slowly otherwise. A number is used

@@ -1,12 +1,12 @@
-"""Projections onto the polytope of assignments.
+"""Euclidean projections onto the polytope of assignments: convex quadratic flows.
 
-Matrices without negative entries whose rows and columns sum to at most 1, or to 1 where a vertex
-may not stay without a link: the Euclidean projections, and the entropic ones.
+The polytope is that of matrices without negative entries whose rows and columns sum to at most 1,
+or to 1 where a vertex may not stay without a link.
 
-They start from a best assignment and its prices. Scores less prices are at most 0, and 0 where
-there is a link, so that scores of any size and temperatures near 0 lose no digits. What is left is
-a dual problem with a number for each vertex, for a Newton method with conjugate gradients over the
-pairs that matter.
+Projections start from a best assignment and its prices. Scores less prices are at most 0, and 0
+where there is a link, so that scores of any size and temperatures near 0 lose no digits. What is
+left is a dual problem with a number for each vertex, for a Newton method with conjugate gradients
+over the pairs that matter.
 """
 
 import math
@@ -16,21 +16,17 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from .assignment import assignment
-from .numerics import fast_exp
 
 
 class ProjectionWork(NamedTuple):
-    """Scratch of the projections, one per thread."""
+    """Scratch of :func:`euclidean_assignment`, one per thread."""
 
-    # (n_pairs,): Scores less prices over the temperature, and weights of pairs in a Newton step.
+    # (n_pairs,): Scores less prices over the temperature.
     reduced: np.ndarray
-    weight: np.ndarray
     # The ends on the shorter side of pairs in a Newton step, by those on the longer one.
     column: np.ndarray
     # Offsets of those of each vertex of the longer side.
     begin: np.ndarray
-    # Newton step's matrix after the elimination of the longer side.
-    factor: np.ndarray
     # (n_vertices,): Numbers of vertices: reduced scores of no link, dual variables and where they
     # go next, derivatives at both, and what conjugate gradients need.
     lone: np.ndarray
@@ -50,21 +46,19 @@ def projection_work(sizes):
     sizes = np.asarray(sizes, dtype=np.int64)
     n_pairs = int(sizes.prod(axis=1).max(initial=0))
     n_vertices = int(sizes.sum(axis=1).max(initial=0))
-    longer, shorter = (int(ends.max(initial=0)) for ends in (sizes.max(axis=1), sizes.min(axis=1)))
-    reduced, weight = np.empty((2, n_pairs))
-    column, begin = np.empty(n_pairs, dtype=np.int32), np.empty(longer + 1, dtype=np.int64)
-    factor, numbers = np.empty(shorter * shorter), np.empty((10, n_vertices))
-    return ProjectionWork(reduced, weight, column, begin, factor, *numbers)
+    longest = int(sizes.max(initial=0))
+    column, begin = np.empty(n_pairs, dtype=np.int32), np.empty(longest + 1, dtype=np.int64)
+    return ProjectionWork(np.empty(n_pairs), column, begin, *np.empty((10, n_vertices)))
 
 
 @inner_kernel(inline=True)
-def sides(n, m):
+def _sides(n, m):
     """Size of the longer side, and where the numbers of the longer and of the shorter one begin."""
     return (m, n, 0) if m > n else (n, 0, n)
 
 
 @inner_kernel
-def reduce(scores, n, m, alone, kept, temperature, price, solver, work):
+def _reduce(scores, n, m, alone, kept, temperature, price, solver, work):
     """Write scores less prices over the temperature; the sum of the prices."""
     reduced, lone, total = work.reduced, work.lone, 0.0
     for i in range(n):
@@ -80,26 +74,26 @@ def reduce(scores, n, m, alone, kept, temperature, price, solver, work):
 
 
 @inner_kernel
-def conjugate_gradients(n, m, slope, tolerance, n_most, work):
-    """Write the Newton step, 0 where ``diagonal`` is inf, to ``step``; whether it is as good."""
+def _conjugate_gradients(n, m, tolerance, work):
+    """Write the Newton step, 0 where ``diagonal`` is inf, to ``step``."""
     step, diagonal, rest = work.step, work.diagonal, work.rest
     search, image = work.search, work.image
     size, energy = n + m, 0.0
     for k in range(size):
         step[k] = 0.0
-        rest[k] = -slope[k] if diagonal[k] < math.inf else 0.0
+        rest[k] = -work.slope[k] if diagonal[k] < math.inf else 0.0
         search[k] = rest[k] / diagonal[k]
         energy += rest[k] * search[k]
     goal = tolerance * tolerance * energy
-    for _ in range(n_most):
+    for _ in range(2 * size + 20):
         if not energy > goal:
-            return True
+            return
         _apply(n, m, search, image, work)
         curvature = 0.0
         for k in range(size):
             curvature += search[k] * image[k]
         if not curvature > 0.0:
-            return False
+            return
         length, before = energy / curvature, energy
         energy = 0.0
         for k in range(size):
@@ -108,22 +102,21 @@ def conjugate_gradients(n, m, slope, tolerance, n_most, work):
             energy += rest[k] * (rest[k] / diagonal[k])
         for k in range(size):
             search[k] = rest[k] / diagonal[k] + (energy / before) * search[k]
-    return False
 
 
 @inner_kernel
 def _apply(n, m, search, image, work):
     """``image <- H search``, over vertices whose diagonal is finite."""
-    column, weight, begin, diagonal = work.column, work.weight, work.begin, work.diagonal
-    longer, first, other = sides(n, m)
+    column, begin, diagonal = work.column, work.begin, work.diagonal
+    longer, first, other = _sides(n, m)
     for k in range(n + m):
         image[k] = diagonal[k] * search[k] if diagonal[k] < math.inf else 0.0
     for i in range(longer):
         mine, total = search[first + i], 0.0
         for q in range(begin[i], begin[i + 1]):
             j = other + column[q]
-            total += weight[q] * search[j]
-            image[j] += weight[q] * mine
+            total += search[j]
+            image[j] += mine
         image[first + i] += total
     for k in range(n + m):
         if diagonal[k] == math.inf:
@@ -131,24 +124,22 @@ def _apply(n, m, search, image, work):
 
 
 @inner_kernel
-def list_pairs(n, m, mu, binary, work):
-    """Pairs that a Newton step has to do with, and their weights."""
-    column, weight, begin, q = work.column, work.weight, work.begin, 0
-    longer, _, _ = sides(n, m)
+def _list_pairs(n, m, mu, work):
+    """Pairs above 0, which a Newton step has to do with."""
+    column, begin, q = work.column, work.begin, 0
+    longer, _, _ = _sides(n, m)
     by_row, by_column = (1, m) if m > n else (m, 1)
     for i in range(longer):
         begin[i] = q
         for j in range(n + m - longer):
-            share = mu[i * by_row + j * by_column]
-            if share > (0.0 if binary else 1e-18):
+            if mu[i * by_row + j * by_column] > 0.0:
                 column[q] = j
-                weight[q] = 1.0 if binary else share
                 q += 1
     begin[longer] = q
 
 
 @inner_kernel
-def violation(size, low, dual, slope):
+def _violation(size, low, dual, slope):
     """Largest violation of the optimality conditions."""
     worst = 0.0
     for k in range(size):
@@ -248,16 +239,6 @@ def _into_polytope(n, m, null, alone, match, mate, mu, work):
             _change(k, end, alone, m, partner, sums, mu, work)
 
 
-@inner_kernel
-def nothing(n, m, value, mu):
-    """Write zeros and return `value`, where there is no assignment."""
-    for q in range(n * m):
-        mu[q] = 0.0
-    return value
-
-
-# Euclidean projections onto the polytope of assignments: convex quadratic flows.
-
 _MOST_STEPS = 200
 _RESIDUAL = 1e-14
 # A step is taken back by this at least, and at most.
@@ -285,12 +266,12 @@ def _positive_parts(n, m, dual, mu, slope, reduced):
 
 @inner_kernel
 def _newton_of_parts(n, m, damping, work):
-    """A Newton step where every pair that is there weighs the same."""
+    """Write a Newton step."""
     low, dual, slope, diagonal = work.lone, work.dual, work.slope, work.diagonal
     size = n + m
     for k in range(size):
         diagonal[k] = 0.0
-    longer, first, other = sides(n, m)
+    longer, first, other = _sides(n, m)
     for i in range(longer):
         diagonal[first + i] += work.begin[i + 1] - work.begin[i]
         for q in range(work.begin[i], work.begin[i + 1]):
@@ -298,7 +279,7 @@ def _newton_of_parts(n, m, damping, work):
     for k in range(size):
         pinned = dual[k] <= low[k] and slope[k] >= 0.0
         diagonal[k] = math.inf if pinned else diagonal[k] * (1.0 + damping) + damping
-    conjugate_gradients(n, m, slope, min(0.1, 0.01 * damping), 2 * size + 20, work)
+    _conjugate_gradients(n, m, min(0.1, 0.01 * damping), work)
 
 
 @inner_kernel
@@ -317,7 +298,7 @@ def _search_parts(n, m, mu, residual, work):
         _positive_parts(n, m, trial, mu, steep, work.reduced)
         for k in range(n + m):
             end += steep[k] * (trial[k] - dual[k])
-        if end <= 0.0 or violation(n + m, low, trial, steep) <= 0.5 * residual:
+        if end <= 0.0 or _violation(n + m, low, trial, steep) <= 0.5 * residual:
             return length
         length *= min(max(-start / (end - start), _LEAST_CUT), _MOST_CUT) if start < 0.0 else 0.25
     return 0.0
@@ -389,11 +370,11 @@ def _solve_parts(n, m, mu, work):
     low, dual, slope, size = work.lone, work.dual, work.slope, n + m
     half, before = _positive_parts(n, m, dual, mu, slope, work.reduced), math.inf
     for _ in range(_MOST_STEPS):
-        residual = violation(size, low, dual, slope)
+        residual = _violation(size, low, dual, slope)
         if residual <= _RESIDUAL or (residual <= 1e-10 and residual >= 0.5 * before):
             return half
         before = residual
-        list_pairs(n, m, mu, True, work)
+        _list_pairs(n, m, mu, work)
         _newton_of_parts(n, m, min(1e-3, max(1e-5, residual)), work)
         length = _search_parts(n, m, mu, residual, work)
         if length > 0.0:
@@ -429,243 +410,14 @@ def euclidean_assignment(
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, solver)
     if not value > -math.inf:
-        return nothing(n, m, value, mu)
+        for q in range(n * m):
+            mu[q] = 0.0
+        return value
     alone, kept = null or n > m, null or n < m
-    total = reduce(scores, n, m, alone, kept, temperature, price, solver, work)
+    total = _reduce(scores, n, m, alone, kept, temperature, price, solver, work)
     _start(n, m, match, work.lone, work.dual)
     half = _solve_parts(n, m, mu, work)
     for k in range(n + m):
         half += work.dual[k]
     _into_polytope(n, m, null, alone, match, solver.mate, mu, work)
     return total + temperature * half
-
-
-# Entropic projections onto the polytope of assignments: matrix scaling with a null.
-
-_MOST_SCALINGS = 300
-_SCALING_RESIDUAL = 1e-13
-# Conjugate gradients give way to elimination after these.
-_MOST_GRADIENTS = 40
-# Exponents above this would be infinite: what is cut off there is far from a solution.
-_LARGEST = 600.0
-
-
-@inner_kernel
-def _shares(n, m, shift, dual, mu, slope, work):
-    """Write the point of dual variables, and what its sums have too much; its whole mass."""
-    reduced, lone, mass = work.reduced, work.lone, 0.0
-    for k in range(n + m):
-        share = fast_exp(min(lone[k] + dual[k], _LARGEST))
-        slope[k] = share - 1.0
-        mass += share
-    for i in range(n):
-        total, own = 0.0, dual[i] + shift
-        for j in range(m):
-            exponent = reduced[i * m + j] + own + dual[n + j]
-            share = fast_exp(exponent if exponent < _LARGEST else _LARGEST)
-            mu[i * m + j] = share
-            slope[n + j] += share
-            total += share
-        slope[i] += total
-        mass += total
-    return mass
-
-
-@inner_kernel
-def _worst(size, slope):
-    """Largest error of a sum."""
-    worst = 0.0
-    for k in range(size):
-        worst = max(worst, abs(slope[k]))
-    return worst
-
-
-@inner_kernel
-def _scale(n, m, shift, dual, mu, work):
-    """A step of matrix scaling: all sources, then all targets; the mass."""
-    slope = work.slope
-    for i in range(n):
-        dual[i] -= math.log1p(slope[i])
-    _shares(n, m, shift, dual, mu, slope, work)
-    for j in range(m):
-        dual[n + j] -= math.log1p(slope[n + j])
-    return _shares(n, m, shift, dual, mu, slope, work)
-
-
-@inner_kernel
-def _eliminate(n, m, slope, work):
-    """Write the Newton step by elimination, the longer side first."""
-    column, weight, begin, factor = work.column, work.weight, work.begin, work.factor
-    diagonal, step = work.diagonal, work.step
-    longer, first, other = sides(n, m)
-    size = n + m - longer
-    for k in range(n + m):
-        step[k] = -slope[k]
-    for k in range(size):
-        for q in range(k * size, (k + 1) * size):
-            factor[q] = 0.0
-        factor[k * size + k] = diagonal[other + k]
-    for i in range(longer):
-        for q in range(begin[i], begin[i + 1]):
-            share, at = weight[q] / diagonal[first + i], column[q] * size
-            step[other + column[q]] -= share * step[first + i]
-            for p in range(q, begin[i + 1]):
-                factor[at + column[p]] -= share * weight[p]
-    _solve_symmetric(size, factor, step[other : other + size], diagonal[other : other + size])
-    for i in range(longer):
-        total = step[first + i]
-        for q in range(begin[i], begin[i + 1]):
-            total -= weight[q] * step[other + column[q]]
-        step[first + i] = total / diagonal[first + i]
-
-
-@inner_kernel
-def _solve_symmetric(size, factor, answer, scale):
-    """Solve a system of the upper half of a matrix, which is overwritten, in place."""
-    for k in range(size):
-        at, pivot = k * size, factor[k * size + k]
-        # The rest of a direction in which nothing changes is rounding: do not follow it.
-        pivot = pivot if pivot > 1e-14 * scale[k] else math.inf
-        factor[at + k] = pivot
-        for j in range(k + 1, size):
-            share = factor[at + j] / pivot
-            if share != 0.0:
-                answer[j] -= share * answer[k]
-                for q in range(j, size):
-                    factor[j * size + q] -= share * factor[at + q]
-    for k in range(size - 1, -1, -1):
-        total = answer[k]
-        for j in range(k + 1, size):
-            total -= factor[k * size + j] * answer[j]
-        answer[k] = total / factor[k * size + k]
-
-
-@inner_kernel
-def _newton(n, m, shift, mu, residual, work):
-    """Go a Newton step, cut until it does not climb; the mass, -1 if there was no step."""
-    dual, trial, slope, steep = work.dual, work.trial, work.slope, work.steep
-    step, size = work.step, n + m
-    damping = min(1e-3, max(1e-13, 1e-3 * residual))
-    list_pairs(n, m, mu, False, work)
-    for k in range(size):
-        work.diagonal[k] = (1.0 + slope[k]) * (1.0 + damping)
-    if not conjugate_gradients(
-        n, m, slope, min(0.1, max(1e-12, 0.1 * residual)), _MOST_GRADIENTS, work
-    ):
-        _eliminate(n, m, slope, work)
-    length = 1.0
-    for _ in range(12):
-        climb = 0.0
-        for k in range(size):
-            trial[k] = dual[k] + length * step[k]
-        mass = _shares(n, m, shift, trial, mu, steep, work)
-        for k in range(size):
-            climb += steep[k] * (trial[k] - dual[k])
-        if climb <= 0.0 or _worst(size, steep) <= 0.5 * residual:
-            for k in range(size):
-                dual[k], slope[k] = trial[k], steep[k]
-            return mass
-        length *= 0.4
-    return -1.0
-
-
-@inner_kernel
-def _solve_shares(n, m, shift, mu, work):
-    """Solve the dual problem of the entropic projection; its mass."""
-    dual, slope, size = work.dual, work.slope, n + m
-    for k in range(size):
-        dual[k] = 0.0
-    _shares(n, m, shift, dual, mu, slope, work)
-    mass, before = _scale(n, m, shift, dual, mu, work), math.inf
-    for _ in range(_MOST_SCALINGS):
-        residual = _worst(size, slope)
-        if residual <= _SCALING_RESIDUAL or (residual <= 1e-10 and residual >= 0.5 * before):
-            return mass
-        before = residual
-        moved = _newton(n, m, shift, mu, residual, work)
-        if moved >= 0.0:
-            mass = moved
-        else:
-            _shares(n, m, shift, dual, mu, slope, work)
-        if not _worst(size, slope) <= 0.5 * residual:
-            mass = _scale(n, m, shift, dual, mu, work)
-    return mass
-
-
-@inner_kernel
-def _drop_dead_pairs(scores, n, m, alone, match, mate, work):
-    """Forbid what no assignment does, where all vertices of a side must be linked.
-
-    Of the must-side, i takes the mate of k where k can go elsewhere: where k reaches i, or a
-    vertex that is free; else that mate is always linked.
-    """
-    size, other = (m, n) if alone else (n, m)
-    reduced, reached, queue = work.reduced, work.step, work.column
-    for k in range(size):
-        for q in range(size):
-            reached[q] = 0.0
-        reached[k], queue[0] = 1.0, k
-        first, last, free = 0, 1, False
-        while first < last and not free:
-            v = queue[first]
-            first += 1
-            for w in range(other):
-                pair = w * m + v if alone else v * m + w
-                if scores[pair] > -math.inf:
-                    owner = match[w] if alone else mate[w]
-                    free = free or owner < 0
-                    if owner >= 0 and reached[owner] == 0.0:
-                        reached[owner] = 1.0
-                        queue[last] = owner
-                        last += 1
-        mine = mate[k] if alone else match[k]
-        if not free:
-            work.lone[mine if alone else n + mine] = -math.inf
-        for i in range(size):
-            if reached[i] == 0.0 and not free:
-                reduced[mine * m + i if alone else i * m + mine] = -math.inf
-
-
-@kernel
-def entropic_assignment(
-    scores, n_sources, n_targets, null, temperature, price, match, mu, solver, work
-):
-    """Assignment polytope's point of largest score and entropy.
-
-    It maximises ``<scores, mu> + temperature H`` over the matrices of
-    :func:`skstruct.inference.assignment_polytope.euclidean_assignment`, where H is the entropy
-    ``-sum p log p`` of all entries, and of what each vertex that may stay without a link lacks of
-    1: to have none is one more choice.
-
-    Scaling rows and columns in turn (Sinkhorn), with a row and a column for no link, in the log
-    domain; with Newton steps between, which converge also at temperatures where scaling does not.
-    Where sums must be 1 and pairs are forbidden, the pairs of no assignment are found first: their
-    share is 0, which scaling would only tend to.
-
-    B. Taskar, S. Lacoste-Julien and M. I. Jordan 2006, Structured prediction, dual extragradient
-    and Bregman projections, JMLR 7, section 4.
-
-    J. Altschuler, J. Weed and P. Rigollet 2017, Near-linear time approximation algorithms for
-    optimal transport via Sinkhorn iteration, algorithm 2: shrinking back into the polytope. Ours
-    completes sums along alternating paths, which use no forbidden pair.
-    """
-    n, m = n_sources, n_targets
-    value = assignment(scores, n, m, null, price, match, solver)
-    if not value > -math.inf:
-        return nothing(n, m, value, mu)
-    alone, kept = null or n > m, null or n < m
-    total = reduce(scores, n, m, alone, kept, temperature, price, solver, work)
-    if not null:
-        forbidden = 0
-        for q in range(n * m):
-            forbidden += 1 if scores[q] == -math.inf else 0
-        if forbidden > 0:
-            _drop_dead_pairs(scores, n, m, alone, match, solver.mate, work)
-    # To be both a source's and a target's choice makes a link's entropy count once, not twice.
-    both = alone and kept
-    mass = _solve_shares(n, m, 1.0 if both else 0.0, mu, work)
-    mass -= n + m if both else (m if kept else n)
-    for k in range(n + m):
-        mass -= work.dual[k]
-    _into_polytope(n, m, null, alone, match, solver.mate, mu, work)
-    return total + temperature * mass

@@ -14,7 +14,6 @@ from ..core.jit.dispatch import generic, kernel, require
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,
-    entropic_oracle,
     euclidean_oracle,
     exp_oracle,
     gram,
@@ -83,15 +82,6 @@ class EuclideanHinge(EntropyHinge):
 
     m ranges over the hull of labellings and |.| is the norm that the structure names. It is below
     the hinge, by ``nu/2 |m|^2`` at most.
-    """
-
-
-class EntropicHinge(EntropyHinge):
-    """The hinge smoothed by the entropy of the parts, each for itself.
-
-    ``max <theta + l, m> - nu sum_q m_q log m_q - <theta, mu(y_i)>`` over the hull of labellings;
-    where no part says that a vertex of a matching has no link, the sum has a term for that, too. Of
-    single nodes it is the entropy-smoothed hinge.
     """
 
 
@@ -165,12 +155,6 @@ def _(loss, problem, i, theta, mu):
     return euclidean_oracle(problem, i, theta, loss.strength[0], mu)
 
 
-@smoothed_max.register(EntropicHinge)
-@kernel
-def _(loss, problem, i, theta, mu):
-    return entropic_oracle(problem, i, theta, loss.strength[0], mu)
-
-
 @loss_oracle.register(EntropyHinge)
 @kernel
 def _(loss, problem, i, theta, labels, r, augmented):
@@ -202,7 +186,7 @@ def smooth_hinge(kind, strength, n_best, problem):
 _ADVICE = "use BCFWSSVM"
 
 #: Names of the projections, the ones preferred first, with the verb of each.
-PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle, "entropic": entropic_oracle}
+PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle}
 
 
 def choose_projection(projection, problem, given=None):
@@ -221,7 +205,7 @@ def choose_projection(projection, problem, given=None):
     advice = f'use projection="{available[0]}"' if available else _ADVICE
     if projection == "auto":
         projection = "gibbs"
-        advice = f"nor Euclidean or entropic projections; {_ADVICE}"
+        advice = f"nor Euclidean projections; {_ADVICE}"
     require(PROJECTIONS[projection], problem, advice, given)
     return projection
 
@@ -230,5 +214,4 @@ def projection_hinge(projection, size):
     """The smoothed hinge whose mixtures are projections."""
     if projection == "gibbs":
         return EntropyHinge(np.ones(1))
-    kind = EuclideanHinge if projection == "euclidean" else EntropicHinge
-    return kind(np.ones(1), np.zeros(max(size, 1)))
+    return EuclideanHinge(np.ones(1), np.zeros(max(size, 1)))

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import (
-    entropic_oracle,
     euclidean_oracle,
     max_marginals,
     max_oracle,
@@ -18,7 +17,6 @@ from ..core.oracles import (
 from ..inference.assignment import assignment, assignment_max_marginals
 from ..inference.assignment_polytope import (
     ProjectionWork,
-    entropic_assignment,
     euclidean_assignment,
     projection_work,
 )
@@ -41,7 +39,7 @@ class LastMatchings(NamedTuple):
     # (n_all_targets,): The targets' prices then.
     price: np.ndarray
 
-    #: Changes the time, never the answer.
+    #: Changes the time, and which of several best matchings is found.
     is_memory = True
 
     def forget(self) -> None:
@@ -86,7 +84,7 @@ class AssignmentScratch(NamedTuple):
     matches: np.ndarray
     # Lengths of shortest paths, of all pairs of the smaller side.
     detour: np.ndarray
-    # Of projections.
+    # Of Euclidean projections.
     projection: ProjectionWork
 
 
@@ -154,28 +152,17 @@ def _(space, i, theta, values, labels):
         _write_match(n, m, work.matches[r], labels[r])
 
 
-@inner_kernel
-def _projected(project, space, i, theta, temperature, mu):
-    """The last part is always there, and no projection moves it: it is not in the norm."""
-    n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
-    price, match = _memory(space, i)
-    solver, work = space.work.best.solver, space.work.projection
-    value = project(theta, n, m, null, temperature, price, match, mu, solver, work)
-    last = counts_of(space, i)[0]
-    mu[last] = 1.0
-    return value + theta[last]
-
-
 @euclidean_oracle.register(AssignmentSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    return _projected(euclidean_assignment, space, i, theta, temperature, mu)
-
-
-@entropic_oracle.register(AssignmentSpace)
-@kernel
-def _(space, i, theta, temperature, mu):
-    return _projected(entropic_assignment, space, i, theta, temperature, mu)
+    n, m, null = space.own.sizes[i, 0], space.own.sizes[i, 1], space.own.null
+    price, match = _memory(space, i)
+    solver, work = space.work.best.solver, space.work.projection
+    value = euclidean_assignment(theta, n, m, null, temperature, price, match, mu, solver, work)
+    # The last part is always there, and no projection moves it: it is not in the norm.
+    last = counts_of(space, i)[0]
+    mu[last] = 1.0
+    return value + theta[last]
 
 
 # Several links a source or target: bounded degrees.

@@ -666,9 +666,8 @@ def _check_gradient(problem, i, theta, temperature, mu):
 
 def _check_projections(problem, i, theta, scores, indicators):
     """Points lie in the hull and are gradients of the value, which tends to the best score."""
-    for verb in (oracles.euclidean_oracle, oracles.entropic_oracle):
-        if not verb.supports(problem):
-            continue
+    verb = oracles.euclidean_oracle
+    if verb.supports(problem):
         name, finite = verb.__name__, np.isfinite(theta)
         ahead = np.random.default_rng(i).normal(size=theta.size)
         mu, scratch = np.empty(theta.size), np.empty(theta.size)

@@ -71,7 +71,6 @@ CASES = {
     "chains": ("chains", Chain(boundary=True), {"loss": {"a": 2.0, "b": 0.5}}),
     "candidates, Euclidean": ("candidates", Candidates(), {"projection": "euclidean"}),
     "matchings": ("matchings", Matching(), {"projection": "euclidean"}),
-    "matchings, entropic": ("matchings", Matching(), {"projection": "entropic"}),
 }
 
 
@@ -311,13 +310,13 @@ def test_bad_options(chains, options, match):
 
 
 def test_structures_without_a_projection(chains):
-    with pytest.raises(TypeError, match='no entropic projections; use projection="gibbs"'):
-        ExtragradientSSVM(projection="entropic").fit(*chains)
+    with pytest.raises(TypeError, match='no Euclidean projections; use projection="gibbs"'):
+        ExtragradientSSVM(projection="euclidean").fit(*chains)
     X, y = draw_samples(np.random.default_rng(0))
     with pytest.raises(TypeError, match=r"no projections onto the relaxation .*; use BCFWSSVM"):
         ExtragradientSSVM(Pairwise(inference="roof-dual")).fit(X, y)
     graph = Matching(max_degree=2)
-    with pytest.raises(TypeError, match=r"no marginals; nor Euclidean or .*; use BCFWSSVM"):
+    with pytest.raises(TypeError, match=r"no marginals; nor Euclidean .*; use BCFWSSVM"):
         ExtragradientSSVM(graph).fit(*graph.example(np.random.default_rng(0), False))
     graph = Boxes()
     with pytest.raises(TypeError, match=r"does not add up over parts; use BCFWSSVM"):

@@ -1,4 +1,4 @@
-"""Docstrings of methods that override others: a line of their own, sections of those above them."""
+"""Docstrings of methods that override others: their own first line, the sections of the base."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
-# Examples are those of the method above, with its class; Notes may not hold below.
+# Not Notes and Examples: they may not hold for the override.
 _INHERITED = "Parameters", "Returns", "Yields", "Raises", "See Also"
 
 
@@ -21,7 +21,7 @@ def _sections(text):
 
 
 def _of_function(parameters, function):
-    """Return the section without the parameters that a function lacks."""
+    """Return the section restricted to the parameters of a function."""
     known, entries = inspect.signature(function).parameters, re.split(r"\n(?=\S)", parameters)
     names = [re.findall(r"\w+", entry.partition(" :")[0]) for entry in entries[2:]]
     kept = [entry for entry, own in zip(entries[2:], names, strict=True) if {*own} & {*known}]
@@ -29,7 +29,7 @@ def _of_function(parameters, function):
 
 
 def inherit_sections(cls: type, base: type) -> None:
-    r"""Complete the docstrings of methods that override others."""
+    """Add the sections of the overridden methods to docstrings."""
     for name, member in vars(cls).items():
         function = inspect.unwrap(getattr(member, "__func__", member))
         if name.startswith("_") or not inspect.isfunction(function):
@@ -39,7 +39,7 @@ def inherit_sections(cls: type, base: type) -> None:
         found = _sections(inspect.getdoc(above) or "")
         if not found or _sections(own):
             continue
-        entry = f"{base.__name__}.{name} : What it overrides, with an example."
+        entry = f"{base.__name__}.{name} : The method that it overrides."
         others = found.get("See Also", "See Also\n--------").split("\n")
         if hasattr(base, name) and entry not in others:
             others.insert(2, entry)

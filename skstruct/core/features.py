@@ -81,18 +81,6 @@ class DenseFeatures(NamedTuple):
         The rows.
     intercept : int
         Table row of the constant feature, or -1.
-
-    See Also
-    --------
-    skstruct.core.SparseFeatures : The same in CSR form.
-    skstruct.core.scores : Rows times weights, inside kernels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core import DenseFeatures
-    >>> DenseFeatures(np.ones((4, 2)), intercept=2).values.shape
-    (4, 2)
     """
 
     values: np.ndarray
@@ -112,21 +100,6 @@ class SparseFeatures(NamedTuple):
         Where rows begin.
     intercept : int
         Table row of the constant feature, or -1.
-
-    See Also
-    --------
-    skstruct.core.DenseFeatures : The same in a dense array.
-    skstruct.core.scores : Rows times weights, inside kernels.
-
-    Examples
-    --------
-    Two rows, the second one empty:
-
-    >>> import numpy as np
-    >>> from skstruct.core import SparseFeatures
-    >>> columns, ends = np.array([0, 3], dtype=np.int32), np.array([0, 2, 2])
-    >>> SparseFeatures(np.ones(2), columns, ends, intercept=-1).data.size
-    2
     """
 
     data: np.ndarray
@@ -603,21 +576,6 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
         The potentials, written in place.
     offset : int
         Where in `theta` row `first` begins.
-
-    See Also
-    --------
-    skstruct.core.add_outer : The adjoint: residuals times rows.
-    skstruct.core.oracles.potentials : The operation whose kernels call it.
-
-    Examples
-    --------
-    The scores of the nodes of sample i, in a kernel of ``potentials``:
-
-    >>> from skstruct.core import inner_kernel, scores
-    >>> @inner_kernel
-    ... def node_scores(rows, i, w, theta):
-    ...     first, stop, row = rows.row_ptr[i], rows.row_ptr[i + 1], rows.work.row
-    ...     scores(rows.nodes, first, stop, rows.width, w.node, w, row, theta, 0)
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
     # A column of observed weights stands for `width`. (``max`` would be one more to compile.)
@@ -675,21 +633,6 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
         The weights that `table` belongs to.
     acc : ndarray of shape (>= table.shape[1],)
         Scratch.
-
-    See Also
-    --------
-    skstruct.core.scores : Rows times weights.
-    skstruct.core.oracles.accumulate : The operation whose kernels call it.
-
-    Examples
-    --------
-    The nodes of sample i, in a kernel of ``accumulate``:
-
-    >>> from skstruct.core import add_outer, inner_kernel
-    >>> @inner_kernel
-    ... def add_nodes(rows, i, r, c, w):
-    ...     first, stop, row = rows.row_ptr[i], rows.row_ptr[i + 1], rows.work.row
-    ...     add_outer(rows.nodes, first, stop, rows.width, r, 0, c, w.node, w, row)
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2

@@ -24,18 +24,18 @@ from .weights import aligned
 # Threads that work on one kernel together, and meet in it.
 #
 # Each calls the kernel with the same *team*, a few counters. Numba's parallel loops are not used:
-# their threads are shared by the process, and two fits at once would need them at the same time.
+# the process has one pool of their threads, which two fits at once would need at the same time.
 
-#: Results of :func:`meet`: go on; do alone what one thread does for all, then :func:`open_gate`;
-#: or leave the kernel, since another thread failed.
+#: Results of :func:`meet`: continue; do the serial part, then :func:`open_gate`; or leave the
+#: kernel, since another thread failed.
 GO, LEAD, LEAVE = range(3)
 #: The team of one thread.
 ALONE = np.empty(0, dtype=np.int64)
 
-# Counters, each in a cache line of its own.
+# Counters, each in its own cache line.
 _LINE = 8
 _ARRIVED, _GATE, _FAILED, _SIZE, _YIELD, _END = (k * _LINE for k in range(6))
-# Some ten microseconds: then the processor may be another's, who may be the one to wait for.
+# About ten microseconds: then yield, since the thread waited for may need this processor.
 _SPINS = 4000
 
 
@@ -53,7 +53,7 @@ def _address_of_yield():
 
 @inner_kernel
 def meet(team):
-    """Wait until all threads of a team are here."""
+    """Wait until all threads of the team have arrived."""
     if team.shape[0] == 0:
         return LEAD
     before = load_shared(team, _GATE)
@@ -71,7 +71,7 @@ def meet(team):
 
 @inner_kernel(inline=True)
 def open_gate(team):
-    """Let the threads go on that wait in :func:`meet`."""
+    """Release the threads that wait in :func:`meet`."""
     if team.shape[0] > 0:
         fetch_add(team, _ARRIVED, -team[_SIZE])
         fetch_add(team, _GATE, 1)
@@ -113,14 +113,14 @@ def run_team(function, n_threads: int) -> None:
 
 
 class Crew:
-    """Threads for many calls: fewer of them while other processes have the processors.
+    """Threads for many calls: fewer of them while other processes use the processors.
 
-    Threads that meet all wait for the one that does not run. What they compute does not depend on
-    how many they are.
+    Threads that meet all wait for the one that is not running. Results do not depend on the number
+    of threads.
     """
 
-    #: Seconds after which it is judged how many ran, the share of them that is enough, and for how
-    #: many such times there are fewer before all are tried again.
+    #: Seconds between two counts of the running threads, the fraction of all that is enough, and
+    #: the least and largest number of counts with fewer threads before all are tried again.
     SECONDS, ENOUGH, FEWER = 0.2, 0.75, (4, 64)
 
     def __init__(self, n_threads: int):
@@ -130,7 +130,7 @@ class Crew:
         self._left, self._patience = 0, self.FEWER[0]
 
     def run(self, function) -> None:
-        """:func:`run_team` on as many threads as are of use."""
+        """:func:`run_team` on as many threads as run at once."""
         busy = [0.0] * self.size
 
         def timed(k, team):
@@ -143,7 +143,7 @@ class Crew:
         self._judge(sum(busy), time.perf_counter() - began)
 
     def _judge(self, busy, elapsed):
-        """Take as many threads as ran at once."""
+        """Set the number of threads to the number that ran at once."""
         self._busy, self._elapsed = self._busy + busy, self._elapsed + elapsed
         if self._elapsed < self.SECONDS:
             return
@@ -166,11 +166,11 @@ class Crew:
 class Pieces:
     """Cut a pass into calls of about half a second.
 
-    Between two calls Python runs: Ctrl-C comes through, and callbacks hear of the share that is
-    done. A pass must give the same result wherever it is cut.
+    Between two calls Python runs: it handles Ctrl-C, and callbacks receive the fraction that is
+    done. The result of a pass must not depend on the cuts.
     """
 
-    #: Target seconds of a call; the first one, whose speed is not known, visits so many samples.
+    #: Target seconds of a call, and samples in the first call, whose speed is not known.
     SECONDS, FIRST = 0.5, 1
 
     def __init__(self, after_piece: Callable[[float], bool] | None = None):
@@ -180,9 +180,9 @@ class Pieces:
         self.stopped = False
 
     def ranges(self, start: int, stop: int, whole: int | None = None) -> Iterator[tuple[int, int]]:
-        """Consecutive ranges from `start` to `stop`, sized by the time the last ones took.
+        """Yield consecutive ranges from `start` to `stop`, sized by the speed of the last ones.
 
-        Where they are a part of a pass, `whole` is its end.
+        For a part of a pass, `whole` is the end of the pass.
         """
         first, whole = start, stop if whole is None else whole
         while first < stop:
@@ -190,7 +190,7 @@ class Pieces:
             began = time.perf_counter()
             yield first, last
             rate = (last - first) / max(time.perf_counter() - began, 1e-9)
-            # Grown in steps: the first samples may be short ones.
+            # In bounded steps: the first samples may be short.
             self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
             first = last
             if first < whole and self._after_piece is not None and self._after_piece(first / whole):
@@ -198,7 +198,7 @@ class Pieces:
                 return
 
     def visits(self, size: int) -> Iterator[tuple[int, int]]:
-        """The ranges of a pass of `size` visits; for none an empty range, which compiles."""
+        """Yield the ranges of a pass of `size` visits; for 0 an empty range, for compilation."""
         return self.ranges(0, size) if size else iter([(0, 0)])
 
 
@@ -224,39 +224,13 @@ def make_scratch(problem):
 
 
 def private_copy(problem):
-    """The same problem with scratch of its own, for one thread.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        A structure's problem.
-
-    Returns
-    -------
-    NamedTuple
-        The copy; all other arrays are shared.
-
-    See Also
-    --------
-    skstruct.losses.verbs.private_loss : The same of a loss.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.core.parallel import private_copy
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
-    >>> copy = private_copy(problem)
-    >>> copy.labels is problem.labels, copy.space.work is problem.space.work
-    (True, False)
-    """
+    """The problem with its own scratch, for one thread; all other arrays are shared."""
     zeros = [tree_like(own, map(_zeros_like, tree_leaves(own))) for own in scratch_of(problem)]
     return with_scratch(problem, zeros)
 
 
 def scratch_of(problem) -> list:
-    """What kernels write to: scratch of the rows, and that of the space."""
+    """Scratch of the rows and of the space: all that kernels write to."""
     return [problem.rows.work, problem.space.work]
 
 
@@ -297,7 +271,7 @@ def useful_threads(problem):
 def effective_threads(n_jobs):
     """Return the number of threads that `n_jobs` stands for here."""
     backend, _ = get_active_backend()
-    # Joblib's own; Dask's and Ray's count the processors of a cluster, whatever is asked for.
+    # Joblib's own: those of Dask and Ray count the processors of the cluster, whatever n_jobs is.
     if type(backend).__module__ == "joblib._parallel_backends":
         return effective_n_jobs(n_jobs)
     if n_jobs is None:
@@ -324,7 +298,7 @@ def team_pieces(team, start: int, stop: int) -> Iterator[tuple[int, int]]:
 def over_samples(function, problem, n_jobs) -> list:
     """Call ``function(problem, start, stop)`` on runs of samples, in threads.
 
-    Runs are cut, so that Ctrl-C comes through within about a second.
+    Runs are cut into pieces, so that Ctrl-C takes effect within about a second.
     """
     n_threads = count_threads(problem, n_jobs)
     if problem.label_ptr.size == 2:
@@ -345,7 +319,7 @@ def over_samples(function, problem, n_jobs) -> list:
 
 
 def over_blocks(function, n_blocks: int, n_threads: int) -> list:
-    """``function(b)`` of all blocks, worked on in threads, in their order."""
+    """Return ``function(b)`` for all b below `n_blocks`, in order, computed in threads."""
     n_threads = min(n_threads, n_blocks)
     if n_threads <= 1:
         return [function(b) for b in range(n_blocks)]

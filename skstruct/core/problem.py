@@ -29,30 +29,14 @@ class Problem(NamedTuple):
         The labellings that exist: a class with :func:`~skstruct.core.oracles.forbid`,
         :func:`~skstruct.core.oracles.add_indicator`, and
         :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or
-        both. It knows neither features nor true labels.
+        both. It depends on neither features nor true labels.
     target : NamedTuple
-        True labels and what errors cost: a class with :func:`~skstruct.core.oracles.task_loss`,
+        True labels and the costs of errors: a class with :func:`~skstruct.core.oracles.task_loss`,
         and :func:`~skstruct.core.oracles.augment` where costs add up over parts.
     part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the parts and the labelling of each sample begin.
     labels : ndarray of shape (n_nodes,) of int32
         True labels; empty when unknown.
-
-    See Also
-    --------
-    skstruct.graphs.Graph.make_problem : Makes one.
-    skstruct.testing.check_structure : Checks the operations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
-    >>> [type(part).__name__ for part in problem[:3]]
-    ['BlockRows', 'ChainSpace', 'NodeCosts']
-    >>> problem.part_ptr, problem.labels
-    (array([ 0, 10]), array([0, 1, 0], dtype=int32))
     """
 
     rows: tuple
@@ -66,60 +50,13 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, rows: tuple, space: tuple, target: tuple, labels: np.ndarray) -> Problem:
-        """The problem of parts that fit together.
-
-        Parameters
-        ----------
-        rows, space, target : NamedTuple
-            The parts; the samples begin where those of the space do.
-        labels : ndarray of shape (n_nodes,) of int32
-            True labels; empty when unknown.
-
-        Returns
-        -------
-        Problem
-            The problem.
-
-        See Also
-        --------
-        skstruct.graphs.LabelSpace.make_problem : Makes the parts, too.
-
-        Examples
-        --------
-        >>> from skstruct import MultiClass
-        >>> from skstruct.graphs import Problem
-        >>> from skstruct.testing import training_problem
-        >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
-        >>> Problem.of(*problem[:3], problem.labels).part_ptr
-        array([0, 2, 4])
-        """
+        """The problem of parts that fit together; the samples begin where those of the space do."""
         return cls(rows, space, target, space.part_ptr, space.label_ptr, labels)
 
     def with_labels(self, labels: np.ndarray) -> Problem:
-        """The problem with other true labels.
+        """The problem with other true labels; everything else is shared.
 
-        Parameters
-        ----------
-        labels : ndarray of shape (n_nodes,) of int32
-            The labels.
-
-        Returns
-        -------
-        Problem
-            It shares all else with this one: costs of items, which were made of the true labels,
-            stay those of the former.
-
-        See Also
-        --------
-        skstruct.core.oracles.truth : Reads them.
-
-        Examples
-        --------
-        >>> from skstruct import MultiClass
-        >>> from skstruct.testing import training_problem
-        >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
-        >>> problem.with_labels(problem.labels[::-1].copy()).labels
-        array([1, 0], dtype=int32)
+        Costs of items, which were computed from the true labels, stay those of the old ones.
         """
         target = self.target
         if hasattr(target, "labels"):
@@ -128,7 +65,7 @@ class Problem(NamedTuple):
 
 
 def require_problem(made, graph) -> None:
-    """Refuse anything else that a structure has made."""
+    """Raise TypeError unless a structure has made a problem of arrays and numbers."""
     if not isinstance(made, Problem):
         kind = type(made).__name__
         raise TypeError(
@@ -149,7 +86,7 @@ def require_problem(made, graph) -> None:
 
 
 def require_room(problem, n_best: int) -> None:
-    """Refuse scratch for fewer labellings: kernels would write beyond it."""
+    """Raise ValueError for scratch of fewer labellings: kernels would write beyond it."""
     room = getattr(getattr(problem.space.work, "n_best", None), "room", n_best)
     if room < n_best:
         raise ValueError(
@@ -162,7 +99,7 @@ def require_room(problem, n_best: int) -> None:
 def row_potentials(problem, i: int, w: Weights, theta: Floats) -> None:
     """:func:`~skstruct.core.oracles.potentials` of rows, before any part is forbidden.
 
-    An operation of its own, so that solvers' tables have it once for all spaces.
+    An operation by itself, so that tables of solvers have one entry for all spaces.
     """
 
 

@@ -1,13 +1,14 @@
 """Weight rows under an L1 penalty, brought up to date when they are read.
 
-Between two visits of a feature its gradient d_j stays, and its weights follow the proximal gradient
-flow ``w' = -(lam2 w + g + lam1 sign w)``, with g the mean gradient. Its solution is in closed form:
-a weight moves along one direction, stops at 0 or goes on there with the other sign. So a row needs
-only the time at which it was last read, and what comes out does not depend on how often it is.
+Between two visits of a feature its gradient d_j is constant, and its weights follow the proximal
+gradient flow ``w' = -(lam2 w + g + lam1 sign w)``, with g the mean gradient. Its solution is in
+closed form: a weight moves in one direction, and at 0 either stops or continues with the other
+sign. So a row needs only the time at which it was last read, and the result does not depend on how
+often it is.
 
 A flow is the limit of proximal steps (soft thresholds, as in the truncated gradient of Langford, Li
-and Zhang 2009, Sparse online learning via truncated gradient) of vanishing size: both come to rest
-at the same weights. The lazy updates are those of section 3.5 of Schmidt, Le Roux and Bach 2017,
+and Zhang 2009, Sparse online learning via truncated gradient) of vanishing size: both have the
+same stationary point. The lazy updates are those of section 3.5 of Schmidt, Le Roux and Bach 2017,
 Minimizing finite sums with the stochastic average gradient.
 """
 
@@ -23,9 +24,9 @@ from .jit.signatures import Floats, declare
 from .oracles import potentials
 from .weights import Weights, zero_weights
 
-_FEW = 1e-2  # below, five terms of a series have 12 digits
-_LONG = 750.0  # beyond, nothing is left of the start
-# Rows are fetched so many before they are read. Floats in a cache line.
+_FEW = 1e-2  # below, five terms of the series are accurate to 12 digits
+_LONG = 750.0  # beyond, exp(-x) underflows: the start does not count
+# Prefetch distance in rows, and floats in a cache line.
 _AHEAD, _FLOATS = 8, 8
 
 
@@ -34,7 +35,7 @@ class Clock(NamedTuple):
 
     # (2,): The sum of all steps, and of all steps over the number of gradients that ``d`` sums.
     now: np.ndarray
-    # (n_rows, 3): What `now` was for each row of the two tables, and its share of lam1.
+    # (n_rows, 3): `now` at the last update of each row of the two tables, and its factor of lam1.
     node: np.ndarray
     pair: np.ndarray
     # lam1, positive.
@@ -44,7 +45,7 @@ class Clock(NamedTuple):
 
 
 def start_clock(w, l1, l2):
-    """A clock at 0, by which all rows are up to date."""
+    """A clock at 0: all rows are up to date."""
     stamps = [np.zeros((table.shape[0], 3)) for table in w.tables]
     for own in stamps:
         own[:, 2] = 1.0
@@ -72,7 +73,7 @@ def advance_row(table, stamps, j, clock):
             low = g if g > -l1 else -l1
             weights[k] = inverse * (g - (low if low < l1 else l1))
         return
-    # Remaining share of a weight, and its change by a gradient of 1.
+    # Remaining fraction of a weight, and its change under a gradient of 1.
     if x < _FEW:
         reach = span * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0 * (1.0 - x / 5.0))))
     else:
@@ -92,34 +93,8 @@ def advance_row(table, stamps, j, clock):
 def catch_up_rows(features, first, stop, table, stamps, clock):
     """Bring the table rows of the features of rows `first` to `stop` up to date.
 
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    first, stop : int
-        The range of rows.
-    table : ndarray
-        ``w.node`` or ``w.pair``.
-    stamps : ndarray of shape (n_rows, 3)
-        ``clock.node`` or ``clock.pair``.
-    clock : Clock
-        The time of the flow.
-
-    See Also
-    --------
-    skstruct.core.proximal.catch_up : The operation whose kernels call it.
-    skstruct.core.scores : Reads the same rows.
-
-    Examples
-    --------
-    The nodes of sample i, in a kernel of ``catch_up``:
-
-    >>> from skstruct.core import inner_kernel
-    >>> from skstruct.core.proximal import catch_up_rows
-    >>> @inner_kernel
-    ... def catch_up_nodes(problem, i, w, clock):
-    ...     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
-    ...     catch_up_rows(problem.rows.nodes, first, stop, w.node, clock.node, clock)
+    `table` is ``w.node`` or ``w.pair``, and `stamps`, of shape (n_rows, 3), the field of `clock` of
+    that name.
     """
 
 
@@ -151,7 +126,7 @@ def _(features, first, stop, table, stamps, clock):
 @catch_up_rows.register(ObservedFeatures)
 @kernel
 def _(features, first, stop, table, stamps, clock):
-    # A row is one weight; what fills up stays 0.
+    # A row is one weight; the padding stays 0.
     for p in range(features.indptr[first], features.indptr[stop]):
         for k in range(features.width):
             advance_row(table, stamps, features.indices[p] + k, clock)
@@ -163,34 +138,8 @@ def _(features, first, stop, table, stamps, clock):
 def catch_up(problem, i: int, w: Weights, clock: Clock) -> None:
     """Bring all rows of `w` that the potentials of sample i read up to date.
 
-    The default brings all rows up to date, at the cost of a dense step.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-    i : int
-        The sample.
-    w : Weights
-        Lazy weights with ``s = 1`` and ``b = 0``.
-    clock : Clock
-        The time of the flow, and of each row.
-
-    See Also
-    --------
-    skstruct.core.proximal.catch_up_rows : The rows of some features.
-    skstruct.core.oracles.potentials : Reads them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.core.proximal import catch_up, start_clock
-    >>> from skstruct.core.weights import lazy_weights, zero_weights
-    >>> from skstruct.testing import training_problem
-    >>> problem, _, shapes, _ = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])
-    >>> w = lazy_weights(zero_weights(shapes))
-    >>> catch_up(problem, 0, w, start_clock(w, l1=0.1, l2=0.0))
+    `w` is lazy, with ``s = 1`` and ``b = 0``. The default brings all rows up to date, at the cost
+    of a dense step.
     """
 
 
@@ -204,7 +153,7 @@ def _(problem, i, w, clock):
 
 @generic
 def rest_scores(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
-    """:func:`skstruct.core.scores` at the rest of a flow whose ``d`` is the mean gradient."""
+    """:func:`skstruct.core.scores` where a flow whose ``d`` is the mean gradient is stationary."""
 
 
 @rest_scores.register(object)
@@ -217,7 +166,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
 @rest_scores.register(SparseFeatures)
 @kernel
 def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
-    # The weights follow from d alone: v, half the memory, is neither read nor written.
+    # The weights depend on d only: v, half of the memory, is neither read nor written.
     half, inverse, found = table.shape[1] // 2, -1.0 / clock.l2, acc[: table.shape[1] // 2]
     indices, ptr = features.indices, features.indptr
     for t in range(first, stop):
@@ -242,7 +191,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
 @rest_scores.register(ObservedFeatures)
 @kernel
 def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset):
-    # Rows of v and d, one a weight. What fills up has d = 0.
+    # Rows of v and d, one per weight. In the padding, d = 0.
     inverse, l1, flat = -1.0 / clock.l2, clock.l1, table.reshape(table.size)
     found, places = acc[:width], features.places
     for t in range(first, stop):
@@ -265,7 +214,7 @@ def _(features, first, stop, width, table, w, stamps, clock, acc, theta, offset)
 
 @generic(part="rows", follows=(potentials, catch_up))
 def rest_potentials(problem, i: int, w: Weights, clock: Clock, theta: Floats) -> None:
-    """:func:`rest_scores` of all parts, none of which is forbidden; `w` may stay out of date."""
+    """:func:`rest_scores` of all parts, before any is forbidden; `w` need not be up to date."""
 
 
 @rest_potentials.register(object)

@@ -61,19 +61,6 @@ class Weights(NamedTuple):
         ``(k, n)`` for what the k-th of n threads adds to, see
         :func:`skstruct.core.features.share_of`; empty for
         everything.
-
-    See Also
-    --------
-    skstruct.core.oracles.potentials : What they score.
-    skstruct.graphs.Graph.weight_shapes : The shapes of the tables of a structure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.core import Weights
-    >>> w = Weights(np.zeros((3, 2)), np.zeros((1, 4)))
-    >>> w.scale.size  # 2 where they are lazy
-    0
     """
 
     node: np.ndarray
@@ -94,18 +81,6 @@ class Weights(NamedTuple):
         -------
         Weights
             The copy.
-
-        See Also
-        --------
-        skstruct.core.Weights : The class, its tables.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.core import Weights
-        >>> w = Weights(np.zeros((3, 2)), np.zeros((1, 4)))
-        >>> w.copy().node is w.node
-        False
         """
         return Weights(*(table.copy() for table in self.tables))
 

@@ -194,16 +194,6 @@ class RaggedArray:
             If there are no samples, their shapes do not fit together, entries are masked or
             missing, or values are of types that an array cannot hold side by side unchanged; names
             the sample.
-
-        See Also
-        --------
-        skstruct.RaggedArray.stack_columns : Several arrays side by side.
-
-        Examples
-        --------
-        >>> from skstruct import RaggedArray
-        >>> RaggedArray.from_list([["the", "cat"], ["sleeps"]]).offsets
-        array([0, 2, 3])
         """
         samples = list(samples)
         if not samples:
@@ -240,19 +230,6 @@ class RaggedArray:
         ------
         ValueError
             If there are no columns, or their lengths differ.
-
-        See Also
-        --------
-        skstruct.RaggedArray.from_list : One array of all samples.
-        skstruct.preprocessing.TemplateVectorizer : Takes what this makes.
-
-        Examples
-        --------
-        >>> from skstruct.datasets import make_annotated_sentences
-        >>> from skstruct.data.ragged import RaggedArray
-        >>> data = make_annotated_sentences(2, 1).train
-        >>> RaggedArray.stack_columns([data.word, data.pos])[0].shape[1]
-        2
         """
         columns = list(columns)
         if not columns:

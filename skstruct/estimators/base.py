@@ -259,23 +259,6 @@ class StructuredEstimator(
         -----
         ConvergenceWarning
             If `max_iter` is reached before `tol`.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict : Best labellings of other samples.
-        skstruct.SAGCRF.partial_fit : Trains on one more batch.
-        skstruct.datasets.pack_shards : Writes samples that do not fit into memory.
-
-        Examples
-        --------
-        Training ends at a certificate, here for two sentences of two words:
-
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(tol=1e-3, random_state=0).fit(X, y)
-        >>> crf.suboptimality_ <= 1e-3
-        True
         """
         with self._announced():
             if isinstance(X, Shards):

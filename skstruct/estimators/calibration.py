@@ -132,22 +132,6 @@ class TemperatureScaling(Wrapper):
         ValueError
             If labels of held-out samples are unknown to a frozen model, or no labelling of them is
             possible; if no chunks are predicted for `isotonic`.
-
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Fits the model alone.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0), 60)
-        >>> crf = SAGCRF(random_state=0).fit(X[:30], y[:30])
-        >>> model = TemperatureScaling(FrozenEstimator(crf)).fit(X[30:], y[30:])
-        >>> model.estimator_ is crf
-        True
         """
         if y is None:
             raise ValueError("y must hold the labels of the samples in X, got None")
@@ -230,20 +214,6 @@ class TemperatureScaling(Wrapper):
         -------
         ndarray of shape (n_samples,) of object
             A list of (start, stop, kind, probability) for each sample.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_chunks : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["B-D", "O"], ["O", "B-D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> TemperatureScaling(FrozenEstimator(crf)).fit(X, y).predict_chunks(X)[0][0][:3]
-        (0, 1, 'D')
         """
         check_is_fitted(self)
         model, X = self._inside("predict_chunks", X)

@@ -578,24 +578,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         ------
         ValueError
             If the file is not a CRFsuite model, or damaged.
-
-        See Also
-        --------
-        skstruct.SAGCRF.to_crfsuite : Writes such a file.
-        skstruct.preprocessing.SequenceVectorizer : Takes sklearn-crfsuite's dicts.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import pycrfsuite
-        >>> from skstruct import SAGCRF
-        >>> trainer = pycrfsuite.Trainer(verbose=False)
-        >>> trainer.append([["word=He"], ["word=runs"]], ["D", "V"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trainer.train(f"{folder}/model")
-        ...     tagger = SAGCRF.from_crfsuite(f"{folder}/model")
-        >>> tagger.predict([[["word=runs"], ["word=He"]]])[0].tolist()
-        ['V', 'D']
         """
         from .crfsuite import read_crfsuite
 
@@ -646,39 +628,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             strings, if a name has a NUL or a lone surrogate, if a weight is not finite, if the file
             exceeds 4 GiB.
 
-        See Also
-        --------
-        skstruct.SAGCRF.from_crfsuite : Reads model files.
-        skstruct.SAGCRF.sparsify : Small weights become 0, and the file does not have them.
-        skstruct.SAGCRF.to_wapiti : Template models for Wapiti.
-
         Notes
         -----
         Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
         CRFsuite exponentiates unscaled scores of nodes: its marginals are NaN where a score exceeds
         709.
-
-        Examples
-        --------
-        With ``separator=":"`` names are those that python-crfsuite makes of feature dicts, so that
-        it takes the same dicts:
-
-        >>> import tempfile
-        >>> import pycrfsuite
-        >>> from skstruct import SAGCRF
-        >>> from skstruct.pipeline import make_pipeline
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> X, y = [[{"word": "He"}, {"word": "runs"}]], [["D", "V"]]
-        >>> model = make_pipeline(SequenceVectorizer(separator=":"), SAGCRF()).fit(X, y)
-        >>> tagger = pycrfsuite.Tagger()
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     needed = model[-1].to_crfsuite(f"{folder}/model.crfsuite")
-        ...     _ = tagger.open(f"{folder}/model.crfsuite")
-        >>> needed
-        {'first': '__BOS__'}
-        >>> tokens = [{"word": "He", "__BOS__": 1.0}, {"word": "runs"}]
-        >>> tagger.tag(pycrfsuite.ItemSequence(tokens))
-        ['D', 'V']
         """
         from .crfsuite import write_crfsuite
 
@@ -706,31 +660,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         ValueError
             If the file is damaged or not a CRF, or has no patterns.
 
-        See Also
-        --------
-        skstruct.SAGCRF.to_wapiti : Writes such a file.
-        skstruct.preprocessing.TemplateVectorizer : Takes tokens, with ``outside="wapiti"``.
-
         Notes
         -----
         Wapiti identifies observations by strings, a TemplateVectorizer by the results of their
         macros: an ambiguous observation, as ``u:a/b/c`` of ``u:%x[0,0]/%x[1,0]``, becomes one
         feature per reading. In Wapiti, the dot of regular expressions is a byte, and lower case is
         for ASCII only.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from skstruct import SAGCRF
-        >>> from skstruct.pipeline import make_pipeline
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]\nB"), SAGCRF(fit_intercept=False))
-        >>> model = model.fit([["He", "runs"]], [["D", "V"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model[-1].to_wapiti(f"{folder}/model", model[0])
-        ...     again = SAGCRF.from_wapiti(f"{folder}/model")
-        >>> again.predict([["runs", "He"]])[0].tolist()
-        ['V', 'D']
         """
         from .wapiti import read_wapiti
 
@@ -763,11 +698,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             also if ``%t`` or ``%m`` look at other tokens, and with "mark" if a template looks more
             than four tokens beyond an end.
 
-        See Also
-        --------
-        skstruct.SAGCRF.from_wapiti : Reads such a file.
-        skstruct.SAGCRF.to_crfsuite : For models on any features.
-
         Notes
         -----
         Features without nonzero weights are omitted. Forbidden transitions have the weight -1e10.
@@ -775,21 +705,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         on bytes, and identifies observations by their strings, for any template. A token that
         equals a mark (``_B-1``) is a mark in skstruct, not in Wapiti; for ``_x-1`` or ``_x+1`` it
         is the other way round.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from skstruct import SAGCRF
-        >>> from skstruct.pipeline import make_pipeline
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> model = make_pipeline(TemplateVectorizer("U:%x[0,0]"), SAGCRF(fit_intercept=False))
-        >>> model = model.fit([["He", "runs"]], [["D", "V"]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model[-1].to_wapiti(f"{folder}/model", model[0])
-        ...     lines = Path(folder, "model").read_text(encoding="utf-8").splitlines()
-        >>> lines[1:8]
-        ['#rdr#2/0/0', '9:u:%x[0,0],', '1:b,', '#qrk#2', '1:D,', '1:V,', '#qrk#3']
         """
         from .wapiti import write_wapiti
 

@@ -75,24 +75,6 @@ class ProbabilisticPredictor:
             not a chain.
         ValueError
             If X is not as in fit, rules contradict each other, or their product is too large.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_log_likelihood : Probabilities of labellings.
-        skstruct.model_selection.cross_val_marginals : Marginals of held-out samples.
-        skstruct.inspection.MarginalsDisplay : Draws them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> nodes, edges = crf.predict_marginals(X, pairwise=True)
-        >>> nodes[0].shape, edges[0].shape
-        ((2, 2), (1, 2, 2))
-        >>> np.allclose(edges[0][0].sum(axis=1), nodes[0][0])  # they are of one distribution
-        True
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict")
@@ -149,19 +131,6 @@ class ProbabilisticPredictor:
         ndarray
             For a table of shape (n_samples, n_classes), for label sets (n_samples, n_labels);
             otherwise an object array of one (n_nodes, n_classes) array per sample.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : The same, with those of edges.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> np.allclose(crf.predict_proba(X)[0].sum(axis=1), 1.0)
-        True
         """
         return self.predict_marginals(X, rules=rules)
 
@@ -195,23 +164,6 @@ class ProbabilisticPredictor:
             If the scores of a sample overflow.
         ValueError
             If X or y is not as in fit, or the weights are not finite.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
-        skstruct.SAGCRF.predict_top_k : The best labellings.
-
-        Examples
-        --------
-        The probabilities of all labellings of a sample add up to 1:
-
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> every = [["D", "D"], ["D", "N"], ["N", "D"], ["N", "N"]]
-        >>> np.allclose(np.exp(crf.predict_log_likelihood(X[:1] * 4, every)).sum(), 1.0)
-        True
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
@@ -288,28 +240,11 @@ class ProbabilisticPredictor:
         MemoryError
             If the result does not fit into memory.
 
-        See Also
-        --------
-        skstruct.SAGCRF.predict_top_k : The best labellings.
-        skstruct.SAGCRF.predict_entropy : How much the draws of a sample vary.
-
         Notes
         -----
         Chains, trees and graphs without cycles are drawn node after node from marginals of edges,
         graphs with cycles along their junction trees. For label sets, structures of your own, and
         under rules, each label takes one inference, conditional on the previous ones.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> drawn = crf.sample(X, 1000, random_state=0)[0]
-        >>> drawn.shape
-        (1000, 2)
-        >>> (drawn == "D").mean(axis=0).round(1), crf.predict_marginals(X)[0][:, 0].round(1)
-        (array([0.8, 0.2]), array([0.8, 0.2]))
         """
         is_integer = isinstance(n_samples, (int, np.integer)) and not isinstance(n_samples, bool)
         if not is_integer or n_samples < 1:
@@ -379,20 +314,6 @@ class ProbabilisticPredictor:
             If the structure has no exact partition function, such as :class:`Matching`.
         ValueError
             If X is not as in fit, or inference on it is not exact.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
-        skstruct.SAGCRF.sample : Labellings drawn from the distribution.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> np.exp(crf.predict_entropy(X)).round(1)  # of four labellings each
-        array([2.9, 2.9])
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require_exact(problem, "entropies")

@@ -95,24 +95,10 @@ class Streaming:
         UserWarning
             If the first call has no `classes`.
 
-        See Also
-        --------
-        skstruct.SAGCRF.fit : Trains on all samples, with a certificate.
-        skstruct.datasets.iter_conll : Reads a corpus in batches.
-
         Notes
         -----
         The initial learning rate is the best of several on up to 500 samples of the first batch,
         and of later larger batches: the first one should have several hundred samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).partial_fit(X, y, classes=["D", "N", "V"])
-        >>> crf.partial_fit(X, y).n_samples_seen_
-        4
         """
         with self._announced():
             self._go_on(X, y, classes, sample_weight)

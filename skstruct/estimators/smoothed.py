@@ -218,20 +218,6 @@ class SmoothedClassifier(Wrapper):
             If y does not have a label for each node, a label is in one fold only, `cv` does not
             hold out each sample once, or the classifier's scores are not one row per node and one
             column per class, of finite numbers (probabilities: from 0 to 1).
-
-        See Also
-        --------
-        sklearn.model_selection.cross_val_predict : Cross-fits the classifier.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from skstruct import SmoothedClassifier
-        >>> from skstruct.testing import random_sequences
-        >>> X, y = random_sequences(np.random.default_rng(0))
-        >>> SmoothedClassifier(DecisionTreeClassifier()).fit(X, y).classes_.tolist()
-        ['a', 'b', 'c']
         """
         known = hasattr(self.classifier, "fit") and not isinstance(self.classifier, type)
         if not known or not is_classifier(self.classifier):

@@ -69,20 +69,6 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         -------
         float
             From 0 to 1.
-
-        See Also
-        --------
-        skstruct.SAGCRF.score : The method of the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from skstruct import SAGCRF, TemperatureScaling
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> TemperatureScaling(FrozenEstimator(crf)).fit(X, y).score(X, y)
-        1.0
         """
         check_is_fitted(self)
         model, X = self._inside("score", X)

@@ -58,10 +58,6 @@ class ItemGraph(Graph):
         ndarray of shape (n_items,) of bool
             Codes of all samples.
 
-        See Also
-        --------
-        skstruct.inspection.explain : Says what features of chosen items count.
-
         Examples
         --------
         >>> import numpy as np

@@ -30,21 +30,6 @@ class NodeGraph(Graph):
 
     A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
     :meth:`NodeSpace.make_problem`, and ``is_labelling`` where not every labelling is one.
-
-    See Also
-    --------
-    skstruct.graphs.NodeSpace : Makes the problem.
-    skstruct.graphs.PairwiseGraph : Pairs of labels have scores, too.
-    skstruct.graphs.Graph : All that a structure may define.
-
-    Examples
-    --------
-    Chains and graphs have what these have:
-
-    >>> from skstruct import Chain
-    >>> from skstruct.graphs import NodeGraph
-    >>> isinstance(Chain(), NodeGraph), NodeGraph.has_node_weights
-    (True, True)
     """
 
     takes_partial_labels = has_node_weights = True

@@ -70,20 +70,6 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
         Whether to divide it by the number of nodes.
     weights : LossWeights
         Further costs.
-
-    See Also
-    --------
-    skstruct.losses.task.cost_matrix : Without weights.
-    skstruct.losses.task.add_label_costs : Its use in kernels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.losses.task import UNWEIGHTED, WeightedLoss, node_costs
-    >>> cost, _, _ = node_costs(WeightedLoss(None, UNWEIGHTED), np.array(["a", "b"]))
-    >>> cost
-    array([[0., 0.],
-           [0., 0.]])
     """
     loss, weights = loss if isinstance(loss, WeightedLoss) else (loss, UNWEIGHTED)
     if loss is None:
@@ -110,21 +96,6 @@ def label_cost(cost, weights, share, t, y, k):
     -------
     float
         0 where k is y.
-
-    See Also
-    --------
-    skstruct.losses.task.add_label_costs : All labels of a node.
-    skstruct.core.oracles.task_loss : The operation that calls it.
-
-    Examples
-    --------
-    It is for kernels; as plain Python:
-
-    >>> import numpy as np
-    >>> from skstruct.losses.task import UNWEIGHTED, label_cost
-    >>> cost = np.array([[0.0, 3.0], [1.0, 0.0]])
-    >>> float(label_cost.py_func(cost, UNWEIGHTED, 1.0, 0, 0, 1))
-    3.0
     """
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         return share * weights.costs[weights.choice[t], k]
@@ -156,22 +127,6 @@ def add_label_costs(cost, weights, share, t, y, theta, begin):
         Added to.
     begin : int
         Where the labels of the node begin.
-
-    See Also
-    --------
-    skstruct.losses.task.label_cost : One label of a node.
-    skstruct.core.oracles.augment : The operation that calls it.
-
-    Examples
-    --------
-    It is for kernels; as plain Python:
-
-    >>> import numpy as np
-    >>> from skstruct.losses.task import UNWEIGHTED, add_label_costs
-    >>> theta = np.zeros(4)
-    >>> add_label_costs.py_func(1.0 - np.eye(2), UNWEIGHTED, 1.0, 0, 1, theta, 2)
-    >>> theta
-    array([0., 0., 1., 0.])
     """
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         for k in range(cost.shape[0]):
@@ -224,19 +179,6 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     ValueError
         If the loss is unknown, the matrix has the wrong shape, a negative or non-finite entry or a
         nonzero diagonal, the mapping names an unknown class, or a frame other labels.
-
-    See Also
-    --------
-    skstruct.losses.task.node_costs : With weights of nodes and classes.
-    skstruct.BCFWSSVM : Takes a task loss by its parameter ``loss``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.losses.task import cost_matrix
-    >>> cost_matrix({"a": 3.0}, np.array(["a", "b"]))[0]
-    array([[0., 3.],
-           [1., 0.]])
     """
     loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
     n_classes = len(classes)

@@ -1,22 +1,22 @@
 """Operations that training losses offer to solvers, each contract written once.
 
-A loss is a NamedTuple, so that each solver is compiled for those it uses, and one kernel, its
-:func:`loss_oracle`: solvers call it for the value and the residual, and for the value alone. With
+A loss is a NamedTuple, so that each solver is compiled for the losses it uses, and one kernel, its
+:func:`loss_oracle`: solvers call it for the value and the residual, or for the value alone. With
 the potentials ``theta = A_i w`` of sample i every loss of this package has the form::
 
     loss_i(w) = max over m of  <theta, m - mu(y_i)> + c_i(m)
 
 where m is a mixture of labellings and c_i is concave, 0 at the truth: the task loss for a hinge,
 the entropy for the log loss, both for a smoothed hinge. (It is at least :func:`least_term`, in
-general 0.) At the best m the loss has the gradient ``A_i' r`` with the *residual* ``r = m -
-mu(y_i)``, and any m is a point of the dual problem, which needs no more than r and ``c_i(m) =
-loss - <theta, r>``::
+general 0.) At the maximiser m the gradient of the loss is ``A_i' r`` with the *residual* ``r = m -
+mu(y_i)``, and every m is a point of the dual problem, which depends on r and ``c_i(m) = loss -
+<theta, r>`` only::
 
     (1/n) sum_i s_i c_i(m_i) - |(1/n) sum_i s_i A_i' r_i|^2 / (2 lam)  <=  min P
 
-A smooth loss has the class attribute ``smooth = True``, one that is not convex ``convex = False``:
-it has no such form, and no dual problem. A loss may hold scratch: threads take
-:func:`private_loss`.
+A smooth loss has the class attribute ``smooth = True``. A loss that is not convex has ``convex =
+False``: it has no such form, and no dual problem. A loss may hold scratch: each thread works on a
+:func:`private_loss`. Shapes are those of :mod:`skstruct.core.oracles`.
 """
 
 import numpy as np
@@ -24,62 +24,22 @@ import numpy as np
 from ..core.jit.dispatch import generic, inner_kernel, kernel
 from ..core.oracles import add_indicator, augment, gram, score, truth
 
-#: What rounding may add to a term ``c_i(m)``, as a share of the terms that the loss is a difference
-#: of. (fast_exp alone is off by 5e-14.)
+#: Rounding error of a term ``c_i(m)``, relative to the terms that the loss is the difference of.
+#: (The error of fast_exp alone is 5e-14.)
 ROUNDING = 2e-13
 
-# From a first guess of 1 to the end of float64. Where a test overflows, it fails.
+# Doublings from a first guess of 1 to the end of float64. A test that overflows fails.
 _MOST_TESTS = 1100
 
 
 @generic
 def loss_oracle(loss, problem, i, theta, labels, r, augmented):
-    """Value of the loss at potentials `theta`, and the size of the terms it is a difference of.
+    """Return the value of the loss at potentials `theta`, and the magnitude of its terms.
 
-    `r` takes the residual ``m - mu(y_i)``, unless it is empty: then only the value is computed.
-    `theta` stays. `labels` and `augmented`, which has room for potentials, are scratch.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss.
-    problem : NamedTuple
-        The problem of a structure.
-    i : int
-        The sample.
-    theta : ndarray of shape (>= n_parts,)
-        Potentials.
-    labels : ndarray of shape (>= n_nodes,) of int32
-        Scratch.
-    r : ndarray of shape (>= n_parts,) or (0,)
-        Takes the residual.
-    augmented : ndarray of shape (>= n_parts,)
-        Scratch.
-
-    Returns
-    -------
-    tuple of two floats
-        The value, and the size of its terms, to which rounding is relative.
-
-    See Also
-    --------
-    skstruct.losses.verbs.truth_score : First step of its kernels.
-    skstruct.losses.verbs.augment_copy : Loss-augmented potentials of hinges.
-
-    Examples
-    --------
-    At weights of 0 the log loss of three nodes with two labels each is 3 log 2:
-
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.losses.log import LogLoss
-    >>> from skstruct.losses.verbs import loss_oracle
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
-    >>> labels, r, augmented = np.empty(3, dtype=np.int32), np.empty(10), np.empty(10)
-    >>> value, _ = loss_oracle(LogLoss(), problem, 0, np.zeros(10), labels, r, augmented)
-    >>> round(value, 6), r[:2]  # of the first node
-    (2.079442, array([-0.5,  0.5]))
+    Rounding errors of the value are relative to that magnitude. `r`, of shape (>= n_parts,),
+    receives the residual ``m - mu(y_i)``; if it is empty, only the value is computed. `theta` is
+    not changed. `labels`, of shape (>= n_nodes,), and `augmented`, of shape (>= n_parts,), are
+    scratch.
     """
 
 
@@ -91,25 +51,25 @@ def loss_value(loss, problem, i, theta, labels, augmented):
 
 @generic
 def loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented):
-    """An estimate of the smoothness constant of the loss of sample i, no less than `start`.
+    """Estimate the smoothness constant of the loss of sample i, at least `start`.
 
-    To be called right after :func:`loss_oracle`, with its `r` and value; 0 as `start` stands for
-    no estimate. By default that of :func:`backtrack`.
+    To be called right after :func:`loss_oracle`, with its `r` and value; a `start` of 0 means that
+    there is no estimate. The default is :func:`backtrack`.
     """
 
 
 @generic
 def expected_loss(loss, problem, i, r, trial):
-    """The task loss that the mixture behind the residual `r` expects: the dual term of a hinge.
+    """Return the expected task loss of the mixture in the residual `r`: the dual term of a hinge.
 
-    To be called after :func:`loss_oracle`, with its `r`, before the next one. `trial`, which has
-    room for potentials, is scratch. By default that of a loss that is linear in parts.
+    To be called after :func:`loss_oracle`, with its `r`, before the next one. `trial`, of shape (>=
+    n_parts,), is scratch. The default is that of a loss that is linear in parts.
     """
 
 
 @inner_kernel(inline=True)
 def dot(theta, mu, size):
-    """``<theta, mu>``, where parts of -inf that `mu` does not use count as 0."""
+    """``<theta, mu>``, where parts with ``mu = 0`` count as 0 even if `theta` is -inf."""
     total = 0.0
     for q in range(size):
         total += theta[q] * mu[q] if mu[q] != 0.0 else 0.0
@@ -134,48 +94,14 @@ def _(loss, problem, i, r, trial):
 
 @inner_kernel(inline=True)
 def truth_score(problem, i, theta, labels):
-    """Write the true labelling to `labels`; returns ``<theta, mu(y_i)>``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-    i : int
-        The sample.
-    theta : ndarray of shape (>= n_parts,)
-        Potentials.
-    labels : ndarray of shape (>= n_nodes,) of int32
-        Takes the true labelling.
-
-    Returns
-    -------
-    float
-        Its score.
-
-    See Also
-    --------
-    skstruct.core.oracles.truth : Writes the true labelling.
-    skstruct.core.oracles.score : Scores a labelling.
-
-    Examples
-    --------
-    By how much the best labelling is better, in a kernel of a loss:
-
-    >>> from skstruct.core import inner_kernel
-    >>> from skstruct.core.oracles import max_oracle
-    >>> from skstruct.losses.verbs import truth_score
-    >>> @inner_kernel
-    ... def structured_perceptron_loss(problem, i, theta, labels):
-    ...     true = truth_score(problem, i, theta, labels)
-    ...     return max_oracle(problem, i, theta, labels) - true
-    """
+    """Write the true labelling to `labels` and return its score ``<theta, mu(y_i)>``."""
     truth(problem, i, labels)
     return score(problem, i, theta, labels)
 
 
 @inner_kernel(inline=True)
 def minus_truth(problem, i, labels, r):
-    """``r = -mu(y_i)`` for the true labelling `labels`, if `r` has room."""
+    """``r = -mu(y_i)`` for the true labelling `labels`, unless `r` is empty."""
     if r.shape[0] == 0:
         return
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
@@ -185,34 +111,7 @@ def minus_truth(problem, i, labels, r):
 
 @inner_kernel(inline=True)
 def augment_copy(problem, i, theta, augmented):
-    """``augmented = theta + l_i``.
-
-    Parameters
-    ----------
-    problem : NamedTuple
-        The problem of a structure.
-    i : int
-        The sample.
-    theta : ndarray of shape (>= n_parts,)
-        Potentials; they stay.
-    augmented : ndarray of shape (>= n_parts,)
-        Takes them with the task loss of each part.
-
-    See Also
-    --------
-    skstruct.core.oracles.augment : The same in place.
-    skstruct.core.oracles.loss_augmented_max : For losses that are not linear in parts, too.
-
-    Examples
-    --------
-    >>> from skstruct.core import inner_kernel
-    >>> from skstruct.core.oracles import exp_oracle
-    >>> from skstruct.losses.verbs import augment_copy
-    >>> @inner_kernel
-    ... def softmax_margin(problem, i, theta, mu, augmented):
-    ...     augment_copy(problem, i, theta, augmented)
-    ...     return exp_oracle(problem, i, augmented, 1.0, mu)
-    """
+    """``augmented = theta + l_i``, both of shape (>= n_parts,)."""
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
         augmented[q] = theta[q]
     augment(problem, i, augmented)
@@ -232,12 +131,12 @@ def backtrack(loss, problem, i, weight, theta, value, labels, r, start, answer, 
         squared += r[q] * answer[q]
     lipschitz, tests = start, 0
     if not start > 0.0 and squared > 0.0:
-        # Far below the largest eigenvalue of the Gram matrix, of which this is an estimate.
+        # Start far below an estimate of the largest eigenvalue of the Gram matrix.
         for q in range(size):
             lipschitz += answer[q] * answer[q]
         lipschitz *= 0.01 * weight / squared
     squared *= weight * weight
-    # The paper's bound on |g|^2; under it a test would compare rounding errors.
+    # The paper's bound on |g|^2: below it, a test would compare rounding errors.
     while squared > 1e-8 and tests < _MOST_TESTS:
         step = weight / lipschitz
         for q in range(size):
@@ -259,56 +158,12 @@ def _(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented
 
 
 def least_term(loss) -> float:
-    """A lower bound on the dual terms ``c_i(m)`` of a loss, which takes off what rounding does.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss.
-
-    Returns
-    -------
-    float
-        0, or -inf for losses whose task loss may be negative.
-
-    See Also
-    --------
-    skstruct.losses.verbs.loss_oracle : The loss of these terms.
-
-    Examples
-    --------
-    >>> from skstruct.losses.log import LogLoss
-    >>> from skstruct.losses.verbs import least_term
-    >>> least_term(LogLoss())
-    0.0
-    """
+    """Lower bound on the dual terms ``c_i(m)``: 0, or -inf if task losses may be negative."""
     return float(getattr(loss, "least_term", 0.0))
 
 
 def private_loss(loss):
-    """The same loss with scratch of its own, for one thread.
-
-    Parameters
-    ----------
-    loss : NamedTuple
-        A loss.
-
-    Returns
-    -------
-    NamedTuple
-        The copy.
-
-    See Also
-    --------
-    skstruct.core.parallel.private_copy : The same of a problem.
-
-    Examples
-    --------
-    >>> from skstruct.losses.log import LogLoss
-    >>> from skstruct.losses.verbs import private_loss
-    >>> private_loss(LogLoss())
-    LogLoss()
-    """
+    """Return the loss with its own copy of the scratch, for one thread."""
     copies = (field.copy() if isinstance(field, np.ndarray) else field for field in loss)
     return type(loss)(*copies)
 
@@ -319,7 +174,7 @@ def is_convex(loss) -> bool:
 
 
 def require_smooth(loss, solver):
-    """Refuse a loss that has kinks, before any compile."""
+    """Raise TypeError for a loss that is not smooth, before any compilation."""
     if not getattr(loss, "smooth", False):
         name = type(loss).__name__
         raise TypeError(f"{solver} needs a smooth loss, and {name} is not: take a smoothed hinge")

@@ -21,19 +21,6 @@ class Factors(ABC):
     ----------
     scopes : ndarray of shape (n_factors, arity) of int64
         The variables of each factor.
-
-    See Also
-    --------
-    skstruct.map_inference.Table : A class of factors.
-    skstruct.map_inference.FactorGraph : A model of factors over variables.
-
-    Examples
-    --------
-    >>> from skstruct.map_inference import Potts
-    >>> from skstruct.map_inference.factors import Factors
-    >>> batch = Potts([0, 1], [1, 2], 1.0)
-    >>> isinstance(batch, Factors), len(batch), batch.arity
-    (True, 2, 2)
     """
 
     scopes: np.ndarray
@@ -64,19 +51,6 @@ class Factors(ABC):
         ------
         ValueError
             If a variable does not exist or has the wrong number of states.
-
-        See Also
-        --------
-        skstruct.map_inference.FactorGraph : Calls it for each batch that it is given.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.map_inference import Potts
-        >>> Potts(0, 2, 1.0).check(np.array([2, 2]), 0)
-        Traceback (most recent call last):
-            ...
-        ValueError: factor 0: variable 2 does not exist, the graph has 2 variables
         """
         outside = (self.scopes < 0) | (self.scopes >= n_states.size)
         if outside.any():
@@ -99,17 +73,6 @@ class Factors(ABC):
         -------
         ndarray of shape (n_factors,)
             The scores.
-
-        See Also
-        --------
-        skstruct.map_inference.FactorGraph.score : The sum over all batches of a graph.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.map_inference import Potts
-        >>> Potts([0, 1], [1, 2], weight=[2.0, 3.0]).score(np.array([1, 1, 0]))
-        array([2., 0.])
         """
 
 
@@ -346,21 +309,11 @@ class Cardinality(BinaryFactors):
         ValueError
             If `target` or `slack` is not finite, or `slack` is negative.
 
-        See Also
-        --------
-        skstruct.map_inference.Cardinality : Any score of a count.
-
         References
         ----------
         Li, Zemel 2014, High order regularization for semi-supervised learning of structured output
         problems. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
         Convergence, section 5 (there without the minus sign).
-
-        Examples
-        --------
-        >>> from skstruct.map_inference import Cardinality
-        >>> Cardinality.quadratic_hinge([0, 1, 2], target=1, slack=0).scores_by_count
-        array([[-1., -0., -1., -4.]])
         """
         if not (isinstance(target, Real) and isinstance(slack, Real)):
             raise TypeError(f"target and slack must be numbers, got {target!r} and {slack!r}")
@@ -420,10 +373,6 @@ class LogicFactors(BinaryFactors):
         ndarray of shape (n_factors,) of int
             How many.
 
-        See Also
-        --------
-        skstruct.map_inference.FactorGraph.score : The score of a labelling.
-
         Examples
         --------
         >>> import numpy as np
@@ -447,10 +396,6 @@ class LogicFactors(BinaryFactors):
         -------
         ndarray of shape (n_factors,) of bool
             One per factor.
-
-        See Also
-        --------
-        skstruct.map_inference.FactorGraph.score : -inf where a constraint does not hold.
 
         Examples
         --------

@@ -197,17 +197,6 @@ class FactorGraph:
             If labels are not integers.
         ValueError
             If there is not one label per variable, or a label is not one of its states.
-
-        See Also
-        --------
-        skstruct.map_inference.solve_map : The labelling of the highest score.
-
-        Examples
-        --------
-        >>> from skstruct.map_inference import ExactlyOne, FactorGraph
-        >>> graph = FactorGraph([2, 2], [ExactlyOne([0, 1])], unaries=[[0, 3], [0, 1]])
-        >>> graph.score([[1, 0], [0, 1], [1, 1]])  # the last one breaks the constraint
-        array([  3.,   1., -inf])
         """
         labels = integers(labels, "labels")
         if labels.ndim == 2:
@@ -228,11 +217,6 @@ class FactorGraph:
         -------
         FactorGraph
             Itself, unless it was made with ``regions="pairs"``.
-
-        See Also
-        --------
-        skstruct.map_inference.FactorGraph : Its parameter ``regions``.
-        skstruct.map_inference.MAPResult : ``duals`` may be those of this graph.
 
         Examples
         --------

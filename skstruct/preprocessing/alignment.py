@@ -439,20 +439,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         ValueError, TypeError
             If a sample is not a pair of sentences, a sentence is empty, `parallel_text` has sides
             of different lengths, or a parameter is out of range.
-
-        See Also
-        --------
-        skstruct.preprocessing.AlignmentFeatures.transform : Features of other text.
-
-        Examples
-        --------
-        One array a pair of sentences, a row a word of the source, a column a word of the target:
-
-        >>> from skstruct.preprocessing import AlignmentFeatures
-        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-        >>> features = AlignmentFeatures(n_iter=2)
-        >>> features.fit_transform(pairs)[0].shape[:2]
-        (2, 2)
         """
         n_iter = check_integer("n_iter", self.n_iter)
         check_real("diagonal", self.diagonal)
@@ -487,20 +473,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         ------
         ValueError, TypeError
             If a sample is not a pair of sentences, or a sentence is empty.
-
-        See Also
-        --------
-        skstruct.Matching : Takes what it puts out.
-
-        Examples
-        --------
-        Words that were not in the text have no statistics:
-
-        >>> from skstruct.preprocessing import AlignmentFeatures
-        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-        >>> features = AlignmentFeatures().fit(pairs)
-        >>> features.transform([("das neue Haus", "the new house")])[0].shape[:2]
-        (3, 3)
         """
         check_is_fitted(self)
         return self._transform(self._pairs(X, False))
@@ -521,21 +493,10 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         list of ndarray of shape (n_links, 2) of int
             Word of the source and of the target, counted from 0.
 
-        See Also
-        --------
-        skstruct.metrics.alignment_error_rate : Compares links with true ones.
-
         References
         ----------
         F. J. Och, H. Ney: A systematic comparison of various statistical alignment models.
         Computational Linguistics 29(1), 2003, section 4.3.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import AlignmentFeatures
-        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-        >>> AlignmentFeatures().fit(pairs).intersection([("ein Haus", "a house")])[0].tolist()
-        [[0, 0], [1, 1]]
         """
         check_is_fitted(self)
         return [
@@ -555,18 +516,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_features,)
             The names.
-
-        See Also
-        --------
-        skstruct.inspection.top_features : Names weights by them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import AlignmentFeatures
-        >>> pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-        >>> features = AlignmentFeatures().fit(pairs)
-        >>> len(features.get_feature_names_out()) == features.transform(pairs)[0].shape[2]
-        True
         """
         check_is_fitted(self)
         return feature_names()

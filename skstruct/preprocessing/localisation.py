@@ -134,20 +134,6 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         ValueError
             If an image is smaller than a patch, has other channels than the first or values that
             are not finite, or a parameter is out of range.
-
-        See Also
-        --------
-        skstruct.preprocessing.PatchWords.transform : Words of other images.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import PatchWords
-        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
-        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
-        >>> positions, codes, size = words.fit_transform(images)[0]
-        >>> codes.shape, size  # twenty patches, five words
-        ((20, 5), (20, 24))
         """
         self._check_parameters()
         images = self._images(X, True)
@@ -185,21 +171,6 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         ValueError
             If an image is smaller than a patch, has other channels than those of `fit` or values
             that are not finite.
-
-        See Also
-        --------
-        skstruct.preprocessing.BoxProposals : Takes what it puts out.
-        skstruct.Boxes : So does this.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import PatchWords
-        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
-        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
-        >>> smaller = images[0][:8, :8]  # one patch
-        >>> words.fit(images).transform([smaller])[0][0].tolist()
-        [[4, 4]]
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -218,19 +189,6 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_words,)
             The names.
-
-        See Also
-        --------
-        skstruct.preprocessing.BoxProposals.get_feature_names_out : Takes such names.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import PatchWords
-        >>> images = [np.random.default_rng(0).random((20, 24, 3))]
-        >>> words = PatchWords(n_colours=2, n_edges=3, random_state=0)
-        >>> words.fit(images).get_feature_names_out().tolist()
-        ['colour0', 'colour1', 'edge0', 'edge1', 'edge2']
         """
         check_is_fitted(self)
         kinds = {"colour": self.colours_, "edge": self.edges_}
@@ -475,19 +433,6 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If a sample is not such a tuple (names it), or a parameter is out of range.
-
-        See Also
-        --------
-        skstruct.preprocessing.PatchWords : Makes such points.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import BoxProposals
-        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
-        >>> table, boxes = BoxProposals(n_sizes=2, step=1.0).fit_transform(points)[0]
-        >>> len(table) == len(boxes), boxes[0].round(1).tolist()
-        (True, [0.0, 0.0, 4.8, 4.0])
         """
         self._check_parameters()
         images = [_read(sample, i) for i, sample in enumerate(samples_of(X, True))]
@@ -512,19 +457,6 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If a sample is not such a tuple, or has another number of words than those of `fit`.
-
-        See Also
-        --------
-        skstruct.Candidates : Takes the features.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import BoxProposals
-        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
-        >>> proposals = BoxProposals(n_sizes=2, step=1.0).fit(points)
-        >>> proposals.transform([])
-        array([], dtype=object)
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -547,19 +479,6 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             If there are more or fewer names than words.
-
-        See Also
-        --------
-        skstruct.preprocessing.PatchWords.get_feature_names_out : Names of the words.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.preprocessing import BoxProposals
-        >>> points = [(np.array([[4, 4], [4, 8]]), np.eye(2), (20, 24))]
-        >>> proposals = BoxProposals(n_sizes=2, step=1.0).fit(points)
-        >>> proposals.get_feature_names_out(["red", "blue"])[:3].tolist()
-        ['red', 'blue', 'root_area']
         """
         check_is_fitted(self)
         words = [f"word{k}" for k in range(self.n_words_)]

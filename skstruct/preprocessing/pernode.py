@@ -151,19 +151,6 @@ class PerNode(RaggedTransformer, BaseEstimator):
         -------
         PerNode
             The transformer itself.
-
-        See Also
-        --------
-        skstruct.preprocessing.PerNode.transform : Features of other samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from skstruct.preprocessing import PerNode
-        >>> X = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
-        >>> PerNode(StandardScaler()).fit(X).transformer_.mean_
-        array([2.])
         """
         nodes, _, _ = self._training_nodes(X)
         with config_context(transform_output="default"):
@@ -192,19 +179,6 @@ class PerNode(RaggedTransformer, BaseEstimator):
         RaggedArray or array
             The transformed sequences; of graphs and images an object array of samples as in X. If X
             is a 3-D or 4-D array, it is one, too.
-
-        See Also
-        --------
-        skstruct.preprocessing.PerNode.transform : Features of other samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from skstruct.preprocessing import PerNode
-        >>> X = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
-        >>> PerNode(StandardScaler()).fit_transform(X).flat.mean()
-        np.float64(0.0)
         """
         nodes, offsets, forms = self._training_nodes(X)
         transformer = clone(self.transformer)
@@ -229,20 +203,6 @@ class PerNode(RaggedTransformer, BaseEstimator):
         RaggedArray or array
             The transformed sequences; of graphs and images an object array of samples as in X. If X
             is a 3-D or 4-D array, it is one, too.
-
-        See Also
-        --------
-        skstruct.Chain : Takes the sequences.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from skstruct.preprocessing import PerNode
-        >>> X = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
-        >>> scaler = PerNode(StandardScaler()).fit(X)
-        >>> [rows.shape for rows in scaler.transform([X[0], X[0][:0]])]
-        [(2, 1), (0, 1)]
         """
         check_is_fitted(self)
         nodes, offsets, forms = self._nodes(X, False)
@@ -271,19 +231,6 @@ class PerNode(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str
             The names.
-
-        See Also
-        --------
-        skstruct.inspection.top_features : Names weights by them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from skstruct.preprocessing import PerNode
-        >>> X = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
-        >>> PerNode(StandardScaler()).fit(X).get_feature_names_out(["height"])
-        array(['height'], dtype=object)
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)

@@ -67,17 +67,6 @@ class RaggedTransformer(TransformerMixin):
         -------
         RaggedTransformer
             The transformer itself.
-
-        See Also
-        --------
-        skstruct.preprocessing.fit_vectorizer : Fits on parts of a corpus, one after another.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> vectorizer = SequenceVectorizer().fit([[["word=He"], ["word=runs"]]])
-        >>> vectorizer.n_features_out_
-        2
         """
         self.fit_transform(X, y)
         return self

@@ -505,17 +505,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ValueError, TypeError
             If X has no tokens, a value has an unsupported type or is not finite (names the sequence
             and the token), or a parameter is out of range.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceVectorizer.transform : Features of other sequences.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
-        >>> SequenceVectorizer(min_count=1).fit_transform(X).flat.shape
-        (2, 3)
         """
         reader, lengths = self._training_reader(), []
         sequences = self._sequences(X, reader)
@@ -606,19 +595,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ------
         ValueError, TypeError
             If a value has an unsupported type or is not finite; names the sequence and the token.
-
-        See Also
-        --------
-        skstruct.Chain : Takes the sequences.
-
-        Examples
-        --------
-        Features that fit has not seen are left out:
-
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
-        >>> SequenceVectorizer().fit(X).transform([[{"word": "She", "title": True}]])[0].toarray()
-        array([[1., 0., 0.]])
         """
         if "vocabulary_" not in vars(self):  # scikit-learn's look takes longer
             check_is_fitted(self)
@@ -705,10 +681,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ValueError
             In hashing mode, which keeps no names, or if `support` is not a mask of the columns.
 
-        See Also
-        --------
-        skstruct.preprocessing.drop_unused_features : Does so with those that a model does not use.
-
         Examples
         --------
         >>> from skstruct.preprocessing import SequenceVectorizer
@@ -749,17 +721,6 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         ------
         ValueError
             In hashing mode, which keeps no names.
-
-        See Also
-        --------
-        skstruct.inspection.top_features : Names weights by them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceVectorizer
-        >>> X = [[{"word": "He", "title": True}, {"word": "runs"}]]
-        >>> SequenceVectorizer(separator=":").fit(X).get_feature_names_out().tolist()
-        ['title', 'word:He', 'word:runs']
         """
         check_is_fitted(self)
         if self.vocabulary_ is None:

@@ -469,10 +469,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         str
             Its text, for `templates`.
 
-        See Also
-        --------
-        skstruct.preprocessing.TemplateVectorizer.write_templates : The inverse.
-
         Examples
         --------
         >>> import tempfile
@@ -492,10 +488,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ----------
         path : str or Path
             Where.
-
-        See Also
-        --------
-        skstruct.preprocessing.TemplateVectorizer.read_templates : The inverse.
 
         Examples
         --------
@@ -559,18 +551,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         ValueError, TypeError
             If a template is malformed or names a missing column, or tokens have different numbers
             of columns; names the line, or the sequence and the token.
-
-        See Also
-        --------
-        skstruct.preprocessing.TemplateVectorizer.transform : On other sequences.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
-        >>> TemplateVectorizer("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]").fit_transform(X)[0].toarray()
-        array([[1., 0., 0., 1.],
-               [0., 1., 1., 0.]])
         """
         templates, tokens, source = self._read_training(X)
         self._fit_counts(TemplateCounts(templates, tokens, source))
@@ -649,22 +629,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         RaggedArray or ndarray of object
             CSR features of all tokens; with ``B`` templates that have macros one pair (features,
             edge features) per sequence, the first edge feature being constant.
-
-        See Also
-        --------
-        skstruct.Chain : Takes the sequences; with ``edge_features=True`` the pairs.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
-        >>> vectorizer = TemplateVectorizer("U:%x[0,0]\nB:%x[0,1]").fit(X)
-        >>> features, edge_features = vectorizer.transform([[("She", "PRP"), ("runs", "VBZ")]])[0]
-        >>> features.toarray()  # no feature of "She"
-        array([[0., 0.],
-               [0., 1.]])
-        >>> edge_features.shape
-        (1, 3)
         """
         check_is_fitted(self)
         tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
@@ -695,19 +659,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_columns,)
             The names.
-
-        See Also
-        --------
-        skstruct.preprocessing.TemplateVectorizer.get_edge_feature_names_out : Those of edges.
-        skstruct.inspection.top_features : Names weights by them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
-        >>> vectorizer = TemplateVectorizer("U:%X[0,0]/%x[0,1]").fit(X)
-        >>> vectorizer.get_feature_names_out().tolist()
-        ['U:he/PRP', 'U:runs/VBZ']
         """
         check_is_fitted(self)
         return np.asarray(TemplateNames(VocabularyNames(self.vocabulary_), self._node_features))
@@ -725,11 +676,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_edge_features,)
             "B" for the constant, then the templates with their macros replaced.
-
-        See Also
-        --------
-        skstruct.preprocessing.TemplateVectorizer.get_feature_names_out : Those of nodes.
-        skstruct.inspection.transition_frame : Takes such a name.
 
         Examples
         --------

@@ -218,17 +218,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         SequenceUnion
             The union itself.
-
-        See Also
-        --------
-        skstruct.preprocessing.fit_vectorizer : Fits a vectorizer on parts of a corpus.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
-        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]"))])
-        >>> union.fit([["He", "runs"]]).named_transformers_["words"].n_features_out_
-        2
         """
         self.fit_transform(X, y, **params)
         return self
@@ -257,21 +246,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         ValueError
             If there is no member, members disagree about the number of nodes (names the sample), or
             `transformer_weights` names an unknown one.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceUnion.transform : Features of other sequences.
-
-        Examples
-        --------
-        Member "b" is trusted twice as much:
-
-        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
-        >>> members = [(name, TemplateVectorizer("U:%x[0,0]")) for name in "ab"]
-        >>> union = SequenceUnion(members, transformer_weights={"b": 2.0})
-        >>> union.fit_transform([["He", "runs"]])[0].toarray()
-        array([[1., 0., 2., 0.],
-               [0., 1., 0., 2.]])
         """
         members = self._members()
         if params and not get_config()["enable_metadata_routing"]:
@@ -316,18 +290,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         ------
         ValueError
             If members disagree about the number of nodes (names the sample).
-
-        See Also
-        --------
-        skstruct.Chain : Takes the sequences; with ``edge_features=True`` the pairs.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
-        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]"))])
-        >>> union.fit([["He", "runs"]]).transform([["She", "runs"]])[0].toarray()
-        array([[0., 0.],
-               [0., 1.]])
         """
         check_is_fitted(self)
         with config_context(transform_output="default"):
@@ -410,19 +372,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         ------
         ValueError
             If `verbose_feature_names_out` is False and names are not unique.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceUnion.get_edge_feature_names_out : Names of edge features.
-        skstruct.inspection.top_features : Names weights by them.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
-        >>> members = [("words", TemplateVectorizer("U:%x[0,0]"))]
-        >>> union = SequenceUnion(members, verbose_feature_names_out=False)
-        >>> union.fit([["He", "runs"]]).get_feature_names_out().tolist()
-        ['U:He', 'U:runs']
         """
         check_is_fitted(self)
         return self._names(False)
@@ -440,11 +389,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         ndarray of str of shape (n_edge_features,)
             The names.
-
-        See Also
-        --------
-        skstruct.preprocessing.SequenceUnion.get_feature_names_out : Names of node features.
-        skstruct.inspection.transition_frame : Takes such a name.
 
         Examples
         --------

@@ -42,21 +42,6 @@ class OwnRows(NamedTuple):
         Number of columns of the node table, mostly one a label.
     work : NamedTuple
         Scratch of one thread, of a fixed kind: ``work.row`` takes a row of a weight table.
-
-    See Also
-    --------
-    skstruct.graphs.LabelSpace.make_problem : Makes them.
-    skstruct.core.oracles.potentials : The feature map.
-
-    Examples
-    --------
-    :doc:`/own_structure` has a feature map.
-
-    >>> from skstruct.core import oracles
-    >>> from skstruct.graphs import OwnRows
-    >>> verbs = oracles.potentials, oracles.accumulate, oracles.gram
-    >>> [verb.supports(OwnRows) for verb in verbs]
-    [False, False, True]
     """
 
     nodes: tuple
@@ -87,19 +72,6 @@ class OwnRows(NamedTuple):
         -------
         OwnRows
             An instance of this class.
-
-        See Also
-        --------
-        skstruct.graphs.LabelSpace.make_problem : Calls it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.graphs import OwnRows
-        >>> from skstruct.rows.blocks import feature_rows
-        >>> nodes, ptr = feature_rows(np.eye(3), 4, True), np.array([0, 2, 3])
-        >>> OwnRows.of(nodes, ptr, ((4, 2), (0, 0)), True).width
-        2
         """
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)

@@ -32,20 +32,6 @@ class Linearisation:
     ----------
     scores : ndarray of shape (n_rows, n_columns)
         The scores of the rows.
-
-    See Also
-    --------
-    skstruct.scores.ScoreMap : Base class of maps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.scores import MLPMap
-    >>> score_map = MLPMap(n_hidden=3)
-    >>> params = score_map.initialise(2, 4, np.random.default_rng(0))
-    >>> there = score_map.linearise(params, np.ones((5, 2)))
-    >>> there.jvp(np.ones_like(params)).shape, there.take(slice(1, 3)).scores.shape
-    ((5, 4), (2, 4))
     """
 
     def __init__(
@@ -67,23 +53,6 @@ class Linearisation:
         -------
         ndarray of shape (n_rows, n_columns)
             The Jacobian times the direction.
-
-        See Also
-        --------
-        skstruct.scores.Linearisation.vjp : The transposed product.
-        skstruct.scores.ScoreMap.jvp : Without anything kept.
-
-        Examples
-        --------
-        Linear scores are their own derivative:
-
-        >>> import numpy as np
-        >>> from skstruct.scores import LinearMap
-        >>> score_map = LinearMap()
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> there = score_map.linearise(params, np.ones((5, 2)))
-        >>> np.allclose(there.jvp(params), there.scores)
-        True
         """
         return self.score_map.jvp(self.params, self.rows, tangent)
 
@@ -99,21 +68,6 @@ class Linearisation:
         -------
         ndarray of shape (n_params,)
             The transposed Jacobian times the weights.
-
-        See Also
-        --------
-        skstruct.scores.Linearisation.jvp : The product with the Jacobian itself.
-        skstruct.scores.ScoreMap.vjp : Without anything kept.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import LinearMap
-        >>> score_map = LinearMap()
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> there = score_map.linearise(params, np.ones((5, 2)))
-        >>> there.vjp(np.ones((5, 3))).reshape(3, 3)[-1]  # the constants: of five rows
-        array([5., 5., 5.])
         """
         return self.score_map.vjp(self.params, self.rows, cotangent)
 
@@ -129,19 +83,6 @@ class Linearisation:
         -------
         Linearisation
             The linearisation of these rows, without recomputation.
-
-        See Also
-        --------
-        skstruct.scores.ScoreMap.linearise : Linearisation of all rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import LinearMap
-        >>> score_map = LinearMap()
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> score_map.linearise(params, np.ones((5, 2))).take(slice(1, 3)).scores.shape
-        (2, 3)
         """
         return type(self)(self.score_map, self.params, self.rows[index], self.scores[index])
 
@@ -161,27 +102,12 @@ class ScoreMap(BaseEstimator, ABC):
     takes_sparse : bool
         Whether rows may be a CSR matrix.
 
-    See Also
-    --------
-    skstruct.scores.LinearMap : Scores that are linear in the features.
-    skstruct.scores.MLPMap : Scores of a network with one hidden layer.
-    skstruct.ProxLinearSSVM : Structural SVMs with non-linear scores.
-
     Notes
     -----
     A map **must** define :meth:`initialise`, :meth:`scores`, :meth:`jvp` and :meth:`vjp`. It
     **may** define :meth:`linearise` to keep between the products what they share. The scores must
     not depend on anything but parameters and rows: nothing random, no statistics of a batch. What
     methods are given they must not change: estimators pass arrays that are read-only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.scores import LinearMap
-    >>> score_map = LinearMap()
-    >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-    >>> score_map.scores(params, np.ones((5, 2))).shape
-    (5, 3)
     """
 
     rowwise = True
@@ -221,18 +147,6 @@ class ScoreMap(BaseEstimator, ABC):
         ------
         ValueError
             If the map does not take rows of that length.
-
-        See Also
-        --------
-        skstruct.scores.ScoreMap.scores : Scores at the parameters.
-        skstruct.ProxLinearSSVM : Trains them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> MLPMap(n_hidden=4).initialise(2, 3, np.random.default_rng(0)).size
-        27
         """
 
     @abstractmethod
@@ -250,19 +164,6 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_rows, n_columns)
             The scores.
-
-        See Also
-        --------
-        skstruct.scores.ScoreMap.linearise : The scores with their Jacobian.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> score_map = MLPMap(n_hidden=4)
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> score_map.scores(params, np.ones((5, 2))).shape
-        (5, 3)
         """
 
     @abstractmethod
@@ -282,24 +183,6 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_rows, n_columns)
             The Jacobian times the direction.
-
-        See Also
-        --------
-        skstruct.scores.ScoreMap.vjp : The transposed product.
-        skstruct.scores.ScoreMap.linearise : Several products at the same parameters.
-
-        Examples
-        --------
-        A difference of scores is close to it:
-
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> score_map, rows = MLPMap(n_hidden=4), np.ones((5, 2))
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> step = 1e-6 * np.ones_like(params)
-        >>> difference = score_map.scores(params + step, rows) - score_map.scores(params, rows)
-        >>> np.allclose(score_map.jvp(params, rows, step), difference, rtol=1e-4)
-        True
         """
 
     @abstractmethod
@@ -319,23 +202,6 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         ndarray of shape (n_params,)
             The transposed Jacobian times the weights.
-
-        See Also
-        --------
-        skstruct.scores.ScoreMap.jvp : The product with the Jacobian itself.
-        skstruct.scores.ScoreMap.linearise : Several products at the same parameters.
-
-        Examples
-        --------
-        Both products agree:
-
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> score_map, rows, weights = MLPMap(n_hidden=4), np.ones((5, 2)), np.ones((5, 3))
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> forward = (score_map.jvp(params, rows, params) * weights).sum()
-        >>> np.allclose(score_map.vjp(params, rows, weights) @ params, forward)
-        True
         """
 
     def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
@@ -352,20 +218,6 @@ class ScoreMap(BaseEstimator, ABC):
         -------
         Linearisation
             The scores and the products.
-
-        See Also
-        --------
-        skstruct.scores.Linearisation : Base class of the result.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> score_map = MLPMap(n_hidden=4)
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> there = score_map.linearise(params, np.ones((5, 2)))
-        >>> there.scores.shape, there.vjp(there.scores).shape
-        ((5, 3), (27,))
         """
         return Linearisation(self, params, rows)
 

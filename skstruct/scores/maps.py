@@ -77,19 +77,6 @@ class HiddenLayerMap(ScoreMap):
         tuple of four ndarrays
             Weights and constants of the hidden layer, then of the linear one; zeros that are no
             views without constants.
-
-        See Also
-        --------
-        skstruct.scores.LinearMap.tables : The same of linear scores.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import MLPMap
-        >>> score_map = MLPMap(n_hidden=4)
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> [layer.shape for layer in score_map.layers(params)]
-        [(2, 4), (4,), (4, 3), (3,)]
         """
         out, at = [], 0
         for shape in self._shapes:
@@ -378,10 +365,6 @@ class LinearMap(ScoreMap):
             The weights.
         constants : ndarray of shape (n_columns,)
             The constants; zeros that are no view without an intercept.
-
-        See Also
-        --------
-        skstruct.scores.MLPMap.layers : The same of a network.
 
         Examples
         --------

@@ -454,10 +454,6 @@ class Shards:
         ndarray of shape (n_columns,) of int64, or None
             As ``open(k).columns``.
 
-        See Also
-        --------
-        skstruct.datasets.Shards.open : The whole shard.
-
         Examples
         --------
         >>> import tempfile
@@ -491,10 +487,6 @@ class Shards:
         ------
         ValueError
             If the shards have no labels, or a file of them is damaged.
-
-        See Also
-        --------
-        skstruct.datasets.Shards.open : The labels of a shard.
 
         Examples
         --------
@@ -562,22 +554,6 @@ class Shards:
             is what :meth:`check` finds out.
         IndexError
             If the shard does not exist.
-
-        See Also
-        --------
-        skstruct.datasets.Shard : The result.
-        skstruct.datasets.Shards.check : Looks at every byte.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from skstruct.datasets import pack_shards
-        >>> X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "a"]]
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     shard = pack_shards(X, y, f"{place}/shards").open(0, map_from=10**6)
-        >>> shard.codes, shard.samples.offsets
-        (array([0, 1, 0, 1, 0], dtype=int32), array([0, 3, 5]))
         """
         entry = self._entry(k)
         folder = self.folder / entry["folder"]
@@ -633,20 +609,6 @@ class Shards:
         ------
         ValueError
             If a file is not what was written; names it.
-
-        See Also
-        --------
-        skstruct.datasets.pack_shards : Writes the checksums.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from skstruct.datasets import pack_shards
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     shards = pack_shards([np.eye(2)], [["a", "b"]], f"{place}/shards")
-        ...     shards.check() is shards
-        True
         """
         for entry in self._manifest["names"].values():
             check_file(self.folder / entry["file"], entry)

@@ -55,21 +55,6 @@ class SequenceSpace(PairwiseSpace):
     ----------
     *fields : object
         Those of :class:`~skstruct.graphs.PairwiseSpace`.
-
-    See Also
-    --------
-    skstruct.graphs.PairwiseSpace : Graphs of any edges.
-    skstruct.core.oracles.max_oracle : An operation for which a subclass registers a kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.graphs import SequenceSpace
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
-    >>> isinstance(problem.space, SequenceSpace), problem.part_ptr
-    (True, array([ 0, 10]))
     """
 
 

@@ -61,22 +61,6 @@ class LabelSpace(NamedTuple):
         Data of the structure, a NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
         Scratch of one thread: ``work.own`` for one's own oracles.
-
-    See Also
-    --------
-    skstruct.graphs.NodeSpace : No other parts.
-    skstruct.graphs.PairwiseSpace : Parts that are pairs of labels.
-    skstruct.testing.check_structure : Checks the operations.
-
-    Examples
-    --------
-    :doc:`/own_structure` has a structure in full.
-
-    >>> from skstruct.core import oracles
-    >>> from skstruct.graphs import LabelSpace
-    >>> verbs = oracles.forbid, oracles.score, oracles.max_marginals, oracles.top_k_oracle
-    >>> [verb.supports(LabelSpace) for verb in verbs]
-    [True, True, True, True]
     """
 
     part_ptr: np.ndarray
@@ -128,21 +112,6 @@ class LabelSpace(NamedTuple):
         -------
         Problem
             Its space is an instance of this class.
-
-        See Also
-        --------
-        skstruct.graphs.Graph.make_problem : Calls it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Chain
-        >>> from skstruct.graphs import LabelSpace
-        >>> from skstruct.graphs.chain import Sequences
-        >>> samples = Sequences(np.eye(3), np.array([0, 2, 3]))
-        >>> classes = np.array(["a", "b"])
-        >>> LabelSpace.make_problem(Chain(), samples, classes, True, 2 * samples.lengths).part_ptr
-        array([0, 4, 6])
         """
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets
@@ -180,20 +149,6 @@ class NodeSpace(LabelSpace):
     ----------
     *fields : object
         Those of :class:`~skstruct.graphs.LabelSpace`.
-
-    See Also
-    --------
-    skstruct.graphs.LabelSpace : Other parts, by rows of one's own.
-    skstruct.graphs.PairwiseSpace : Pairs of labels are parts, too.
-
-    Examples
-    --------
-    >>> from skstruct import MultiClass
-    >>> from skstruct.graphs import NodeSpace
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
-    >>> isinstance(problem.space, NodeSpace), problem.part_ptr
-    (True, array([0, 2, 4]))
     """
 
 

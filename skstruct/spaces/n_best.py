@@ -159,17 +159,6 @@ def n_best_scratch(
     -------
     NBestScratch
         The scratch: next to nothing where the best alone is asked for.
-
-    See Also
-    --------
-    skstruct.graphs.top_k_by_max_marginals : The kernel that works on it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.graphs import n_best_scratch
-    >>> n_best_scratch(np.array([0, 9, 13]), np.array([0, 3, 4]), 2, 5).max_marginals.shape
-    (6,)
     """
     if n_best < 2:
         part_ptr = label_ptr = np.zeros(1, dtype=np.int64)
@@ -202,18 +191,6 @@ def max_marginals_by_maxima(space, i, theta, out):
         Potentials.
     out : ndarray of shape (>= n_nodes * n_labels,)
         Takes the scores.
-
-    See Also
-    --------
-    skstruct.graphs.n_best_scratch : Its scratch; `n_best` must be 2 or more.
-    skstruct.graphs.top_k_by_max_marginals : The n best labellings by it.
-
-    Examples
-    --------
-    >>> from skstruct.core.oracles import max_marginals
-    >>> from skstruct.graphs import LabelSpace, max_marginals_by_maxima
-    >>> max_marginals.registry[LabelSpace] is max_marginals_by_maxima
-    True
     """
     scratch, n_states = space.work.n_best, count_states(space, i)
     forced = scratch.forced
@@ -271,11 +248,6 @@ def top_k_by_max_marginals(space, i, theta, values, labels):
     labels : ndarray of shape (n_best, max_nodes) of int32
         Receives the labellings.
 
-    See Also
-    --------
-    skstruct.graphs.n_best_scratch : Its scratch.
-    skstruct.core.oracles.top_k_oracle : The operation that it is registered for.
-
     References
     ----------
     Yanover, C., and Weiss, Y. (2003). Finding the M most probable configurations using loopy belief
@@ -285,22 +257,6 @@ def top_k_by_max_marginals(space, i, theta, values, labels):
 
     Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2019). A smoother way to train
     structured prediction models. arXiv:1902.03228. Section 4.2.1, Algorithm 10: top-K oracles.
-
-    Examples
-    --------
-    Nine are asked for where there are eight; the structure has registered this kernel:
-
-    >>> import numpy as np
-    >>> from skstruct import Pairwise
-    >>> from skstruct.core.oracles import top_k_oracle
-    >>> from skstruct.testing import training_problem
-    >>> triangle = (np.eye(3), np.array([[0, 1], [1, 2], [2, 0]]))
-    >>> problem = training_problem(Pairwise(), [triangle], [["a", "b", "a"]])[0]
-    >>> values, labels = np.zeros(9), np.zeros((9, 3), dtype=np.int32)
-    >>> theta = np.eye(10)[0]
-    >>> top_k_oracle(problem, 0, theta, values, labels)
-    >>> values.tolist()
-    [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -inf]
     """
     n_best, scratch = values.shape[0], space.work.n_best
     for s in range(n_best):

@@ -38,27 +38,11 @@ class PairwiseSpace(NamedTuple):
     work : NamedTuple
         Scratch of the structure's oracles for one thread.
 
-    See Also
-    --------
-    skstruct.graphs.SequenceSpace : Nodes in a row.
-    skstruct.graphs.PairwiseGraph : The structures that have such spaces.
-
     Notes
     -----
     Parts of a sample of T nodes and K labels: the node block, label k of node t at ``t * K + k``;
     then ``n_tables[i]`` tables of transitions, (j, k) of table e at ``T * K + e * K * K + j * K +
     k``. With one shared table its indicators are summed over the edges.
-
-    Examples
-    --------
-    Three nodes of two labels, and one table of transitions for both edges, make ten parts:
-
-    >>> import numpy as np
-    >>> from skstruct import Chain
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(Chain(), [np.eye(3)], [["a", "b", "a"]])[0]
-    >>> problem.part_ptr, problem.labels
-    (array([ 0, 10]), array([0, 1, 0], dtype=int32))
     """
 
     writes_what_fits = True

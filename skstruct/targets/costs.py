@@ -31,21 +31,6 @@ class NodeCosts(NamedTuple):
         1 to divide the task loss by the number of nodes.
     weights : LossWeights
         Effect of weights of nodes, classes and sets of labels.
-
-    See Also
-    --------
-    skstruct.losses.task.node_costs : Makes the last three.
-    skstruct.graphs.LabelSpace.make_problem : Takes a target of one's own.
-    skstruct.core.oracles.task_loss : What a target registers.
-
-    Examples
-    --------
-    >>> from skstruct import MultiClass
-    >>> from skstruct.testing import training_problem
-    >>> problem = training_problem(MultiClass(), [[1.0], [2.0]], ["a", "b"])[0]
-    >>> problem.target.cost
-    array([[0., 1.],
-           [1., 0.]])
     """
 
     label_ptr: np.ndarray

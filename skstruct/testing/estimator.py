@@ -37,10 +37,6 @@ def check_structured_estimator(
     AssertionError
         Names the rule that is broken.
 
-    See Also
-    --------
-    skstruct.testing.check_structure : Checks the operations of a structure.
-
     Examples
     --------
     >>> from skstruct import SAGCRF, Chain

@@ -37,17 +37,6 @@ def all_labellings(n_nodes: int, n_labels: int) -> np.ndarray:
     -------
     ndarray of shape (n_labels ** n_nodes, n_nodes) of int32
         The labellings.
-
-    See Also
-    --------
-    skstruct.testing.brute_force_marginals : Marginals by enumeration.
-    skstruct.testing.chain_scores : Scores of labellings of a chain.
-
-    Examples
-    --------
-    >>> from skstruct.testing import all_labellings
-    >>> all_labellings(2, 2).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
     labels = list(itertools.product(range(n_labels), repeat=n_nodes))
     return np.array(labels, dtype=np.int32).reshape(n_labels**n_nodes, n_nodes)
@@ -69,17 +58,6 @@ def chain_scores(unary: np.ndarray, transitions: np.ndarray, labellings: np.ndar
     -------
     ndarray of shape (n,)
         The scores.
-
-    See Also
-    --------
-    skstruct.testing.all_labellings : All labellings, for brute force.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.testing import chain_scores
-    >>> chain_scores(np.ones((2, 2)), np.zeros((1, 2, 2)), np.array([[0, 1]]))
-    array([2.])
     """
     total = np.zeros(len(labellings))
     for t in range(unary.shape[0]):
@@ -106,18 +84,6 @@ def brute_force_marginals(scores: np.ndarray, indicators: np.ndarray) -> tuple[f
         ``log sum exp`` of the scores.
     marginals : ndarray of shape (n_parts,)
         Expected indicators.
-
-    See Also
-    --------
-    skstruct.testing.all_labellings : All labellings, for brute force.
-    skstruct.model_selection.cross_val_marginals : Marginals of samples that a fold has held out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.testing import brute_force_marginals
-    >>> brute_force_marginals(np.zeros(2), np.eye(2))[1]
-    array([0.5, 0.5])
     """
     log_z = float(logsumexp(scores))
     return log_z, np.exp(scores - log_z) @ indicators
@@ -148,19 +114,6 @@ def random_sequences(
         The samples.
     y : list of ndarray of shape (n_nodes,)
         Labels "a", "b", ...; all occur if there is room.
-
-    See Also
-    --------
-    skstruct.testing.all_labellings : All labellings, for brute force.
-    skstruct.datasets.load_digit_strings : Handwritten dates, composed offline.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skstruct.testing import random_sequences
-    >>> X, y = random_sequences(np.random.default_rng(0), n_samples=2)
-    >>> len(X) == len(y) == 2
-    True
     """
     names = np.array([chr(ord("a") + k) for k in range(n_labels)])
     lengths = rng.integers(1, max_length + 1, size=n_samples)
@@ -235,12 +188,6 @@ def check_structure(
         If `labellings` has codes of labels that do not occur in y, or samples do not begin where
         they can.
 
-    See Also
-    --------
-    skstruct.testing.training_problem : The problem, to call operations one by one.
-    skstruct.testing.all_labellings : The enumeration.
-    skstruct.testing.check_structured_estimator : The same for an estimator.
-
     Examples
     --------
     >>> import numpy as np
@@ -307,20 +254,6 @@ def training_problem(
         Shapes of the weight tables.
     n_states : int
         Values that a node can take.
-
-    See Also
-    --------
-    skstruct.testing.check_structure : Calls all operations.
-    skstruct.core.oracles.max_oracle : One of them.
-
-    Examples
-    --------
-    >>> from skstruct import MultiClass
-    >>> from skstruct.core.oracles import task_loss
-    >>> from skstruct.testing import training_problem
-    >>> problem, samples, shapes, _ = training_problem(MultiClass(), [[0.0], [1.0]], ["a", "b"])
-    >>> shapes[0], task_loss(problem, 0, problem.labels[1:])
-    ((2, 2), 1.0)
     """
     holder = FeatureCounts()
     samples, labels = graph.read_training(holder, X, y)

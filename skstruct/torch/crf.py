@@ -113,10 +113,6 @@ class CRF(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draw all parameters uniformly from -0.1 to 0.1.
 
-        See Also
-        --------
-        skstruct.torch.CRF : Calls it when it is made.
-
         Examples
         --------
         >>> from skstruct.torch import CRF
@@ -135,10 +131,6 @@ class CRF(torch.nn.Module):
         -------
         str
             The arguments that are not defaults.
-
-        See Also
-        --------
-        skstruct.torch.CRF : The arguments.
 
         Examples
         --------
@@ -187,11 +179,6 @@ class CRF(torch.nn.Module):
             The log-likelihood, in the type of the loss of :func:`crf_loss`: float32 at least, so
             that nothing is rounded under ``torch.autocast``.
 
-        See Also
-        --------
-        skstruct.torch.crf_loss : The loss as a function.
-        skstruct.torch.CRF.decode : Best labels.
-
         Examples
         --------
         >>> import torch
@@ -225,20 +212,6 @@ class CRF(torch.nn.Module):
         -------
         list of list of int
             The labels.
-
-        See Also
-        --------
-        skstruct.torch.decode : The same as a function, as a tensor.
-        skstruct.torch.CRF.marginals : Probabilities of labels.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from skstruct.torch import CRF
-        >>> crf = CRF(3, batch_first=True)
-        >>> emissions = torch.tensor([[[9.0, 0.0, 0.0], [0.0, 9.0, 0.0]]])
-        >>> crf.decode(emissions)
-        [[0, 1]]
         """
         options = self._options(emissions, lengths, mask, structure)
         best = functional.decode(emissions, self.transitions, **options)
@@ -264,20 +237,6 @@ class CRF(torch.nn.Module):
         -------
         Tensor of the shape of `emissions`
             The probabilities, without a gradient, in the type of the log-likelihood.
-
-        See Also
-        --------
-        skstruct.torch.marginals : The same as a function.
-        skstruct.torch.CRF.decode : Best labels.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from skstruct.torch import CRF
-        >>> crf = CRF(3, batch_first=True)
-        >>> probabilities = crf.marginals(torch.zeros(2, 4, 3))
-        >>> torch.allclose(probabilities.sum(dim=2), torch.ones(2, 4))
-        True
         """
         options = self._options(emissions, lengths, mask, structure)
         return functional.marginals(emissions, self.transitions, **options)

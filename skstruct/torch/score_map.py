@@ -182,20 +182,6 @@ class ModuleMap(ScoreMap):
         -------
         torch.nn.Module
             A copy of the user's module, of its own type and on its own device.
-
-        See Also
-        --------
-        skstruct.ProxLinearSSVM : Trains a map.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import torch
-        >>> from skstruct.torch import ModuleMap
-        >>> score_map = ModuleMap(torch.nn.Linear(2, 3), rowwise=True)
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> score_map.to_module(np.zeros_like(params))(torch.ones(1, 2)).tolist()
-        [[0.0, 0.0, 0.0]]
         """
         module = deepcopy(self.module)
         own = dict(module.named_parameters())

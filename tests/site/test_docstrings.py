@@ -1,7 +1,6 @@
-"""Every public object has a numpydoc docstring that matches it, and examples that run."""
+"""Docstrings: full numpydoc for users, the contract for methods and operations, else one line."""
 
 import doctest
-import functools
 import importlib.util
 import inspect
 import pkgutil
@@ -125,9 +124,15 @@ def _documents_again(cls, method):
     return any(getattr(vars(base).get(method), "__doc__", None) for base in bases)
 
 
+def _for_users():
+    """Exported classes and functions in the users' section."""
+    exports = [name for name in _exports() if callable(pydoc.locate(name))]
+    return [name for name in exports if name.removeprefix("skstruct.") in USERS]
+
+
 def test_numpydoc():
     """Overrides say in a line what is their own: the base class has the parameters."""
-    names = [name for name in _exports() if callable(pydoc.locate(name))]
+    names = _for_users()
     for name in tuple(names):
         if inspect.isclass(item := pydoc.locate(name)):
             names += [
@@ -198,19 +203,15 @@ def test_properties_of_estimators_are_among_the_attributes():
         assert properties <= shown, (item, properties - shown)
 
 
-# What the pages in the reference may lack, and why.
-_MAY_LACK = [
+# Classes and functions of users that need not have a section, and why.
+_MAY_LACK = {
     # a dictionary, shown with the comment above it
-    (r"metrics\.SCORERS", {"Parameters", "See Also", "Examples"}),
-    # shown with their class
-    (r"lite\.Tagger\.\w+", {"See Also", "Examples"}),
+    "metrics.SCORERS": {"Parameters", "See Also", "Examples"},
     # made by its method `load`
-    (r"lite\.Tagger", {"Parameters"}),
+    "lite.Tagger": {"Parameters"},
     # a list, with its use in the chapter on deployment
-    (r"estimators\.persistence\.TRUSTED", {"Parameters", "See Also", "Examples"}),
-    # the fields are those of its base
-    (r"graphs\.(Sequence|Node)Space", {"Parameters"}),
-]
+    "estimators.persistence.TRUSTED": {"Parameters", "See Also", "Examples"},
+}
 # As in doc/check_build.py: what scikit-learn calls, and what is not ours.
 _OTHERS = "sklearn.", "torch."
 _NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
@@ -228,14 +229,8 @@ def _methods(cls):
             yield name, function
 
 
-def _shows_overridden(cls, name):
-    """Whether a method that this one overrides has an example."""
-    above = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
-    return any(">>> " in (inspect.getdoc(member) or "") for member in above)
-
-
-def _lacking(item, overridden_shows=False):
-    """Sections that the documentation of a class or a function lacks."""
+def _lacking(item):
+    """Sections that the docstring of a class or a function lacks."""
     doc = NumpyDocString(inspect.getdoc(item) or "")
     described = doc["Parameters"] + doc["Other Parameters"]
     named = ",".join(parameter.name for parameter in described).replace("*", "")
@@ -244,74 +239,52 @@ def _lacking(item, overridden_shows=False):
         yield "Parameters"
     if not doc["See Also"]:
         yield "See Also"
-    if not doc["Examples"] and not overridden_shows:
+    if not doc["Examples"]:
         yield "Examples"
 
 
-@functools.cache
-def _reference():
-    """What every class, function and method lacks that has a place in the reference."""
-    return dict(_look_up_reference())
-
-
-def _look_up_reference():
-    for name in USERS + AUTHORS:
-        if name.startswith("torch.") and not HAS_TORCH:
-            continue
-        item = pydoc.locate(f"skstruct.{name}")
-        if not callable(item):
-            yield name, {"Parameters", "See Also", "Examples"}
-            continue
-        yield name, set(_lacking(getattr(item, "py_func", item)))
-        for method, function in _methods(item) if inspect.isclass(item) else ():
-            lacking = _lacking(function, _shows_overridden(item, method))
-            yield f"{name}.{method}", set(lacking)
-
-
-def test_the_reference_has_parameters_relations_and_examples():
+def test_what_users_call_has_parameters_relations_and_examples():
     lacking = {}
-    for name, sections in _reference().items():
-        may = [may for pattern, may in _MAY_LACK if re.fullmatch(pattern, name)]
-        if sections - set().union(*may):
-            lacking[name] = sorted(sections - set().union(*may))
-    assert not lacking
+    for name in USERS:
+        if HAS_TORCH or not name.startswith("torch."):
+            item = pydoc.locate(f"skstruct.{name}")
+            item = getattr(item, "py_func", item)
+            found = _lacking(item) if callable(item) else ("Parameters", "See Also", "Examples")
+            lacking[name] = set(found)
+    assert {name: found for name, found in lacking.items() if found} == _MAY_LACK
 
 
-def test_what_the_reference_may_lack_is_there():
-    names = [name for name, sections in _reference().items() if sections]
-    for pattern, _ in _MAY_LACK:
-        assert any(re.fullmatch(pattern, name) for name in names), pattern
+def test_methods_of_users_classes_have_their_parameters():
+    """Not those of structures: only authors call them."""
+    shown = {name: item for name, item in _of_users() if inspect.isclass(item)}
+    for name, item in shown.items():
+        methods = {} if issubclass(item, skstruct.graphs.Graph) else dict(_methods(item))
+        for method, function in methods.items():
+            assert "Parameters" not in _lacking(function), f"{name}.{method}"
 
 
-def test_a_method_without_sections_is_seen():
-    class Base:
-        def bare(self, weight):
-            """Only this."""
+def test_what_authors_call_has_its_contract_only():
+    """Its text has the relations; tests and the chapters for authors have the examples."""
+    shown = {"testing.check_structure", "testing.check_structured_estimator", "core.generic"}
+    for name in AUTHORS:
+        item = pydoc.locate(f"skstruct.{name}")
+        own = [getattr(item, "py_func", item)]
+        if inspect.isclass(item):  # overrides get a link to the method of their base
+            methods = _methods(item)
+            own += [function for m, function in methods if not _documents_again(item, m)]
+        for function in own:
+            doc = inspect.getdoc(function) or ""
+            assert "See Also\n---" not in doc, (name, function)
+            assert "Examples\n---" not in doc or name in shown, (name, function)
 
-        def complete(self, weight):
-            """All.
 
-            Parameters
-            ----------
-            weight : float
-
-            See Also
-            --------
-            bare : Less.
-
-            Examples
-            --------
-            >>> 1
-            1
-            """
-
-    class Below(Base):
-        complete = Base.bare
-
-    found = {name: set(_lacking(item)) for name, item in _methods(Base)}
-    assert found == {"bare": {"Parameters", "See Also", "Examples"}, "complete": set()}
-    assert _shows_overridden(Below, "complete")
-    assert not _shows_overridden(Below, "bare")
+def test_what_the_reference_does_not_list_has_no_sections():
+    """A line, the equation, or why: nothing that repeats a signature."""
+    listed = {name.rpartition(".")[2] for name in USERS + AUTHORS}
+    for name in MODULES:
+        for label, item in _public(importlib.import_module(name)):
+            if label not in listed and inspect.isfunction(item):
+                assert not re.search(r"^\s*-{3,}$", item.__doc__, re.M), f"{name}.{label}"
 
 
 def test_overriding_methods_inherit_sections():

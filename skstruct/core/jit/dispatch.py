@@ -141,12 +141,6 @@ def kernel(function):
     numba.core.registry.CPUDispatcher
         The compiled function; `function` itself under ``NUMBA_DISABLE_JIT``.
 
-    See Also
-    --------
-    skstruct.core.inner_kernel : What only other kernels call.
-    skstruct.core.generic : A verb, for which structures register kernels.
-    skstruct.core.solver_kernel : Compiled once for all structures.
-
     Notes
     -----
     What is compiled is kept on disk. The key covers the modules of the kernel, of the problem
@@ -156,13 +150,6 @@ def kernel(function):
     count too. Compiled in every process are kernels whose source is in no file (notebooks), that
     take or close over functions, or that read anything but numbers, strings, arrays and tuples of
     these.
-
-    Examples
-    --------
-    >>> from skstruct.core.jit.dispatch import kernel
-    >>> from skstruct.inference.viterbi import viterbi
-    >>> type(viterbi).__name__
-    'CPUDispatcher'
     """
     if JIT_IS_DISABLED:
         return _compile(function)
@@ -189,15 +176,6 @@ def inner_kernel(function=None, *, inline=False):
     -------
     numba.core.registry.CPUDispatcher
         The compiled function; calling it from Python is an error.
-
-    See Also
-    --------
-    skstruct.core.kernel : What Python calls, too.
-
-    Examples
-    --------
-    >>> from skstruct.core.jit.dispatch import inner_kernel
-    >>> add_one = inner_kernel(lambda x: x + 1)
     """
     if function is None:
         return partial(inner_kernel, inline=inline)
@@ -348,12 +326,6 @@ def generic(contract=None, *, part=None, follows=()):
         TypeError for what would replace a kernel in use, or one of another module.
         ``verb.supports(cls)`` tells whether there is one, ``verb.registry`` maps classes to their
         own kernels. Calling the verb works both from Python and inside a :func:`kernel`.
-
-    See Also
-    --------
-    skstruct.core.kernel : Makes what is registered.
-    skstruct.core.solver_kernel : Calls verbs whose types are declared.
-    skstruct.core.oracles.max_oracle : A verb.
 
     Examples
     --------

@@ -42,19 +42,6 @@ def solver_kernel(function):
     -------
     numba.core.registry.CPUDispatcher
         The compiled function, which Python calls with problems.
-
-    See Also
-    --------
-    skstruct.core.kernel : Compiled for each structure.
-
-    Examples
-    --------
-    >>> from skstruct.core import solver_kernel
-    >>> from skstruct.core.oracles import score
-    >>> @solver_kernel
-    ... def score_of_truth(problem, i, theta):
-    ...     labels = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
-    ...     return score(problem, i, theta, labels)
     """
     dispatcher = kernel(function)
     if JIT_IS_DISABLED or Table is None:

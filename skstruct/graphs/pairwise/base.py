@@ -24,19 +24,6 @@ class PairwiseGraph(NodeGraph):
     """A structure with labelled nodes and edges that score pairs of labels.
 
     Subclasses have a parameter ``edge_features``, and packed samples with such a field.
-
-    See Also
-    --------
-    skstruct.graphs.Graph : Base class of structures.
-    skstruct.Pairwise : The structure of graphs, with cycles or without.
-    skstruct.testing.check_structure : Checks the operations of a structure.
-
-    Examples
-    --------
-    >>> from skstruct import Chain, Matching
-    >>> from skstruct.graphs import PairwiseGraph
-    >>> isinstance(Chain(), PairwiseGraph), isinstance(Matching(), PairwiseGraph)
-    (True, False)
     """
 
     def weight_shapes(

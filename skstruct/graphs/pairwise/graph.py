@@ -487,10 +487,6 @@ class Pairwise(PairwiseGraph):
         list of str
             A name each type.
 
-        See Also
-        --------
-        skstruct.inspection.transition_frame : Names tables by them.
-
         Examples
         --------
         >>> from skstruct import Grid, Pairwise
@@ -508,10 +504,6 @@ class Pairwise(PairwiseGraph):
         -------
         list of str or None
             None where the user gave them.
-
-        See Also
-        --------
-        skstruct.inspection.transition_frame : Names rows by them.
 
         Examples
         --------

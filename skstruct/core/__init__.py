@@ -1,7 +1,7 @@
-"""The compiled calculus: what authors of structures, losses and solvers build on.
+"""Compiled operations: the basis of structures, losses and solvers.
 
-:func:`kernel` compiles, the verbs in :mod:`~skstruct.core.oracles` say what a structure can do, and
-weights are tables that rows of features are multiplied with.
+:func:`kernel` compiles, :mod:`~skstruct.core.oracles` defines the operations of structures, and
+weights are tables that rows of features are multiplied by.
 """
 
 from . import oracles

@@ -35,7 +35,7 @@ def check_real(name, value, low=0, *, positive=False, finite=True):
 
 
 def integers(values, name):
-    """An array of integers, of any kind of numbers that are whole."""
+    """An array of integers, from numbers of any kind that are integral."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -75,12 +75,12 @@ def check_choice(name, value, choices):
     return value
 
 
-# Frames between a user's line and the package's: those of decorators and of pipelines, too.
+# Frames between a user's line and the package's, including decorators and pipelines.
 _BETWEEN = ("skstruct", "sklearn", "contextlib", "functools", "joblib")
 
 
 def warn_user(text, category=UserWarning):
-    """Warn at the user's line, however deep in the package the cause is found."""
+    """Warn with the location of the user's line, not of the cause inside the package."""
     level, frame = 1, inspect.currentframe()
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back

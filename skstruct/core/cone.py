@@ -1,4 +1,4 @@
-"""Weights kept in a cone: one linear form that is never negative on any row of the pair table.
+"""Weights in a cone: one linear form that is nonnegative on each row of the pair table.
 
 Training in it minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` over the ``w`` whose pair rows
 have ``<a, w_r> >= 0``. With multipliers ``nu_r >= 0`` any dual points m_i give the lower bound::
@@ -6,8 +6,8 @@ have ``<a, w_r> >= 0``. With multipliers ``nu_r >= 0`` any dual points m_i give 
     (1/n) sum_i s_i c_i(m_i) - lam/2 |q + nu a|^2,   q = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))
 
 whose best ``nu`` makes ``w = q + nu a`` the projection of q. So a method that ascends in the m_i
-keeps w, and after each of its steps ascends in ``nu``: its line searches and its bound, those of w,
-stay as they are.
+keeps w, and after each of its steps ascends in ``nu``: its line searches and its bound, in terms of
+w, do not change.
 """
 
 from typing import NamedTuple
@@ -16,22 +16,22 @@ import numpy as np
 
 from .jit.dispatch import kernel
 
-# Rounding of a sum of a few products, and of one more for each row that an edge has features for.
+# Rounding error of a sum of a few products, plus one for each edge feature.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _ROUNDING_OF_ROW = 4.0 * float(np.finfo(np.float64).eps)
 
 
 class Cone(NamedTuple):
-    """A half-space for each row of the pair table; none without coefficients."""
+    """One half-space per row of the pair table; no constraint without coefficients."""
 
     # (n_columns or 0,): The vector a.
     coefficients: np.ndarray
-    # (n_rows or 0,): nu, of methods that keep them.
+    # (n_rows or 0,): nu, for methods that store them.
     multipliers: np.ndarray
     # ``|a|^2``.
     square: float
-    # Least value required of a row, by the size of the terms of ``<a, w_r>``: sums of rows that
-    # are not negative in exact arithmetic then are not in floating point.
+    # Least value required of a row, relative to the terms of ``<a, w_r>``: sums of rows that are
+    # nonnegative in exact arithmetic then are so in floating point, too.
     margin: float
 
 
@@ -44,14 +44,14 @@ def make_cone(coefficients, n_rows: int) -> Cone:
     if coefficients is None:
         return NO_CONE
     a = np.array(coefficients, dtype=np.float64)
-    # One number is 0 or not: there is nothing to round.
+    # With one coefficient there is no rounding.
     margin = _ROUNDING + n_rows * _ROUNDING_OF_ROW if a.size > 1 else 0.0
     return Cone(a, np.zeros(n_rows), float(a @ a), margin)
 
 
 @kernel
 def project_rows(cone, w, ratio, keep):
-    """Project the pair rows of `w`, or with multipliers what `w` is without them."""
+    """Project the pair rows of `w`; with multipliers, those of `w` without them."""
     a, lazy = cone.coefficients, w.scale.shape[0] > 0
     half = w.pair.shape[1] // 2
     s, b = 1.0, 0.0
@@ -81,6 +81,6 @@ def project_rows(cone, w, ratio, keep):
 
 
 def settle(cone: Cone, w) -> None:
-    """Project weights whatever the multipliers."""
+    """Project weights, without multipliers."""
     if cone.coefficients.size:
         project_rows(cone, w, 0.0, 0)

@@ -17,7 +17,7 @@ class PairwiseFactors(NamedTuple):
     ends: np.ndarray
     # (n_nodes,): True labels.
     labels: np.ndarray
-    # (n_nodes or 0, n_labels): Labels that a node may have; no rows when all are.
+    # (n_nodes or 0, n_labels): Labels that a node may have; no rows when all are allowed.
     allowed: np.ndarray
     # (n_labels, n_labels): Task loss of (true label, label) at a node.
     cost: np.ndarray
@@ -26,22 +26,22 @@ class PairwiseFactors(NamedTuple):
     # (n_labels, n_labels): 0, or -inf for pairs of labels that no edge may have; None without
     # edges.
     mask: np.ndarray | None
-    # Feature rows of the edges; None where all edges share one table, an entry for each pair.
+    # Feature rows of the edges; None where all edges share one table of pairs.
     edges: tuple | None = None
-    # (n_labels, n_labels): With `edges` the column of the pair weights that each pair of labels
-    # has, -1 if it scores 0.
+    # (n_labels, n_labels): With `edges`, the column of each pair of labels in the pair weights,
+    # -1 if it scores 0.
     column: np.ndarray | None = None
 
     @property
     def n_labels(self) -> int:
-        """Labels that a node is searched for."""
+        """Number of labels of a node."""
         return self.cost.shape[0]
 
 
 class BinaryFactors(NamedTuple):
     """Labels that are on or off; all samples share the same edges between them."""
 
-    # A feature row a sample.
+    # One feature row per sample.
     nodes: tuple
     # (n_samples, n_labels): Ones where a label is on.
     labels: np.ndarray
@@ -53,11 +53,10 @@ class BinaryFactors(NamedTuple):
     ends: np.ndarray
     # 1 where an edge has weights for all four combinations, 0 where for "both on" only.
     full: int
-    # (n_samples or 0, n_labels): Factor on the task loss of each label; no rows where there is
-    # none.
+    # (n_samples or 0, n_labels): Factor on the task loss of each label; no rows without factors.
     factor: np.ndarray = np.empty((0, 0))
 
     @property
     def n_labels(self) -> int:
-        """Labels of a sample that are searched."""
+        """Number of labels of a sample."""
         return self.labels.shape[1]

@@ -18,7 +18,7 @@ _largest_by_8, _largest_by_4, _largest_by_1 = (sum_rows(size, True) for size in 
 
 @inner_kernel(inline=True)
 def begins_of(q, most):
-    """Where three blocks of 8 columns begin, from column q on; none after `most`."""
+    """First columns of three groups of 8, from column q on, none after `most`."""
     a, b = q + 8 if q + 8 < most else most, q + 16 if q + 16 < most else most
     return (q if q < most else most), a, b
 
@@ -39,9 +39,9 @@ def largest_sums(score, kept, count, table, more, t, acc):
         _largest_by_1(score, kept, 0, count, 0, table, more, t, acc, begins)
 
 
-# Division of the weights among threads that add to them.
+# Partition of the weights among threads that add to them.
 
-#: Classes of rows, which threads share; the last is a mask.
+#: Number of classes of rows, which are divided among threads, and the mask of a class.
 ALL_CLASSES = 64
 LAST_CLASS = ALL_CLASSES - 1
 _MANY_ROWS = 8 * ALL_CLASSES
@@ -50,10 +50,10 @@ _FLOATS = 8  # floats in a cache line
 
 @inner_kernel(inline=True)
 def share_of(w, n_rows, width):
-    """The part of a table that ``w.share`` denotes: rows where there are many, else columns.
+    """The part of a table that this thread adds to: rows where there are many, else columns.
 
-    Every weight has one thread, which adds to it in the order of the samples: the number of threads
-    does not change a bit.
+    One thread adds to each weight, in the order of the samples: results are bitwise independent of
+    the number of threads.
     """
     start, stop, low, high = 0, width, 0, ALL_CLASSES
     if w.share.shape[0] > 0:
@@ -69,7 +69,7 @@ def share_of(w, n_rows, width):
     return start, stop, low, high
 
 
-_CHUNK = 32  # entries that are chosen at once
+_CHUNK = 32  # entries that are selected at once
 
 
 class DenseFeatures(NamedTuple):
@@ -111,13 +111,13 @@ class SparseFeatures(NamedTuple):
 class ObservedFeatures(NamedTuple):
     """Feature rows whose features have weights for some labels only, in two CSR matrices.
 
-    The weights are a column; lazy ones have a second column, of their direction. Features that have
-    many of the labels come first: each has room for all, padded to whole vectors, and the others
-    there stay 0. Of the rest each weight is listed wherever its feature occurs: that takes neither
-    a look-up of the feature nor a branch.
+    The weights are one column; lazy ones have a second one, their direction. Features with weights
+    for many labels come first: each has room for all labels, padded to whole vectors, where the
+    others stay 0. For the other features, each weight is listed wherever its feature occurs, which
+    needs neither a look-up of the feature nor a branch.
     """
 
-    # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, where their weights begin.
+    # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, offsets of their weights.
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
@@ -126,15 +126,15 @@ class ObservedFeatures(NamedTuple):
     places: np.ndarray
     labels: np.ndarray
     few_ptr: np.ndarray
-    # (n_many * stride,): 1 for what is a weight of a feature with many labels, 0 for what is none.
+    # (n_many * stride,): 1 for weights of features with many labels, 0 for padding.
     mask: np.ndarray
-    # Number of labels, and room for them.
+    # Number of labels, and the padded number.
     width: int
     stride: int
 
 
 def constant_rows(features, n_rows):
-    """Rows of one feature of value 1 each, for tables that all edges of a problem share."""
+    """Rows of one constant feature, for tables that all edges of a problem share."""
     if n_rows == 1:  # without arithmetic
         if isinstance(features, DenseFeatures):
             return DenseFeatures(np.empty((1, 0), features.values.dtype), 0)
@@ -148,10 +148,7 @@ def constant_rows(features, n_rows):
 
 
 def square_features(problem):
-    """The problem with squares of all features, as diagonals of ``A_i' D A_i`` need them.
-
-    None where none have these types.
-    """
+    """The problem with squared features, for diagonals of ``A_i' D A_i``; None for other types."""
     kinds, changed = (DenseFeatures, SparseFeatures, ObservedFeatures), {}
     rows = problem.rows
     for name, features in rows._asdict().items():
@@ -162,7 +159,7 @@ def square_features(problem):
     return problem._replace(rows=rows._replace(**changed)) if changed else None
 
 
-# Problems on other features: some of them, or each that is there several times once.
+# Problems on some of the features, or without duplicates.
 
 
 def is_reducible(problem) -> bool:
@@ -186,19 +183,20 @@ def reduce_problem(problem, rows, n_rows: int):
     return problem._replace(rows=problem.rows._replace(nodes=reduced))
 
 
-# Weights from which on features are merged: fewer are in the cache.
+# Least number of weights for which features are merged: fewer fit into the cache.
 _MANY = 1 << 15
-# Occurrences of a feature that is not rare.
+# More occurrences make a feature frequent.
 _OFTEN = 30
-# Rows that are read at once: what is made of their entries stays small.
+# Rows that are read at once, so that temporary arrays are small.
 _RUN = 1 << 12
 
 
 class Copies(NamedTuple):
     """A problem with one feature, root m times as large, in place of m with equal columns."""
 
-    # Some optimum has equal weights v for copies. The one feature has root m times v: the score and
-    # the squared norm stay the same, and the L1 norm does with a factor of root m.
+    # Some optimum has equal weights v for copies. The merged feature has the weight v * sqrt(m):
+    # the score and the squared norm stay the same, and so does the L1 norm with a factor of
+    # sqrt(m).
 
     problem: Any
     shapes: tuple
@@ -223,9 +221,9 @@ def merge_copies(problem, shapes) -> Copies | None:
         return None
     features, rng = problem.rows.nodes, np.random.default_rng(0)
     indices, lengths = features.indices, np.diff(features.indptr)
-    # Equal columns have equal products with any vectors modulo 2**64; different columns, almost
-    # surely, do not. High bits are folded into low ones, since a product with 2**k keeps only the
-    # lowest 64 - k bits of the random number; an exponent fills the last.
+    # Equal columns have equal products with random vectors modulo 2**64; different columns almost
+    # surely do not. High bits are folded into low ones, since a product with 2**k keeps only the
+    # lowest 64 - k bits of the random number, and exponents are the high bits.
     keys, again = np.zeros((2, n_rows), dtype=np.uint64)
     numbers = rng.integers(1 << 64, size=(2, lengths.size), dtype=np.uint64)
     place = np.full(n_rows, indices.size)
@@ -265,7 +263,7 @@ def merge_copies(problem, shapes) -> Copies | None:
 def gather(features, t, table, acc, ahead):
     """``acc <- sum of x_j * table[j]`` over the features j of row t, in the columns of both.
 
-    Memory is asked for later rows, too: before row `ahead`, any if that is 0.
+    Prefetches later rows: those before row `ahead`, or any if that is 0.
     """
 
 
@@ -326,7 +324,7 @@ def _(features, t, table, start, stop, low, high, acc):
             row[q] += added[q]
     end = features.indptr[t + 1]
     for first in range(features.indptr[t], end, _CHUNK):
-        # Their classes are in no order: a branch on each is foreseen half of the time.
+        # Their classes are in no order: a branch on each would be predicted half of the time.
         last = first + _CHUNK if first + _CHUNK < end else end
         entries, bits = features.indices[first:last], 0
         for p in range(entries.shape[0]):
@@ -498,7 +496,7 @@ def _(features, t, table, acc, ahead):
 @scatter.register(ObservedFeatures)
 @kernel
 def _(features, t, table, start, stop, low, high, acc):
-    # A table of so few columns is added to by one thread.
+    # One thread adds to a table of so few columns.
     width, lazy, flat = features.width, table.shape[1] == 2, table.reshape(table.size)
     n = features.stride if not lazy and acc.shape[0] >= features.stride else width
     added = acc[:n]
@@ -578,13 +576,13 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
         Where in `theta` row `first` begins.
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
-    # A column of observed weights stands for `width`. (``max`` would be one more to compile.)
+    # A column of observed weights stands for `width`. (``max`` would take time to compile.)
     half = table.shape[1] // 2
     half = half if half > width else width
     s, b = (w.scale[0], w.scale[1]) if lazy else (1.0, 0.0)
     ahead = stop if lazy else 0  # plain weights are mostly those of passes in order
     direct = not lazy and table.shape[1] == width
-    # The direction does not count where b is 0, and is not read.
+    # Where b is 0, the direction is not read.
     is_half = lazy and b == 0.0 and 2 * half == table.shape[1] > 2
     found = acc[:half] if is_half else acc
     for t in range(first, stop):
@@ -610,7 +608,7 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
 
 @inner_kernel
 def add_outer(features, first, last, width, r, offset, c, table, w, acc):
-    """Add ``c * rows.T @ r`` for rows `first` to `last` to the weights, in the columns of a share.
+    """Add ``c * rows.T @ r`` for rows `first` to `last` to this thread's part of the weights.
 
     Parameters
     ----------
@@ -625,8 +623,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     offset : int
         Where in `r` row `first` begins.
     c : tuple of two floats
-        What to add to the weights and to their direction ``d``, per unit of `r`; plain weights have
-        no direction.
+        Factors for the weights and for their direction ``d``; plain weights have no direction.
     table : ndarray
         ``w.node`` or ``w.pair``.
     w : Weights
@@ -667,7 +664,7 @@ def add_outer(features, first, last, width, r, offset, c, table, w, acc):
 
 @inner_kernel(inline=True)
 def _spread(r, o, width, c_v, c_d, lazy, half, row):
-    """Write what a row of the table takes, for ``v`` and for ``d`` of lazy ones, to `row`."""
+    """Write the addends of a row of the table to `row`, for ``v`` and, if lazy, for ``d``."""
     given, direction = r[o : o + width], row[half:]
     for k in range(width):
         row[k] = c_v * given[k]

@@ -16,12 +16,12 @@ from .weights import aligned, padded_width
 
 
 class Gram(NamedTuple):
-    """Gram matrices of the feature rows of every sample, stored or made when they are needed."""
+    """Gram matrices of the feature rows of every sample, stored or computed on demand."""
 
     # The matrices, row-major, one after another.
     values: np.ndarray
-    # (n_samples + 1,): Where they begin, or the complement of that: of a sample whose matrix is not
-    # stored. Of shape (0,) if none is.
+    # (n_samples + 1,): Their offsets, or the complement of the offset for a sample whose matrix is
+    # not stored. Of shape (0,) if none is.
     ptr: np.ndarray
 
     @property
@@ -34,7 +34,7 @@ _NOT_STORED = Gram(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64))
 
 
 def not_stored():
-    """Matrices that are made when they are needed, if ever."""
+    """Gram matrices that are computed on demand."""
     return _NOT_STORED
 
 
@@ -74,7 +74,7 @@ def gram_product(how, features, i, first, stop, width, r, out, offset, table):
 
 @inner_kernel(inline=True)
 def _multiply_sparse(values, n, width, r, out, offset):
-    """The product by the rows of `r` in use: a step between two labellings changes few nodes."""
+    """The product by the nonzero rows of `r`: a step between two labellings changes few nodes."""
     for q in range(offset, offset + n * width):
         out[q] = 0.0
     for u in range(n):
@@ -92,7 +92,7 @@ def _multiply_sparse(values, n, width, r, out, offset):
 
 @inner_kernel(inline=True)
 def _multiply_dense(values, n, width, r, out, offset, table):
-    """The product by all rows of `r`, in `table`, whose rows are all vectors and no rest."""
+    """The product by all rows of `r`, in `table`, whose rows are whole vectors."""
     stride = table.shape[1]
     for u in range(n):
         given = r[offset + u * width : offset + (u + 1) * width]
@@ -123,7 +123,7 @@ def product_scratch(how, shape):
     """Scratch of :func:`gram_product`: a row for each feature, unless all matrices are stored."""
     sizes, columns = np.diff(np.maximum(how.ptr, ~how.ptr)), padded_width(shape[1])
     largest, n_rows = math.isqrt(int(sizes.max(initial=0))), 0 if how.is_whole else shape[0]
-    # Rows too narrow to be padded are no whole vectors.
+    # Rows too narrow for padding are not whole vectors.
     if largest > 1 and columns % 8 == 0:
         n_rows = max(n_rows, largest + 1)
     return aligned(n_rows * columns).reshape(n_rows, columns)
@@ -211,5 +211,5 @@ def gram_of(features, row_ptr, n_rows):
         head = np.full(n_rows, -1, dtype=np.int64)
         link = np.empty(of_sparse.max(initial=0), dtype=np.int64)
         _fill_sparse(features, row_ptr, stored, head, link)
-    # Beyond the range of float32 the products are made in float64 when they are needed.
+    # Beyond the range of float32, products are computed in float64 on demand.
     return stored if np.isfinite(stored.values).all() else not_stored()

@@ -1,6 +1,6 @@
-"""What kernels say in LLVM's words, since Python has none: each is one or a few instructions.
+"""LLVM instructions that Python has no expression for.
 
-Each comes with a plain function, which runs in its place where nothing is compiled.
+Each has a plain function that replaces it where nothing is compiled.
 """
 
 import math
@@ -16,16 +16,16 @@ from .jit.compiling import JIT_IS_DISABLED
 
 
 def intrinsic(plain):
-    """Numba's ``intrinsic`` with a stand-in for runs where nothing is compiled."""
+    """Numba's ``intrinsic`` with a plain function for runs without compilation."""
     return (lambda function: plain) if JIT_IS_DISABLED else _intrinsic
 
 
-# Memory for kernels: sums of rows that ask for later rows meanwhile, and another look at scratch.
+# Memory: sums of rows that prefetch later rows, and another view of scratch.
 
 _READ, _ALL_CACHES, _DATA = 0, 3, 1
 _NAME = "llvm.prefetch.p0"
 _FAST = "reassoc", "contract", "arcp", "nsz"  # the flags of kernels
-# Entries from one that is summed to one that is asked for: some hundred nanoseconds.
+# Prefetch distance in entries: some hundred nanoseconds.
 _AHEAD = 32
 
 
@@ -35,7 +35,7 @@ def _nothing(table, row, column):
 
 @intrinsic(_nothing)
 def prefetch(typingctx, table, row, column):
-    """Ask for the cache line that ``table[row, column]`` is in; nothing waits for it."""
+    """Prefetch the cache line of ``table[row, column]``."""
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -51,7 +51,7 @@ def prefetch(typingctx, table, row, column):
 
 
 def _ask(builder, place):
-    """Emit the request for a cache line."""
+    """Emit the prefetch of a cache line."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     takes = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = builder.module.globals.get(_NAME) or ir.Function(builder.module, takes, _NAME)
@@ -60,9 +60,9 @@ def _ask(builder, place):
 
 
 def sum_rows(size, maximum=False):
-    """An intrinsic that sums rows in three blocks of `size` columns, which registers hold.
+    """An intrinsic that sums rows in three groups of `size` columns, held in registers.
 
-    With `maximum` it adds where others multiply, and takes the largest where others add.
+    With `maximum` it works in the (max, +) semiring.
     """
     vector = ir.VectorType(ir.DoubleType(), size)
 
@@ -70,8 +70,8 @@ def sum_rows(size, maximum=False):
         """``acc[q:q + size] <- more[start, q:q + size] + sum of x_p * table[j_p, q:q + size]``.
 
         For each q of `begins` and entries p from `first` to `stop`; without `more` where `start` is
-        negative. Entries before `last` are asked for. With `maximum` x has an entry for each j, and
-        what is added to the largest is added last.
+        negative. Entries before `last` are prefetched. With `maximum`, x has an entry for each j,
+        and `more` is added last.
         """
         columns = np.add.outer(begins, np.arange(size)).ravel()
         own = indices[first:stop]
@@ -204,7 +204,7 @@ def as_single(typingctx, array):
     return single(array), codegen
 
 
-# Eight numbers at once, and sets of small ones as bits, for kernels that choose without guessing.
+# Eight numbers at once, and sets of small integers as bits, for kernels without branches.
 
 _EIGHT = ir.VectorType(ir.DoubleType(), 8)
 
@@ -240,7 +240,7 @@ def _plain_bits(a, b, q, least):
 
 @intrinsic(_plain_bits)
 def which_of_8(typingctx, a, b, q, least):
-    """Which of eight entries of a sum, from q on, are not below `least`, as bits."""
+    """A bit mask of the eight entries of a sum, from q on, that are not below `least`."""
 
     def codegen(context, builder, signature, args):
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
@@ -256,7 +256,7 @@ def which_of_8(typingctx, a, b, q, least):
 
 @intrinsic(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
 def lowest_bit(typingctx, bits):
-    """The number of the lowest bit that is set, of an int64 that is not 0."""
+    """The position of the lowest set bit of a nonzero int64."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -281,7 +281,7 @@ def _plain_add(array, at, value):
 
 @intrinsic(_plain_add)
 def fetch_add(typingctx, array, at, value):
-    """Add to an entry of an int64 array; returns what it was: no two threads get the same."""
+    """Add atomically to an entry of an int64 array, and return the old value."""
 
     def codegen(context, builder, signature, args):
         place = _place(context, builder, signature, args)
@@ -292,7 +292,7 @@ def fetch_add(typingctx, array, at, value):
 
 @intrinsic(lambda array, at: array[at])
 def load_shared(typingctx, array, at):
-    """An entry of an int64 array that other threads write to."""
+    """Load an entry of an int64 array that other threads write to."""
 
     def codegen(context, builder, signature, args):
         return builder.load_atomic(_place(context, builder, signature, args), "seq_cst", 8)
@@ -302,7 +302,7 @@ def load_shared(typingctx, array, at):
 
 @intrinsic(lambda address: None)
 def call_address(typingctx, address):
-    """Call the C function at an address; its name could not be kept in the cache of kernels."""
+    """Call the C function at an address; a name could not be stored in the cache of kernels."""
 
     def codegen(context, builder, signature, args):
         function = ir.FunctionType(ir.IntType(32), []).as_pointer()
@@ -327,7 +327,7 @@ def bits_of(typingctx, x):
 
 @intrinsic(lambda n: float(np.int64(n).view(np.float64)))
 def float_of(typingctx, n):
-    """The float of such bits."""
+    """The float of the bits of an integer."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
@@ -356,14 +356,14 @@ def scale_by_power_of_two(typingctx, value, exponent):
     return types.float64(types.float64, types.float64), codegen
 
 
-# The processor's clock, for kernels that measure a part of themselves.
+# The processor's clock, for kernels that time a part of their work.
 
 _HAS_CLOCK = platform.machine().lower() in ("x86_64", "amd64")
 
 
 @intrinsic(time.perf_counter)
 def cycles(typingctx):
-    """The time-stamp counter as a float, in units of its own; 0 where there is none for users."""
+    """The time-stamp counter as a float, in its own unit; 0 where user code has no access."""
 
     def codegen(context, builder, signature, args):
         double = ir.DoubleType()

@@ -17,12 +17,12 @@ class _Decorator(Protocol):
     def __call__(self, method: _Method, /) -> _Method: ...
 
 
-# scikit-learn has no annotations: without this one type checkers forget what `fit` returns.
+# scikit-learn has no annotations: without this, type checkers do not know the result of `fit`.
 fit_context: Callable[..., _Decorator] = _fit_context
 
 
 class StrOptions(_StrOptions):
-    """Strings, which messages list in alphabetical order: a set has another one in each process."""
+    """Strings that messages list in alphabetical order: the order of a set varies by process."""
 
     def __str__(self) -> str:
         return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"

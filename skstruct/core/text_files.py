@@ -1,4 +1,4 @@
-"""Text files, whoever wrote them: compressed or not, with any line ends and byte order marks."""
+"""Text files, compressed or not, with any line ends and byte order marks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-# Compressed files are known by their first bytes, not by their names.
+# Compressed files are recognised by their first bytes, not by their names.
 _PACKED = (
     (re.compile(rb"\x1f\x8b\x08"), gzip.open),
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), bz2.open),
     (re.compile(rb"\xfd7zXZ\x00"), lzma.open),
 )
 _PREFIX = 10  # bytes that tell
-# Files to be written have no bytes yet: there the name decides.
+# For files to be written, the name decides.
 _SUFFIXES = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# UTF-32 first: its mark begins like that of UTF-16.
+# UTF-32 first: its mark begins with that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -97,7 +97,7 @@ def _without_mark(file, encoding):
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse what is not the name of an encoding of text."""
+    """Raise ValueError unless a name is that of a text encoding."""
     try:
         "\n".encode(encoding)
     except (LookupError, UnicodeError, TypeError):
@@ -105,10 +105,9 @@ def check_encoding(encoding: str) -> None:
 
 
 def lines_of(source, encoding: str = "utf-8", name: str | None = None) -> Iterator[str]:
-    """The lines of a text file, or of an open binary file, without their ends.
+    """The lines of a text file, or of an open binary file, without their ends (LF, CR LF or CR).
 
-    A byte order mark decides the encoding. Lines end with LF, CR LF or CR, the last one with the
-    file, too.
+    A byte order mark decides the encoding.
     """
     if not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         raise TypeError(f"a file must be given by a str or a Path, got {source!r}")
@@ -130,7 +129,7 @@ def lines_of(source, encoding: str = "utf-8", name: str | None = None) -> Iterat
 
 def _lines(file, encoding):
     if "\r\n".encode(encoding) != b"\r\n":  # UTF-16 and the like
-        # Only LF ends a line here; a sentence a line is in memory, not the file.
+        # Only LF ends a line here: one line is in memory at a time, not the file.
         texts = io.TextIOWrapper(file, encoding, newline="\n")
         try:
             for text in texts:
@@ -139,7 +138,7 @@ def _lines(file, encoding):
             texts.detach()  # or it would close a file that is not ours
         return
     for line in file:
-        # A file whose lines end with CR has come in one piece.
+        # A file whose lines end with CR is one line so far.
         ended = line.endswith(b"\n")
         parts = (line[:-1].rstrip(b"\r") if ended else line).split(b"\r")
         if not ended and not parts[-1]:
@@ -149,7 +148,7 @@ def _lines(file, encoding):
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, as those of files."""
+    """The lines of a text, by the rules for files."""
     lines = _END.split(text)
     return lines if lines[-1] else lines[:-1]
 
@@ -171,7 +170,7 @@ def read_text(path, encoding: str = "utf-8") -> str:
 
 
 def read_bytes(source) -> tuple[str, bytes]:
-    """A name for messages, and the text of a path or of an open file, in UTF-8 with LF."""
+    """A name for messages, and the UTF-8 text of a path or of an open file, with LF."""
     if not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         raise TypeError(f"path must be a path or an open file, got {type(source).__name__}")
     name = name_of(source)

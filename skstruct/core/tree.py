@@ -19,7 +19,7 @@ def tree_items(
 
 
 def is_memory(tree: Any) -> bool:
-    """Whether a part of a space is memory of samples, which oracles may change."""
+    """Whether a part of a space is memory per sample, which oracles may change."""
     return getattr(tree, "is_memory", False)
 
 

@@ -1,4 +1,4 @@
-"""Types of public signatures: what users hand over."""
+"""Types of public signatures."""
 
 from __future__ import annotations
 

@@ -5,21 +5,19 @@ intercept, start and stop rows) and a column per label; ``pair`` has a row per e
 column per label pair.
 
 *Lazy* weights represent ``w = s v + b d`` with two scalars, where ``d`` is a dense direction (SAG's
-gradient sum, SVRG's mean gradient). A row holds ``v`` then ``d``, so that one row is one run of
-memory:
+gradient sum, SVRG's mean gradient). A row holds ``v`` then ``d``, contiguous in memory:
 
 * decay ``w <- rho w`` and step ``w <- w - eta d`` change only `s` and `b`;
 * adding to ``d``, or to ``w``, touches only the rows of the current sample.
 
-Both halves of a row are padded with zeros to whole cache lines (8 floats): on CoNLL-2000 that takes
-a third off the time of a pass over the rows. Rows of fewer than four columns stay as they are.
+Both halves of a row are padded with zeros to whole cache lines (8 floats), which makes a pass over
+the rows faster by a third on CoNLL-2000. Rows of fewer than four columns are not padded.
 
-The node table of lazy weights may be in single precision, which takes a third off the time where it
-is larger than the cache: sums over its rows are made in double precision all the same, but ``d``
-then differs from the sum that it stands for by rounding, and proves nothing
-(:mod:`skstruct.core.weights`).
+The node table of lazy weights may be in single precision, which is faster by a third where it is
+larger than the cache. Sums over its rows are computed in double precision, but ``d`` then differs
+from the sum of gradients by rounding, and does not certify anything.
 
-Kernels see all forms as one type, and tell them apart when they run: what is compiled for training
+All forms have one type, and kernels branch on the form at run time: code compiled for training
 serves prediction, too.
 """
 
@@ -30,12 +28,12 @@ import numpy as np
 from .jit.dispatch import inner_kernel, kernel
 from .jit.signatures import declare
 
-# No digit is lost before v nears the end of float64: every update of v is relative to s v.
+# v is exact until it nears the end of float64: every update of v is relative to s v.
 _FOLD_BELOW = 1e-100
-_FOLD_SINGLE_BELOW = 1e-15  # the same of float32
+_FOLD_SINGLE_BELOW = 1e-15  # the same for float32
 _LINE = 8  # floats in a cache line
-_NARROW = 4  # columns: fewer are not worth padding
-#: Floats that are worked on at once: v, d and what is made of them stay in the cache.
+_NARROW = 4  # rows of fewer columns are not padded
+#: Floats that are processed at once, so that v, d and temporaries stay in the cache.
 BLOCK = 1 << 15
 _PLAIN = np.empty(0)
 #: ``Weights.single`` of weights in double precision.
@@ -49,8 +47,8 @@ class Weights(NamedTuple):
     Parameters
     ----------
     node : ndarray of shape (n_rows, n_labels)
-        Weights of node features. Of lazy weights (n_rows, 2 * padded n_labels): ``v`` in the first
-        half of each row, ``d`` in the second.
+        Weights of node features. For lazy weights (n_rows, 2 * padded n_labels): ``v`` in the
+        first half of each row, ``d`` in the second.
     pair : ndarray of shape (n_pair_rows, n_pairs)
         The same for edge features.
     scale : ndarray of shape (0,) or (2,)
@@ -58,9 +56,8 @@ class Weights(NamedTuple):
     single : ndarray of float32, of shape (0, 0) or that of `node`
         The node table of lazy weights in single precision: `node` then has no rows.
     share : ndarray of shape (0,) or (2,) of int64
-        ``(k, n)`` for what the k-th of n threads adds to, see
-        :func:`skstruct.core.features.share_of`; empty for
-        everything.
+        ``(k, n)`` for the part of the weights that the k-th of n threads adds to, see
+        :func:`skstruct.core.features.share_of`; empty for all weights.
     """
 
     node: np.ndarray
@@ -75,13 +72,7 @@ class Weights(NamedTuple):
         return (self.single if self.single.size else self.node), self.pair
 
     def copy(self):
-        """Weights of their own arrays, plain ones.
-
-        Returns
-        -------
-        Weights
-            The copy.
-        """
+        """Return a copy of plain weights."""
         return Weights(*(table.copy() for table in self.tables))
 
 
@@ -99,26 +90,26 @@ def flatten(weights):
 
 
 def view_flat(flat, shapes):
-    """The tables of a vector, for kernels: writing to them writes to it."""
+    """The tables of a vector, as views."""
     node, pair = np.split(flat, [shapes[0][0] * shapes[0][1]])
     return Weights(node.reshape(shapes[0]), pair.reshape(shapes[1]))
 
 
-# Compiled loops take another path, which adds in another order, where the arrays that they read
-# and write begin within a few vectors: arrays of a thread lie further apart than that, or results
-# would depend on where its memory happens to be.
+# Compiled loops branch to code that adds in another order if the arrays that they read and write
+# begin within a few vectors of each other. Arrays of a thread are further apart, or results would
+# depend on their addresses.
 _APART = 128
 
 
 def aligned(size, make=np.zeros):
-    """A flat float64 array that begins at a cache line, apart from what is allocated after it."""
+    """A flat float64 array that begins at a cache line, at a distance from the next allocation."""
     flat = make(size + _LINE + _APART)
     skip = (-flat.ctypes.data // flat.itemsize) % _LINE
     return flat[skip : skip + size]
 
 
 def padded_width(width):
-    """Columns of a row that must be whole cache lines; below 4 none are added."""
+    """Columns of a row padded to whole cache lines; fewer than 4 are not padded."""
     return -(-width // _LINE) * _LINE if width >= _NARROW else width
 
 
@@ -164,7 +155,7 @@ def squared_norm(w):
     """``||w||^2``, of plain or lazy weights."""
     if w.scale.size:
         return squared_norms(w, 0.0, 0.0)[0]
-    # Not by BLAS: its threads wait for each other longer than this takes.
+    # Not by BLAS, whose threads would wait for each other longer than this takes.
     return float(sum(np.einsum("ij,ij->", table, table) for table in w.tables))
 
 
@@ -215,7 +206,7 @@ def fold(w):
     s, b = w.scale
     if s == 1.0 and b == 0.0:
         return
-    # As in kernels: what overflows is found by the next certificate.
+    # As in kernels: the next certificate detects overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         for table in w.tables:
             half = table.shape[1] // 2
@@ -256,12 +247,12 @@ def _add_norms(table, s, b, inverse_n, lam, sums):
 
 
 def in_single(lazy):
-    """Move lazy weights to single precision, in the memory that they are in."""
+    """Move lazy weights to single precision, in their own memory."""
     node = lazy.node
     single = node.reshape(-1)[node.size // 2 :].view(np.float32).reshape(node.shape)
     is_zero = True
     for run in reversed(_runs(node)):
-        # Backwards: a row in single precision begins after those that are still to come.
+        # Backwards: a row in single precision begins after the rows that are still to be converted.
         rows = node[run]
         is_zero = is_zero and not rows.any()
         if not is_zero:  # untouched memory takes no room

@@ -16,60 +16,46 @@ class LossWeights(NamedTuple):
     """Effect of weights of nodes and of classes on the cost of a label at a node.
 
     At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
-    ``offset[t]`` more where k is not y. An empty array changes nothing. Where nodes have no single
+    ``offset[t]`` more where k is not y. An empty array has no effect. At nodes without a single
     label, label k costs ``costs[choice[t], k]``.
     """
 
     # (n_nodes or 0,): Factors on the task loss, at least 0.
     factor: np.ndarray
-    # (n_nodes or 0,): What an error costs in addition; may be negative. -inf: the node has its true
+    # (n_nodes or 0,): Additional cost of an error; may be negative. -inf: the node has its true
     # label.
     offset: np.ndarray
-    # (n_labels or 0,): What the true label has more than another one, of any sign.
+    # (n_labels or 0,): Costs of true labels less those of predicted ones, of any sign.
     shift: np.ndarray
     # (n_nodes or 0,): A row of `costs`, or -1 for a node that has a label.
     choice: np.ndarray = np.empty(0, dtype=np.int32)
-    # (n_choices, n_labels): What labels cost where several would be right: 0 for these.
+    # (n_choices, n_labels): Costs of labels where several are right: 0 for these.
     costs: np.ndarray = np.empty((0, 0))
 
 
 _NONE = np.empty(0)
-#: Of a task loss as it is.
+#: Weights without effect.
 UNWEIGHTED = LossWeights(_NONE, _NONE, _NONE)
 
 
 class WeightedLoss(NamedTuple):
-    """A task loss, and what weights make of it."""
+    """A task loss and its weights."""
 
-    # As :func:`cost_matrix` takes it, or None for costs of 0.
+    # An argument of :func:`cost_matrix`, or None for costs of 0.
     loss: object
     # The weights.
     weights: LossWeights
 
 
 def weighted(loss, weights: LossWeights):
-    """A task loss for ``make_problem``, weighted where there are weights."""
+    """A task loss for ``make_problem``, with weights if any."""
     return WeightedLoss(loss, weights) if any(part.size for part in weights) else loss
 
 
 def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights]:
-    """:func:`cost_matrix` of a task loss that may be weighted.
+    """Return ``cost, normalize`` of :func:`cost_matrix`, and the :class:`LossWeights`.
 
-    Parameters
-    ----------
-    loss : object
-        As :func:`cost_matrix` takes it, or a :class:`WeightedLoss`.
-    classes : ndarray of shape (n_classes,)
-        The classes.
-
-    Returns
-    -------
-    cost : ndarray of shape (n_classes, n_classes)
-        Cost of (true class, predicted class).
-    normalize : bool
-        Whether to divide it by the number of nodes.
-    weights : LossWeights
-        Further costs.
+    `loss` is an argument of :func:`cost_matrix`, or a :class:`WeightedLoss`.
     """
     loss, weights = loss if isinstance(loss, WeightedLoss) else (loss, UNWEIGHTED)
     if loss is None:
@@ -79,23 +65,10 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
 
 @inner_kernel(inline=True)
 def label_cost(cost, weights, share, t, y, k):
-    """Return the cost of label k at node t, whose label is y.
+    """Return the cost of label k at node t, whose label is y: 0 where k is y.
 
-    Parameters
-    ----------
-    cost : ndarray of shape (n_labels, n_labels)
-        The task loss of (true label, label).
-    weights : LossWeights
-        The weights.
-    share : float
-        Factor on the task loss of the sample.
-    t, y, k : int
-        The node, its label, the label.
-
-    Returns
-    -------
-    float
-        0 where k is y.
+    `cost` (n_labels, n_labels) is the task loss of (true label, label), and `share` its factor for
+    the sample.
     """
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         return share * weights.costs[weights.choice[t], k]
@@ -111,23 +84,7 @@ def label_cost(cost, weights, share, t, y, k):
 
 @inner_kernel(inline=True)
 def add_label_costs(cost, weights, share, t, y, theta, begin):
-    """Add :func:`label_cost` of all labels to ``theta[begin:]``.
-
-    Parameters
-    ----------
-    cost : ndarray of shape (n_labels, n_labels)
-        The task loss of (true label, label).
-    weights : LossWeights
-        The weights.
-    share : float
-        Factor on the task loss of the sample.
-    t, y : int
-        The node, its label.
-    theta : ndarray
-        Added to.
-    begin : int
-        Where the labels of the node begin.
-    """
+    """Add :func:`label_cost` of all labels of node t to ``theta[begin:]``."""
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         for k in range(cost.shape[0]):
             theta[begin + k] += share * weights.costs[weights.choice[t], k]
@@ -145,9 +102,9 @@ def add_label_costs(cost, weights, share, t, y, theta, begin):
 
 
 class NamedLoss(NamedTuple):
-    """A task loss under the name of the parameter that it was given as, for error messages."""
+    """A task loss and the name of its parameter, for error messages."""
 
-    # As :func:`cost_matrix` takes it.
+    # An argument of :func:`cost_matrix`.
     loss: object
     # The parameter.
     name: str
@@ -163,7 +120,7 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
         cost of each node of that class that is labelled otherwise (a Series, too); or a matrix of
         shape (n_classes, n_classes), the cost of predicting column k where row j is true. A
         DataFrame is read by the labels of its rows and columns, which are those of the classes.
-        A :class:`NamedLoss` of one of these is called by its name in errors.
+        Error messages call a :class:`NamedLoss` of one of these by its name.
     classes : ndarray of shape (n_classes,)
         The classes.
 
@@ -205,7 +162,7 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
 
 @lru_cache(maxsize=16)
 def _hamming(n_classes):
-    """1 for all labels but the true one: found again by every call of predict."""
+    """1 for all labels but the true one; cached for calls of predict."""
     return 1.0 - np.eye(n_classes)
 
 

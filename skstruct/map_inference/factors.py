@@ -38,19 +38,10 @@ class Factors(ABC):
         return self.scopes.shape[1]
 
     def check(self, n_states: np.ndarray, first: int) -> None:
-        """Compare the batch with the variables of a graph.
+        """Raise ValueError if a variable does not exist or has the wrong number of states.
 
-        Parameters
-        ----------
-        n_states : ndarray of shape (n_variables,) of int64
-            States of each variable.
-        first : int
-            Position of the batch's first factor in the graph, for messages.
-
-        Raises
-        ------
-        ValueError
-            If a variable does not exist or has the wrong number of states.
+        `n_states` (n_variables,) of int64 are the states of the variables of a graph; `first` is
+        the index of the batch's first factor in the graph, for messages.
         """
         outside = (self.scopes < 0) | (self.scopes >= n_states.size)
         if outside.any():
@@ -62,22 +53,11 @@ class Factors(ABC):
 
     @abstractmethod
     def score(self, labels: np.ndarray) -> np.ndarray:
-        """Score of each factor under a labelling.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_variables,)
-            A labelling.
-
-        Returns
-        -------
-        ndarray of shape (n_factors,)
-            The scores.
-        """
+        """Return the score of each factor, (n_factors,), under a labelling (n_variables,)."""
 
 
 def check_scores(scores, name):
-    """Refuse scores that are NaN or +inf."""
+    """Raise ValueError for scores that are NaN or +inf."""
     bad = ~(scores < np.inf)
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])

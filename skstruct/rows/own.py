@@ -1,4 +1,4 @@
-"""Rows with a feature map of one's own."""
+"""Rows with a feature map of a user's structure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .blocks import row_scratch
 class OwnScratch(NamedTuple):
     """Scratch of one thread."""
 
-    # A row of a weight table, lazy ones too.
+    # A row of a weight table, plain or lazy.
     row: np.ndarray
     # Zeros in training: a sample's gradient.
     weights: Weights
 
 
 class OwnRows(NamedTuple):
-    """Feature rows of nodes, for a class that says how they make potentials.
+    """Feature rows of nodes, for a class that defines the potentials.
 
     A subclass registers :func:`~skstruct.core.oracles.potentials`, which writes no -inf (the
     space does), and :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram
     matrix follow from these, in time proportional to the weights: register
-    :func:`~skstruct.core.oracles.gram` where that takes too long. With the class attribute
-    ``adds_by_columns = True`` threads share the second: it must add by
-    :func:`skstruct.core.add_outer` alone.
+    :func:`~skstruct.core.oracles.gram` if that takes too long. With the class attribute
+    ``adds_by_columns = True``, threads divide the columns of the second, which must then add only
+    by :func:`skstruct.core.add_outer`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class OwnRows(NamedTuple):
     row_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the nodes of each sample begin.
     width : int
-        Number of columns of the node table, mostly one a label.
+        Number of columns of the node table, usually one per label.
     work : NamedTuple
         Scratch of one thread, of a fixed kind: ``work.row`` takes a row of a weight table.
     """
@@ -57,21 +57,9 @@ class OwnRows(NamedTuple):
         shapes: tuple,
         for_training: bool,
     ) -> OwnRows:
-        """Rows for weight tables of some shapes.
+        """Return rows for weight tables of the shapes that ``weight_shapes`` returned.
 
-        Parameters
-        ----------
-        nodes, row_ptr : NamedTuple or ndarray
-            The fields.
-        shapes : tuple
-            What ``weight_shapes`` of the structure returned.
-        for_training : bool
-            Whether there is to be scratch for :func:`~skstruct.core.oracles.gram`.
-
-        Returns
-        -------
-        OwnRows
-            An instance of this class.
+        With scratch for :func:`~skstruct.core.oracles.gram` if `for_training`.
         """
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)

@@ -12,10 +12,10 @@ from ..core.docstrings import inherit_sections
 
 
 class Linearisation:
-    """A score map at some parameters: its scores there, and its Jacobian.
+    """The scores of a score map at some parameters, and products with its Jacobian.
 
-    This one calls the map again for each product; a map may return one that keeps what it has
-    computed.
+    This class calls the map again for each product; a map may return one that stores intermediate
+    results.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Linearisation:
     rows : ndarray or CSR matrix of shape (n_rows, n_features)
         The rows.
     scores : ndarray of shape (n_rows, n_columns), optional
-        Their scores, where they are known.
+        Their scores, if known.
 
     Attributes
     ----------
@@ -42,72 +42,40 @@ class Linearisation:
         self.scores = np.array(score_map.scores(params, rows)) if scores is None else scores
 
     def jvp(self, tangent: np.ndarray) -> np.ndarray:
-        """Return the change of the scores along a direction of the parameters.
-
-        Parameters
-        ----------
-        tangent : ndarray of shape (n_params,)
-            The direction.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            The Jacobian times the direction.
-        """
+        """Return the Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns)."""
         return self.score_map.jvp(self.params, self.rows, tangent)
 
     def vjp(self, cotangent: np.ndarray) -> np.ndarray:
-        """The gradient of a weighted sum of the scores.
-
-        Parameters
-        ----------
-        cotangent : ndarray of shape (n_rows, n_columns)
-            The weights.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            The transposed Jacobian times the weights.
-        """
+        """Return the transposed Jacobian times `cotangent` (n_rows, n_columns), (n_params,)."""
         return self.score_map.vjp(self.params, self.rows, cotangent)
 
     def take(self, index: Any) -> Linearisation:
-        """The same for some of the rows.
-
-        Parameters
-        ----------
-        index : slice or ndarray of int
-            Which.
-
-        Returns
-        -------
-        Linearisation
-            The linearisation of these rows, without recomputation.
-        """
+        """Return the linearisation of some rows (a slice or indices), without recomputation."""
         return type(self)(self.score_map, self.params, self.rows[index], self.scores[index])
 
 
 class ScoreMap(BaseEstimator, ABC):
     """A differentiable function from rows of features to rows of scores.
 
-    What it is made of are estimator-style parameters (``__init__`` stores them as they are), so
-    that ``score_map__name`` can be searched over. The numbers that training finds are one vector,
-    which the map does not hold: :meth:`initialise` draws it, all other methods take it.
+    Its configuration is estimator-style (``__init__`` stores parameters unchanged), so that
+    ``score_map__name`` can be searched over. The numbers that training finds are one vector
+    `params` (n_params,), which the map does not store: :meth:`initialise` draws it, all other
+    methods receive it. `rows` are an ndarray or CSR matrix of shape (n_rows, n_features).
 
     Attributes
     ----------
     rowwise : bool
-        Whether a row's scores depend on that row alone, so that rows of many samples may come in
-        one call. If not, each call has the rows of one sample.
+        Whether a row's scores depend on that row alone, so that one call may have rows of many
+        samples. If not, each call has the rows of one sample.
     takes_sparse : bool
         Whether rows may be a CSR matrix.
 
     Notes
     -----
     A map **must** define :meth:`initialise`, :meth:`scores`, :meth:`jvp` and :meth:`vjp`. It
-    **may** define :meth:`linearise` to keep between the products what they share. The scores must
-    not depend on anything but parameters and rows: nothing random, no statistics of a batch. What
-    methods are given they must not change: estimators pass arrays that are read-only.
+    **may** define :meth:`linearise` to store intermediate results that the products share. The
+    scores must depend on parameters and rows only: no randomness, no statistics of several samples.
+    Methods must not change their arguments: estimators pass read-only arrays.
     """
 
     rowwise = True
@@ -151,85 +119,38 @@ class ScoreMap(BaseEstimator, ABC):
 
     @abstractmethod
     def scores(self, params: np.ndarray, rows: Any) -> np.ndarray:
-        """The scores of rows.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters.
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            The scores.
-        """
+        """Return the scores of rows, (n_rows, n_columns)."""
 
     @abstractmethod
     def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
         """Return the change of the scores along a direction of the parameters.
 
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters.
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            The rows.
-        tangent : ndarray of shape (n_params,)
-            The direction.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            The Jacobian times the direction.
+        The Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns).
         """
 
     @abstractmethod
     def vjp(self, params: np.ndarray, rows: Any, cotangent: np.ndarray) -> np.ndarray:
-        """The gradient of a weighted sum of the scores.
+        """Return the gradient of a weighted sum of the scores.
 
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters.
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            The rows.
-        cotangent : ndarray of shape (n_rows, n_columns)
-            The weights.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            The transposed Jacobian times the weights.
+        The transposed Jacobian times `cotangent` (n_rows, n_columns), of shape (n_params,).
         """
 
     def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
-        """Scores and Jacobian at some parameters, for several products.
+        """Return scores and Jacobian at some parameters, for several products.
 
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters; the map may keep them, and nobody changes them meanwhile.
-        rows : ndarray or CSR matrix of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        Linearisation
-            The scores and the products.
+        The map may keep `params`, which are not changed in the meantime.
         """
         return Linearisation(self, params, rows)
 
 
 # Checks of a score map before training.
 
-# Products in float32 agree by this; a wrong sign or a forgotten term does not.
+# Relative error allowed in float32; a wrong sign or a missing term exceeds it.
 _AGREES = 1e-3
 
 
 def guarded(array: Any) -> Any:
-    """A view of an array that cannot be written to: maps get these, as rows may be the user's X."""
+    """A read-only view of an array, since rows may be the user's X."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()
@@ -238,7 +159,7 @@ def guarded(array: Any) -> Any:
 
 
 def check_products(score_map: ScoreMap, params: np.ndarray, rows: Any, forward: bool) -> None:
-    """Refuse a map that breaks its contract: products with one Jacobian, rows for themselves."""
+    """Raise ValueError unless products are with one Jacobian and scores are rowwise as declared."""
     name, rng = type(score_map).__name__, np.random.default_rng(0)
     there = score_map.linearise(guarded(params), rows)
     _check_scores_again(score_map, params, rows, there.scores)
@@ -261,7 +182,7 @@ def _check_scores_again(score_map, params, rows, scores):
         return
     if last:
         raise ValueError(
-            f"score_map: {name} says rowwise=True, but a row alone has other scores than beside "
+            f"score_map: {name} says rowwise=True, but a row alone has other scores than with "
             "others: set rowwise=False"
         )
     raise ValueError(f"score_map: {name} gives other scores when it is asked again")
@@ -272,7 +193,7 @@ def _length(array):
 
 
 def _product(found, shape, name):
-    """The product, if it is one."""
+    """Return the product if its shape is right and it is finite."""
     if np.shape(found) != shape:
         raise ValueError(f"score_map: {name} must return the shape {shape}, got {np.shape(found)}")
     if not np.isfinite(found).all():

@@ -1,4 +1,4 @@
-"""Labels of nodes: what spaces of one's own build on."""
+"""Labels of nodes: base classes of users' spaces."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ class LabelScratch(NamedTuple):
     parts: np.ndarray
     # For max-marginals, and the n best labellings by them.
     n_best: NBestScratch
-    # Of the structure's own oracles: a NamedTuple of arrays, or ``()``.
+    # For the structure's own oracles: a NamedTuple of arrays, or ``()``.
     own: tuple
 
 
 class LabelSpace(NamedTuple):
-    """Labels of nodes, and parts of any kind: the labellings of a structure of one's own.
+    """Labels of nodes, and parts of any kind: the labellings of a user's structure.
 
     A subclass registers :func:`~skstruct.core.oracles.add_indicator`, the parts of a labelling, and
     :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or both.
-    All else follows: scores from the indicator, max-marginals by maxima where a label is forced,
-    and the n best labellings by max-marginals. Where one of these takes too long, a kernel of one's
-    own takes its place.
+    Everything else follows: scores from the indicator, max-marginals by maxima under forced labels,
+    and the n best labellings by max-marginals. Register kernels for those that take too long.
 
     The node block comes first: with K labels, the potential of label k at node t is ``theta[t * K +
     k]``. The structure defines the layout of the rest.
@@ -60,7 +59,7 @@ class LabelSpace(NamedTuple):
     own : tuple
         Data of the structure, a NamedTuple of arrays and numbers, or ``()``.
     work : NamedTuple
-        Scratch of one thread: ``work.own`` for one's own oracles.
+        Scratch of one thread: ``work.own`` for the structure's own oracles.
     """
 
     part_ptr: np.ndarray
@@ -87,14 +86,14 @@ class LabelSpace(NamedTuple):
         allowed: Any = None,
         n_best: int = 1,
     ) -> Problem:
-        """The problem of packed samples, for ``make_problem`` of a structure.
+        """Return the problem of packed samples, for ``make_problem`` of a structure.
 
         Parameters
         ----------
         graph : Graph
             The structure, for its ``weight_shapes``.
-        samples, classes, fit_intercept : object
-            What :meth:`skstruct.graphs.Graph.make_problem` was given.
+        samples, classes, fit_intercept, codes, loss, allowed, n_best : object
+            The arguments of :meth:`skstruct.graphs.Graph.make_problem`.
         n_parts : ndarray of shape (n_samples,) of int
             Number of parts of each sample.
         rows : type, default=BlockRows
@@ -103,10 +102,8 @@ class LabelSpace(NamedTuple):
         own, scratch : tuple
             NamedTuples of the structure: the data and the scratch of its oracles.
         target : NamedTuple, optional
-            True labels and what errors cost, with :func:`~skstruct.core.oracles.task_loss`; by
+            True labels and the costs of errors, with :func:`~skstruct.core.oracles.task_loss`; by
             default :class:`~skstruct.graphs.NodeCosts` of `loss`.
-        codes, loss, allowed, n_best : object
-            What ``make_problem`` was given, too.
 
         Returns
         -------
@@ -142,13 +139,9 @@ class LabelSpace(NamedTuple):
 class NodeSpace(LabelSpace):
     """Labels of nodes, each of which is a part, and no other parts.
 
-    The rows are those of nodes, so a subclass registers oracles alone; weights are a table of
-    features x labels, so ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``.
-
-    Parameters
-    ----------
-    *fields : object
-        Those of :class:`~skstruct.graphs.LabelSpace`.
+    A subclass registers oracles only, since the rows are those of nodes. Weights are a table of
+    features x labels: ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``. The fields are those
+    of :class:`~skstruct.graphs.LabelSpace`.
     """
 
 
@@ -159,7 +152,7 @@ def node_mask(allowed, n_labels: int) -> np.ndarray:
 
 @inner_kernel(inline=True)
 def forbid_labels(space, i, theta):
-    """-inf for labels that are not allowed."""
+    """Write -inf for labels that are not allowed."""
     if space.allowed.shape[0] > 0:
         first, n_labels = space.label_ptr[i], space.allowed.shape[1]
         for t in range(space.label_ptr[i + 1] - first):
@@ -217,9 +210,9 @@ top_k_oracle.register(LabelSpace)(top_k_by_max_marginals)
 
 @inner_kernel
 def draw_by_conditioning(space, i, theta, mu, room, uniforms, labels, layout):
-    """Draw labels node by node, each from its marginals given those before.
+    """Draw labels node by node, each from its marginals given the labels before.
 
-    As many calls of ``exp_oracle`` as labels are drawn, which must be exact and heed -inf in the
+    Takes one call of ``exp_oracle`` per label drawn, which must be exact and respect -inf in the
     node block. The `layout` (n_states, first, step, between) has state k of node t at part ``first
     + t * step + k * between``.
     """

@@ -10,31 +10,33 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import count_states, max_marginals, max_oracle
 
-# The labellings fall into disjoint sets. Of each the best one is known, and its max-marginals tell
-# the second best: how good it is, and at which node it differs. The best of all seconds is the next
-# labelling; its set is split in two, those that have its label at that node and those that do not.
+# The labellings are partitioned into sets. The best labelling of each set is known, and its
+# max-marginals give the score of the second best, and a node where it differs. The best of all
+# second ones is the next labelling; its set is split in two: the labellings with its label at that
+# node, and the others.
 #
 # Yanover and Weiss 2003, Finding the M most probable configurations using loopy belief propagation;
-# Fromer and Globerson 2009, An LP view of the M-best MAP problem, tell why the sets are enough.
+# Fromer and Globerson 2009, An LP view of the M-best MAP problem, prove that the sets are enough.
 
 
 class Branches(NamedTuple):
-    """Disjoint sets of labellings, one a labelling that was found: the best of its set."""
+    """Disjoint sets of labellings, one per labelling found: the best of its set."""
 
-    # (n_best,): The set was split from that of `parent`, and has this label at this node. Set 0 is
-    # what is left of all labellings.
+    # (n_best,): The set was split from `parent`, and has this label at this node. Set 0 is the
+    # remainder of all labellings.
     parent: np.ndarray
     node: np.ndarray
     label: np.ndarray
     # (n_best,): The score of the second best of the set, -inf if there is none.
     next_value: np.ndarray
-    # (n_best,): Where that differs from the best, and what it has there.
+    # (n_best,): A node where that differs from the best, and its label there.
     next_node: np.ndarray
     next_label: np.ndarray
-    # (n_best,): The set that was split last from each, and before each from the same one; 0: none.
+    # (n_best,): The set split last from each, and the one split from the same set before it; 0:
+    # none.
     child: np.ndarray
     sibling: np.ndarray
-    # (n_best,): Sets by the scores of their seconds, as a heap.
+    # (n_best,): A heap of the sets by the scores of their second best.
     heap: np.ndarray
 
 
@@ -46,7 +48,7 @@ def branch_scratch(n_best: int) -> Branches:
 
 @kernel
 def confine(branches, s, count, unary):
-    """Forbid the labels that no labelling of set s has, where there are `count` sets."""
+    """Forbid the labels that occur in no labelling of set s, out of `count` sets."""
     stop = count
     while True:
         other = branches.child[s]
@@ -59,13 +61,13 @@ def confine(branches, s, count, unary):
         for k in range(unary.shape[1]):
             if k != branches.label[s]:
                 unary[branches.node[s], k] = -math.inf
-        # What was split from the parent later is no part of this set anyway.
+        # Sets split from the parent later do not intersect this one.
         stop, s = s, branches.parent[s]
 
 
 @kernel
 def note_second(branches, s, best, max_marginals):
-    """Remember the score of the second best labelling of set s, and where it differs."""
+    """Store the score of the second best labelling of set s, and where it differs."""
     largest = -math.inf
     for t in range(max_marginals.shape[0]):
         for k in range(max_marginals.shape[1]):
@@ -77,7 +79,7 @@ def note_second(branches, s, best, max_marginals):
 
 @inner_kernel(inline=True)
 def _precedes(branches, s, other):
-    """Return whether set s has a better second than another, or an equal one and is older."""
+    """Return whether the second best of set s is better than the other's, or equal and older."""
     one, two = branches.next_value[s], branches.next_value[other]
     return one > two or (one == two and s < other)
 
@@ -103,9 +105,9 @@ def _settle(branches, count):
 
 @kernel
 def split_best(branches, count):
-    """Split the set that has the best second labelling: set `count` is the part around it.
+    """Split the set with the best second labelling: set `count` is the part with that labelling.
 
-    Called for 1, 2, ... in turn, each time when the seconds of all sets are known.
+    Called for 1, 2, ... in turn, when the second ones of all sets are known.
     """
     if count == 1:
         branches.heap[0] = branches.child[0] = 0
@@ -125,40 +127,30 @@ def split_best(branches, count):
 class NBestScratch(NamedTuple):
     """Scratch of :func:`top_k_by_max_marginals`, the field ``n_best`` of a space's ``work``."""
 
-    # (max_parts,): Potentials of a set of labellings: others are forbidden.
+    # (max_parts,): Potentials where only the labellings of a set are allowed.
     theta: np.ndarray
-    # (max_nodes * n_states,): Those of the set.
+    # (max_nodes * n_states,): Max-marginals of the set.
     max_marginals: np.ndarray
     # The sets.
     branches: Branches
-    # (max_parts,), (max_nodes,): Potentials where a label is forced, and the best labelling then.
+    # (max_parts,), (max_nodes,): Potentials with a forced label, and the best labelling under them.
     forced: np.ndarray
     labels: np.ndarray
 
     @property
     def room(self):
-        """For how many labellings this is."""
+        """Number of labellings that there is room for."""
         return self.branches.parent.size
 
 
 def n_best_scratch(
     part_ptr: np.ndarray, label_ptr: np.ndarray, n_states: int | np.ndarray, n_best: int
 ) -> NBestScratch:
-    """Scratch for the n best labellings of the largest sample.
+    """Scratch for the n best labellings of the largest sample, as ``work.n_best`` of a space.
 
-    Parameters
-    ----------
-    part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
-        Of the problem.
-    n_states : int or ndarray of shape (n_samples,) of int
-        What :func:`~skstruct.core.oracles.count_states` says.
-    n_best : int
-        Largest number of labellings that will be asked for at once, as ``make_problem`` gets it.
-
-    Returns
-    -------
-    NBestScratch
-        The scratch: next to nothing where the best alone is asked for.
+    `n_states` is the result of :func:`~skstruct.core.oracles.count_states`, one number or
+    (n_samples,), and `n_best` the largest number of labellings at once, as in ``make_problem``.
+    Almost empty for 1.
     """
     if n_best < 2:
         part_ptr = label_ptr = np.zeros(1, dtype=np.int64)
@@ -178,19 +170,8 @@ def n_best_scratch(
 def max_marginals_by_maxima(space, i, theta, out):
     """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.
 
-    As many calls of ``max_oracle`` as nodes have labels, all in all. For structures whose maxima
-    heed the potential -inf of labels in the node block, and whose scratch has ``n_best``.
-
-    Parameters
-    ----------
-    space : NamedTuple
-        A space with the operations ``max_oracle`` and ``count_states``.
-    i : int
-        The sample.
-    theta : ndarray of shape (>= n_parts,)
-        Potentials.
-    out : ndarray of shape (>= n_nodes * n_labels,)
-        Takes the scores.
+    One call of ``max_oracle`` per label of each node. For structures whose max oracle respects -inf
+    in the node block, and whose scratch has ``n_best``.
     """
     scratch, n_states = space.work.n_best, count_states(space, i)
     forced = scratch.forced
@@ -208,7 +189,7 @@ def max_marginals_by_maxima(space, i, theta, out):
 
 @inner_kernel
 def _confine(space, i, theta, s, count):
-    """Potentials of set s to the scratch, which has those of all other parts already."""
+    """Write the potentials of set s to the scratch, where those of all other parts are."""
     scratch, n_states = space.work.n_best, count_states(space, i)
     n = space.label_ptr[i + 1] - space.label_ptr[i]
     for q in range(n * n_states):
@@ -218,7 +199,7 @@ def _confine(space, i, theta, s, count):
 
 @inner_kernel
 def _find_second(space, i, theta, s, count, best):
-    """The second best of set s, of which `best` is the best, by its max-marginals."""
+    """Find the second best labelling of set s, of which `best` is the best, by max-marginals."""
     scratch, n_states = space.work.n_best, count_states(space, i)
     n = space.label_ptr[i + 1] - space.label_ptr[i]
     _confine(space, i, theta, s, count)
@@ -231,22 +212,10 @@ def _find_second(space, i, theta, s, count, best):
 def top_k_by_max_marginals(space, i, theta, values, labels):
     """A kernel of `top_k_oracle` for structures that have `max_oracle` and `max_marginals`.
 
-    Both must be exact and must heed potentials of -inf in the node block. The n best labellings
-    take 2n - 3 sets of max-marginals and n maxima.
-
-    Parameters
-    ----------
-    space : NamedTuple
-        Registers `max_oracle`, `max_marginals` and `count_states` (problems of nodes and pairwise
-        edges have that one); ``work.n_best`` is what :func:`n_best_scratch` returned.
-    i : int
-        The sample.
-    theta : ndarray
-        Potentials; label k of node t at ``t * n_states + k``, anything after the node block.
-    values : ndarray of shape (n_best,)
-        Receives the scores, -inf where there are fewer labellings.
-    labels : ndarray of shape (n_best, max_nodes) of int32
-        Receives the labellings.
+    Both must be exact and must respect -inf in the node block. The n best labellings take 2n - 3
+    sets of max-marginals and n maxima. The space registers `count_states`, too (spaces of nodes and
+    pairwise edges have it); ``work.n_best`` is the result of :func:`n_best_scratch`. Label k of
+    node t is at ``theta[t * n_states + k]``.
 
     References
     ----------
@@ -272,7 +241,7 @@ def top_k_by_max_marginals(space, i, theta, values, labels):
         if parent < 0:
             return
         _confine(space, i, theta, s, s + 1)
-        # Rounding must not put a labelling above the one before it.
+        # Not above the previous labelling by rounding.
         values[s] = min(max_oracle(space, i, scratch.theta, labels[s]), values[s - 1])
         if s + 1 < n_best:
             _find_second(space, i, theta, parent, s + 1, labels[parent])

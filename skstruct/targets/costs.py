@@ -10,14 +10,14 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import augment, task_loss
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 
-#: Labels of a problem that has none.
+#: Labels of a problem without true labels.
 NO_CODES = np.empty(0, dtype=np.int32)
 
 
 class NodeCosts(NamedTuple):
     """The label of each node, and the cost of another one there.
 
-    The target of all structures with labels of nodes, where none of one's own takes its place.
+    The default target of structures with labels of nodes.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class NodeCosts(NamedTuple):
 
 
 class LabelSetCosts(NodeCosts):
-    """The same where nodes are labels that are on or off: first the parts of all that are on."""
+    """The same for label sets, whose nodes are labels: first the parts "on", then those "off"."""
 
 
 class ItemCosts(NamedTuple):
-    """What choosing each item adds to the task loss, and the loss of choosing nothing."""
+    """Cost of choosing each item, and task loss of choosing nothing."""
 
-    # (n_samples + 1,): Where the items and the parts of each sample begin: an item each, then
+    # (n_samples + 1,): Where the items and the parts of each sample begin: one part per item, then
     # perhaps one that every labelling has.
     item_ptr: np.ndarray
     part_ptr: np.ndarray
@@ -58,7 +58,7 @@ class ItemCosts(NamedTuple):
 
 @inner_kernel(inline=True)
 def _nodes(target, i):
-    """First node, number of nodes, and the share of each in the task loss."""
+    """First node, number of nodes, and the factor of each in the task loss."""
     first = target.label_ptr[i]
     n = target.label_ptr[i + 1] - first
     return first, n, 1.0 / n if target.normalize == 1 else 1.0
@@ -119,7 +119,7 @@ def _(target, i, labels):
 
 
 def node_target(classes, codes, loss, label_ptr, kind=NodeCosts):
-    """The true labels of nodes, if they are known, and what errors cost."""
+    """The true labels of nodes, if known, and the costs of errors."""
     cost, normalize, weights = node_costs(loss, classes)
     labels = NO_CODES if codes is None else codes
     return kind(label_ptr, labels, cost, int(normalize), weights)

@@ -22,8 +22,6 @@ class AssignmentWork(NamedTuple):
     # (n_sources,): By how much the prices of sources may fall, and reduced costs of one of them.
     near: np.ndarray
     gap: np.ndarray
-    # (n_sources + n_targets,): Prices of both sides before links changed.
-    before: np.ndarray
     # (n_targets,): The source each target is linked to, or -1.
     mate: np.ndarray
     # (n + 1,): Lengths of paths; n is the larger side.
@@ -40,8 +38,7 @@ def assignment_work(n_sources, n_targets):
     path, remaining, order = np.empty((3, n), dtype=np.int32)
     mate = np.empty(n_targets, dtype=np.int32)
     u, near = np.empty((2, n_sources))
-    floats = u, near, np.empty(n_targets), np.empty(n_sources + n_targets)
-    return AssignmentWork(*floats, mate, np.empty(n), path, remaining, order)
+    return AssignmentWork(u, near, np.empty(n_targets), mate, np.empty(n), path, remaining, order)
 
 
 class Side(NamedTuple):
@@ -248,39 +245,6 @@ def _centre(scores, n, m, mate, u, v, alone, kept, near, far, gap):
 
 
 @inner_kernel
-def _centre_few(scores, n, m, mate, u, v, alone, kept, before):
-    """As `_centre`, for pairs whose prices have changed; False where others may have come near."""
-    fell = 0.0
-    for j in range(m):
-        fell += 1.0 if v[j] < before[n + j] else 0.0
-    if fell > 0.0:
-        return False
-    for i in range(n):
-        place = mate[i]
-        if u[i] == before[i]:
-            continue
-        at, price = i * m, u[i]
-        here = price if alone else math.inf
-        for j in range(m):
-            gap = price + v[j] - scores[at + j]
-            if gap < here and j != place:
-                here = gap
-        if place < 0:
-            continue
-        price = v[place]
-        there = price if kept else math.inf
-        for k in range(n):
-            gap = u[k] + price - scores[k * m + place]
-            if gap < there and k != i:
-                there = gap
-        if max(here, there) < math.inf:
-            shift = 0.5 * (max(0.0, here) - max(0.0, there))
-            u[i] -= shift
-            v[place] += shift
-    return True
-
-
-@inner_kernel
 def _two_best(i, scores, sources, targets, alone):
     """A source's two best targets at their prices, -1 for none, and what they give."""
     first, second, best, next_best = -1, -1, -math.inf, -math.inf
@@ -360,14 +324,9 @@ def _bid(scores, sources, targets, alone, work):
 @inner_kernel
 def _link_again(scores, sources, targets, alone, kept, work):
     """Link every vertex that may not stay without a link at its price; False if one cannot be."""
-    n, m, before = sources.size, targets.size, work.before
+    n, m = sources.size, targets.size
     mate, u, v = sources.mate, sources.price, targets.price
-    for i in range(n):
-        before[i] = u[i]
-    for j in range(m):
-        before[n + j] = v[j]
-    many = _take_best(scores, sources, targets, alone) > _FEW
-    if many:
+    if _take_best(scores, sources, targets, alone) > _FEW:
         _bid(scores, sources, targets, alone, work)
     for i in range(n):
         satisfied = mate[i] >= 0 or (alone and u[i] <= 0.0)
@@ -377,8 +336,7 @@ def _link_again(scores, sources, targets, alone, kept, work):
         satisfied = targets.mate[j] >= 0 or (kept and v[j] <= 0.0)
         if not (satisfied or augment(j, scores, targets, sources, kept, kept, work)):
             return False
-    if many or not _centre_few(scores, n, m, mate, u, v, alone, kept, before):
-        _centre(scores, n, m, mate, u, v, alone, kept, work.near, work.distance, work.gap)
+    _centre(scores, n, m, mate, u, v, alone, kept, work.near, work.distance, work.gap)
     return True
 
 

@@ -305,51 +305,25 @@ def _search_parts(n, m, mu, residual, work):
 
 
 @inner_kernel
-def _settle_rows(n, m, low, dual, reduced):
-    """The best dual variable of every source, those of targets fixed."""
-    for i in range(n):
-        at, top = i * m, -math.inf
-        for j in range(m):
-            top = max(top, reduced[at + j] - dual[n + j])
+def _settle(n, m, of_sources, low, dual, reduced):
+    """The best dual variable of every source, those of targets fixed, or the other way round."""
+    size, others, first, other = (n, m, 0, n) if of_sources else (m, n, n, 0)
+    step, stride = (m, 1) if of_sources else (1, m)
+    for i in range(size):
+        top = -math.inf
+        for j in range(others):
+            top = max(top, reduced[i * step + j * stride] - dual[other + j])
         threshold, more = top - 1.0, top > -math.inf
         while more:
             total, count = 0.0, 0.0
-            for j in range(m):
-                over = reduced[at + j] - dual[n + j] - threshold
+            for j in range(others):
+                over = reduced[i * step + j * stride] - dual[other + j] - threshold
                 total += over if over > 0.0 else 0.0
                 count += 1.0 if over > 0.0 else 0.0
             rise = (total - 1.0) / count
             threshold += rise
             more = rise > 1e-15 * (1.0 + abs(threshold))
-        dual[i] = max(low[i], threshold)
-
-
-@inner_kernel
-def _settle_columns(n, m, low, dual, reduced, work):
-    """Update every target; all steps are simultaneous."""
-    total, count, threshold = work.rest, work.image, work.search
-    for j in range(m):
-        threshold[j] = -math.inf
-    for i in range(n):
-        for j in range(m):
-            gain = reduced[i * m + j] - dual[i] - 1.0
-            threshold[j] = gain if gain > threshold[j] else threshold[j]
-    more = True
-    while more:
-        for j in range(m):
-            total[j], count[j] = -1.0, 0.0
-        for i in range(n):
-            for j in range(m):
-                over = reduced[i * m + j] - dual[i] - threshold[j]
-                total[j] += over if over > 0.0 else 0.0
-                count[j] += 1.0 if over > 0.0 else 0.0
-        more = False
-        for j in range(m):
-            if count[j] > 0.0 and total[j] > 1e-15 * count[j] * (1.0 + abs(threshold[j])):
-                threshold[j] += total[j] / count[j]
-                more = True
-    for j in range(m):
-        dual[n + j] = max(low[n + j], threshold[j])
+        dual[first + i] = max(low[first + i], threshold)
 
 
 @inner_kernel
@@ -381,8 +355,8 @@ def _solve_parts(n, m, mu, work):
             for k in range(size):
                 dual[k] = work.trial[k]
         if length < 0.5:
-            _settle_rows(n, m, low, dual, work.reduced)
-            _settle_columns(n, m, low, dual, work.reduced, work)
+            _settle(n, m, True, low, dual, work.reduced)
+            _settle(n, m, False, low, dual, work.reduced)
         half = _positive_parts(n, m, dual, mu, slope, work.reduced)
     return half
 

@@ -874,16 +874,6 @@ def _rows(features, width):
     return sparse.csr_matrix(parts, shape=(features.indptr.size - 1, width))
 
 
-def _transposed_product(features, table, shape):
-    """``X' T`` for the feature rows X, the constant feature included."""
-    out = np.zeros(shape)
-    product = _rows(features, shape[0]).T @ table
-    out[: len(product)] = product
-    if features.intercept >= 0:
-        out[features.intercept] += table.sum(axis=0)
-    return out
-
-
 def gdmm_graph(factors) -> GDMMGraph:
     """The nodes and edges of all samples, with what the passes look up."""
     flat = factors.ends.ravel()
@@ -1008,33 +998,6 @@ class FactorRun(Run):
         self.state = self._state(table, pair)
         if sets is not None:
             self.state = self.state._replace(**dict(zip(self.arenas, sets, strict=True)))
-
-    def implied_weights(self, sets):
-        """The weights of the active sets of a dual point: ``sum_f C_f A_f' (mu(y_f) - q_f)``."""
-        graph, (nodes, edges, _), n_labels = self.graph, sets, self.graph.cost.shape[0]
-
-        def of_truth(lists, true, lengths, width):
-            owner, place = places_of(lists.start, lists.size)
-            table = np.zeros((lists.size.size, width))
-            table[np.arange(true.size), true] = 1.0
-            np.subtract.at(table, (owner, lists.key[place]), lists.share[place])
-            return table * np.repeat(self.reach, lengths)[:, None]
-
-        table = of_truth(nodes, graph.labels, np.diff(graph.node_ptr), n_labels)
-        w = zero_weights(self.shapes)
-        w.node[...] = _transposed_product(graph.nodes, table, self.shapes[0])
-        if len(graph.ends):
-            pairs = graph.labels[graph.ends].astype(np.int64) @ (n_labels, 1)
-            lengths = np.diff(graph.edge_ptr)
-            table = of_truth(edges, pairs, lengths, n_labels * n_labels)
-            if self.own:
-                of_columns = np.zeros((len(table), self.shapes[1][1] + 1))
-                np.add.at(of_columns.T, graph.column.ravel(), table.T)
-                shape = self.shapes[1][0], of_columns.shape[1]
-                w.pair[...] = _transposed_product(graph.edges, of_columns, shape)[:, :-1]
-            else:
-                w.pair[...] = table.sum(axis=0).reshape(self.shapes[1])
-        return w
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers."""

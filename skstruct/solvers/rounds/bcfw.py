@@ -26,9 +26,8 @@ from ..certificate import certify_pair, lower_bound
 from ..engines.messages import Tables
 from ..primal import compile_hinge
 from .blocks import Blocks, Local
-from .checkpoint import write_dual
+from .checkpoint import like, write_dual
 from .shard import leased
-from .soundness import close, like, require, require_dual_point
 
 _MEAN, _PAST = ("mean-node", "mean-pair"), ("past-node", "past-pair")
 # Factor and step of no extrapolation.
@@ -149,28 +148,6 @@ class LocalBCFW(Local):
         self._keep(shard, turn.before, turn.ahead, method)
         return gain
 
-    def implied(self, shard, turn):
-        """Task losses and weights of a dual point that is one of the shard."""
-        method = _OnShard(shard, self.choices)
-        method.lam, n = turn.lam * turn.n_samples / method.n, method.n
-        known = method.dual
-        state, points = read_tree(turn.before, known)
-        follows = require_dual_point(shard, state, points, known)
-        names = "losses", "costs", "inner"
-        again = state._replace(**{name: getattr(state, name).copy() for name in names})
-        method.state, method._points = again, points
-        method._rebuild(0, n)
-        require(close(state.losses[follows], again.losses[follows]), "losses are wrong")
-        require(close(state.costs, again.costs), "costs are wrong")
-        # These only choose steps, and have the rounding of many differences.
-        require(close(state.inner, again.inner, tolerance=1e-6), "inner is wrong")
-        way = zero_weights(shard.shapes)
-        method.state = state
-        method.travel(shard, turn.ahead, way)
-        for table, more in zip(method.w.tables, way.tables, strict=True):
-            table += turn.ahead[1] * more
-        return float(np.einsum("i,i->", state.losses, shard.sample_weight)), method.w
-
 
 def extrapolate(local: LocalBCFW, source, turns, factor: float) -> tuple:
     """The task: :meth:`LocalBCFW.aim` of some shards; gains of their losses, and the way."""
@@ -216,21 +193,17 @@ class BCFWBlocks(Blocks):
         ahead, fades = tuple(self.ahead[k].tolist()), self._fades(self.n_mean)
         return super()._turn(k)._replace(ahead=ahead, fades=fades)
 
-    def _take(self, numbers, arrays):
-        factor, step = like(arrays["ahead"], self.ahead, "ahead").T
-        require(((factor >= 0) & (step >= 0) & (step <= 1)).all(), "ahead is no way of a shard")
-        super()._take(numbers, arrays)
-        # Rounding may differ on another machine, the bound may not.
-        dual = self.dual_of(self.loss, self.w)[0]
-        require(close(self.dual, dual), "the dual objective is not that of the dual points")
-        require((self.n_mean > 0) == (_MEAN[0] in arrays), "n_mean is not what the training has")
-        if self.n_mean:
-            tables = zip(_MEAN, self.w.tables, strict=True)
-            self.mean = Weights(*(like(arrays[name], known, name) for name, known in tables))
-        require(self.n_mean or not self.use_mean, "use_mean is not what the training has")
-        if self.past is not None:
-            tables = zip(_PAST, self.w.tables, strict=True)
-            self.past = Weights(*(like(arrays[name], known, name) for name, known in tables))
+    def take_state(self, numbers, arrays):
+        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+
+        def found(names):
+            tables = zip(names, self.w.tables, strict=True)
+            return Weights(*(like(arrays[name], known, name) for name, known in tables))
+
+        mean = found(_MEAN) if numbers["n_mean"] else None
+        past = None if self.past is None else found(_PAST)
+        super().take_state(numbers, arrays)
+        self.mean, self.past = mean, past
 
     def note(self, members, measured):
         """Count the work, and the block gaps."""

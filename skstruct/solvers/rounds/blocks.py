@@ -28,12 +28,12 @@ import numpy as np
 
 from ...core.weights import Weights, squared_norm, zero_weights
 from ..bcfw.solver import faded
+from ..certificate import Certificate
 from ..engines.messages import Tables
 from ..primal import hinge_value
 from ..run import Method, run
-from .checkpoint import DualFiles, dual_files
+from .checkpoint import DualFiles, dual_files, like
 from .shard import leased
-from .soundness import close, like, numbers_like, require, require_below
 
 # Samples of a part of a turn.
 _PART = 32
@@ -80,10 +80,6 @@ class Local(ABC):
     @abstractmethod
     def visit(self, shard, w: Weights, turn: Turn, part: int) -> tuple:
         """Move w and the dual point by part of a turn; ``sum_i s_i c_i`` and what was measured."""
-
-    @abstractmethod
-    def implied(self, shard, turn: Turn) -> tuple:
-        """``sum_i s_i c_i`` and weights of the dual point before, or ValueError if invalid."""
 
     def point(self, shard, turn: Turn) -> tuple | None:
         """``sum_i s_i c_i`` and weights of a dual point for the bound, if not the present one."""
@@ -142,21 +138,6 @@ def _sum(one, other):
     for table, more in zip(w.tables, other[1].tables, strict=True):
         table += more
     return loss + other[0], w
-
-
-def implied(local: Local, source, turns: list[Turn]) -> tuple:
-    """The task: ``sum_i s_i c_i`` of dual points and their weights, if they are of the shards."""
-    losses, w = [], None
-    for turn in turns:
-        with leased(source, turn.k) as shard:
-            try:
-                found = local.implied(shard, turn)
-            except ValueError as error:
-                text = f"{turn.before} is not a dual point of shard {turn.k}: {error}"
-                raise ValueError(text) from error
-        losses.append(found[0])
-        w = found[1] if w is None else _sum((0.0, w), found)[1]
-    return losses, Tables(*w.tables)
 
 
 def warm_up(local: Local, source, k: int) -> None:
@@ -305,7 +286,7 @@ class Blocks(Method):
     def state(self):
         """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
-        numbers |= {"certified": self.certificate is not None}
+        numbers["certificate"] = self.certificate and list(self.certificate)
         if self.n_attempts:
             self.files.keep(self.current.tolist())
         return numbers, self._arrays(), {}
@@ -315,57 +296,17 @@ class Blocks(Method):
         own = {name: getattr(self, name) for name in self.arrays}
         return {"node": self.w.node, "pair": self.w.pair} | own
 
-    def take_state(self, numbers, arrays, bound):
+    def take_state(self, numbers, arrays):
         """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
-        before = dict(vars(self))
-        try:
-            self._take(numbers, arrays)
-            taken = dict(vars(self))
-            self.certify()
-            require_below(bound, self.certificate.objective)
-            # What was measured counts where the run before has measured, but not the work.
-            more = ("n_oracle", "n_bytes") if numbers["certified"] else taken
-            vars(self).update({name: taken[name] for name in more})
-        except BaseException as error:
-            vars(self).clear()
-            vars(self).update(before)
-            if isinstance(error, FloatingPointError):
-                raise ValueError(str(error)) from error
-            raise
-
-    def _take(self, numbers, arrays):
-        numbers_like(numbers, {name: getattr(self, name) for name in self.numbers})
-        numbers_like(numbers, {"certified": True})
         found = {name: like(arrays[name], known, name) for name, known in self._arrays().items()}
-        current, n_turns = found["current"], found["n_turns"]
-        for counts in (current, n_turns):
-            sound = (counts >= 0) & (counts <= numbers["n_attempts"])
-            require(sound.all(), "current or n_turns are not counts of rounds")
-        require(((current > 0) == (n_turns > 0)).all(), "current and n_turns disagree")
-        self.files.require(current.tolist())
+        self.files.require(found["current"].tolist())
         for name in self.numbers:
             setattr(self, name, numbers[name])
         for name in self.arrays:
             setattr(self, name, found[name])
         self.w = Weights(found["node"], found["pair"])
-        self._require_implied()
-
-    def _require_implied(self):
-        """Refuse weights and losses that are not those of the dual points."""
-        losses, w, size = np.zeros_like(self.losses), zero_weights(self.shapes), [0.0, 0.0]
-        groups = [shards[self.current[shards] > 0] for shards in self.groups]
-        for shards, result in self._over_groups(implied, [g for g in groups if g.size]):
-            losses[shards], tables = result
-            for at, (table, more) in enumerate(
-                zip(w.tables, (tables.node, tables.pair), strict=True)
-            ):
-                table += more
-                size[at] = max(size[at], float(np.abs(more).max(initial=0.0)))
-        require(close(self.losses, losses), "losses are not those of the dual points")
-        for name, found, known, most in zip(
-            ("node", "pair"), self.w.tables, w.tables, size, strict=True
-        ):
-            require(close(found, known, float(most)), f"{name} is not that of the dual points")
+        known = numbers["certificate"]
+        self.certificate = known and Certificate(*known)
 
     def work(self):
         """Return the numbers of oracle calls and of visits that replace them."""

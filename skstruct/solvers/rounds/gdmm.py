@@ -18,7 +18,6 @@ from ..gdmm.solver import Certifying
 from ..primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import write_dual
-from .soundness import require, require_active_sets
 
 
 class LocalGDMM(Local):
@@ -65,13 +64,6 @@ class LocalGDMM(Local):
         counts = method.n * turn.n_passes, totals[INFEASIBILITY], totals[CHANGE]
         return 0.0, *map(float, (*counts, *sizes))
 
-    def implied(self, shard, turn):
-        """The weights of the active sets; there is no task loss of them as they are."""
-        method = self._run(shard, turn.lam * turn.n_samples)
-        sets = read_tree(turn.before, method.sets)
-        require_active_sets(method, sets)
-        return 0.0, method.implied_weights(sets)
-
     def point(self, shard, turn):
         """A consistent dual point near the present one."""
         method = self._run(shard, turn.lam * turn.n_samples)
@@ -101,11 +93,6 @@ class GDMMBlocks(Certifying, Blocks):
         super().__init__(*args, **options)
         self.node_set = self.edge_set = 1.0
         self.measured = np.zeros((self.source.n_shards, 8))
-
-    def _take(self, numbers, arrays):
-        super()._take(numbers, arrays)
-        numbers = self.infeasibility, self.change, self.node_set, self.edge_set, self.measured.min()
-        require(min(numbers) >= 0.0, "what rounds have measured is negative")
 
     def note(self, members, measured):
         """Count the work, and see how far nodes and edges agree."""

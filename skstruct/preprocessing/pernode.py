@@ -118,7 +118,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
     def _wrap(self, rows, offsets, forms=None, X=None):
         is_image = isinstance(X, np.ndarray) and X.ndim > 2
         rows = _checked(rows, offsets[-1], (2,) if is_image or forms is not None else (1, 2))
-        names = self._names
+        names = getattr(self, "_names", None)  # SmoothedClassifier wraps before it is fitted
         if names is not None and rows.shape[1:] != (len(names),):
             names = None
         if is_image and not sparse.issparse(rows):

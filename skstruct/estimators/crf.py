@@ -104,7 +104,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         the same for any number, bit for bit. Steps of "oeg", with which fits on text begin, are
         sequential, and so are steps with L1 penalty and one of the two passes of "casimir" and
         "svrg". On shards, the workers of each round: threads, unless ``joblib.parallel_config``
-        selects another backend; by default the workers of an active Dask client or of Ray.
+        selects Dask; by default the workers of an active Dask client.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None

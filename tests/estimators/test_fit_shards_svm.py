@@ -113,9 +113,6 @@ def test_workers_change_no_bit(shards, kind):
     one = _quietly(kind(**options), shards)
     with parallel_config("threading"):
         assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
-    if kind is BCFWSSVM:
-        with parallel_config("loky"):
-            assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
     assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
 
 

@@ -46,7 +46,7 @@ from scipy.optimize import nnls
 
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import Shards, pack_shards
-from skstruct.solvers.rounds import quasi
+from skstruct.distributed import quasi
 
 COMMON, SEEN, OFTEN = 200, 3, 20
 OPTIONS = {"fit_intercept": False, "random_state": 0}

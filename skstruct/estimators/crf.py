@@ -15,6 +15,7 @@ from ..core.oracles import exp_oracle, gram
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
 from ..core.typing import LossLike, PathLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights
+from ..distributed.quasi import OrthantRounds, QuasiRounds
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
@@ -24,7 +25,6 @@ from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG, ProximalOEG
 from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
-from ..solvers.rounds.quasi import OrthantRounds, QuasiRounds
 from ..solvers.run import run
 from ..solvers.sag.proximal import ProximalSAG
 from ..solvers.sag.solver import SAG, takes_single

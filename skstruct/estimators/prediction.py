@@ -39,10 +39,10 @@ from ..data.packing import (
 from ..data.partial import read_partial
 from ..data.ragged import object_array
 from ..data.rules import TooManyStates, broken_rules, clashing_rules, single_rules
+from ..distributed.engine import Engine
 from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
-from ..solvers.engines.engine import Engine
 from ..solvers.passes import chunk_probabilities, decode, decode_top_k, decodes_exactly, why_relaxed
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 

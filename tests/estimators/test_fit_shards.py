@@ -15,11 +15,11 @@ from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
 from skstruct.data.store import Damage, open_array, write_array
 from skstruct.datasets import Shards, pack_shards
-from skstruct.solvers.engines.engine import Engine, EngineGone
-from skstruct.solvers.rounds import checkpoint, quasi
-from skstruct.solvers.rounds import shard as leases
-from skstruct.solvers.rounds.checkpoint import Keeper
-from skstruct.solvers.rounds.quasi import shard_gradient
+from skstruct.distributed import checkpoint, quasi
+from skstruct.distributed import shard as leases
+from skstruct.distributed.checkpoint import Keeper
+from skstruct.distributed.engine import Engine, EngineGone
+from skstruct.distributed.quasi import shard_gradient
 
 
 def _same(a, b):
@@ -272,8 +272,8 @@ def test_a_driver_that_is_killed_loses_nothing(shards, tmp_path):
         import numpy as np
         from skstruct import SAGCRF
         from skstruct.datasets import Shards
-        from skstruct.solvers.rounds import quasi
-        from skstruct.solvers.rounds.checkpoint import Keeper
+        from skstruct.distributed import quasi
+        from skstruct.distributed.checkpoint import Keeper
 
         Keeper.SHARE = np.inf
         slow = quasi.shard_gradient

@@ -59,7 +59,7 @@ def test_code_has_a_language(path):
 
 # Blocks of Python that are only parsed, by what is in them, and why.
 NOT_RUN = {
-    r"\bClient\(": "a cluster; tests/solvers/engines",
+    r"\bClient\(": "a cluster; tests/distributed",
     r"load_parallel_text\(": "a corpus that is not in the repository",
     r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
     r"MySpace|check_structure\((graph|OneEvent)": "run whole elsewhere",

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from joblib import parallel_config
 
 from skstruct.core.weights import Weights
-from skstruct.solvers.engines import engine as engines
-from skstruct.solvers.engines.engine import (
+from skstruct.distributed import engine as engines
+from skstruct.distributed.engine import (
     Engine,
     EngineGone,
     Threads,
@@ -24,7 +24,7 @@ from skstruct.solvers.engines.engine import (
     Workers,
     choose_workers,
 )
-from skstruct.solvers.engines.messages import Tables, gather, scatter_add
+from skstruct.distributed.shard import Tables, gather, scatter_add
 
 
 class Fakes(Workers):

@@ -23,7 +23,7 @@ from typing import Any
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from .messages import Tables
+from .shard import Tables
 
 # A task is lost so often before its fit ends.
 MAX_WORKER_FAILURES = 3

@@ -1,10 +1,10 @@
-"""Shards on processes, Dask and Ray: what a round costs, and what fits make of faults.
+"""Shards on Dask: what a round costs, and what fits make of faults.
 
-    python benchmarks/bench_clusters.py [--engines processes dask ray] [--parts cost faults large]
+    python benchmarks/bench_clusters.py [--parts cost large faults compiling drivers]
         [--tasks SAGCRF BCFWSSVM GDMMSSVM predict search] [--runs 10] [--data FOLDER] [--json FILE]
 
-Two workers everywhere. Engines need ``distributed`` and ``ray``; ``cost`` and ``large`` need FOLDER
-with ``conll2002_dutch/`` and ``conll2000/``.
+Two workers everywhere. ``distributed`` is needed; ``cost`` and ``large`` need FOLDER with
+``conll2002_dutch/`` and ``conll2000/``.
 
 * cost: 2,000 sentences of NER in 8 shards, kernels loaded: seconds of a round of BCFWSSVM (three
   passes) and of an iteration of SAGCRF, less those of the same rounds in the driver alone.
@@ -16,7 +16,7 @@ with ``conll2002_dutch/`` and ``conll2000/``.
   - a worker is killed while kernels compile, which are not on disk then,
   - a worker is frozen (SIGSTOP) until the fit has ended,
   - the disk of a worker is full (a limit of 1,000 bytes a file),
-  - a worker is added (Dask),
+  - a worker is added,
   - a prediction on the shards, or a grid search, loses a worker,
   - the driver is killed, and started again from ``checkpoint=``.
 
@@ -65,31 +65,8 @@ def children(process):
                 yield from children(child)
 
 
-class OfProcesses:
-    """Two processes of this machine."""
-
-    name = "processes"
-
-    def __enter__(self):
-        self.context = parallel_config("loky", n_jobs=2)
-        self.context.__enter__()
-        return self
-
-    def __exit__(self, *error):
-        self.context.__exit__(*error)
-
-    def workers(self):
-        """Numbers of the processes that compute."""
-        for child in children(os.getpid()):
-            with contextlib.suppress(OSError):
-                if b"engines.processes" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    yield child
-
-
-class OfDask:
+class Cluster:
     """A local cluster of two workers."""
-
-    name = "dask"
 
     def __enter__(self):
         import dask
@@ -122,31 +99,6 @@ class OfDask:
     def shrink(self):
         """Remove it."""
         self.cluster.scale(2)
-
-
-class OfRay:
-    """Ray with two processors."""
-
-    name = "ray"
-
-    def __enter__(self):
-        import ray
-
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        return self
-
-    def __exit__(self, *error):
-        import ray
-
-        ray.shutdown()
-
-    def workers(self):
-        """Numbers of the processes that compute."""
-        for child in children(os.getpid()):
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
-                if line.startswith(b"ray::") and not (b"Agent" in line or b"IDLE_SPILL" in line):
-                    yield child
 
 
 def bits(model):
@@ -227,7 +179,7 @@ def with_fault(task, fault, engine, moment, rng):
 
     began = time.perf_counter()
     # joblib's configuration is one of each thread.
-    thread = threading.Thread(target=lambda: within(engine, run), daemon=True)
+    thread = threading.Thread(target=lambda: within(run), daemon=True)
     thread.start()
     thread.join(LIMIT)
     ended = time.perf_counter()
@@ -239,14 +191,9 @@ def with_fault(task, fault, engine, moment, rng):
     return (answer[0] if answer else None), ended - began, in_time
 
 
-def within(engine, function):
-    """Call a function where the engine is joblib's backend."""
-    if engine.name == "ray":
-        function()
-        return
-    name = {"processes": "loky"}.get(engine.name, engine.name)
-    options = {"n_jobs": 2} if engine.name == "processes" else {}
-    with parallel_config(name, **options):
+def within(function):
+    """Call a function where Dask is joblib's backend."""
+    with parallel_config("dask"):
         function()
 
 
@@ -272,19 +219,18 @@ def faults(engine, folder, data, names, runs, results):
     """A row of each task and fault."""
     rng = np.random.default_rng(0)
     kinds = {"killed": kill_one, "both killed": kill_both, "frozen": freeze, "disk": fill_disk}
-    if hasattr(engine, "grow"):
-        kinds["added"] = add_worker
+    kinds["added"] = add_worker
     for name, task in tasks_of(folder, *data):
         if name not in names:
             continue
-        within(engine, task)
+        within(task)
         # Of the plain fits the slowest: this machine has other things to do.
         plain = [with_fault(task, lambda *a: None, engine, 1e9, rng) for _ in range(3)]
         known, seconds = plain[0][0], max(p[1] for p in plain)
         for kind, fault in kinds.items():
             if kind == "disk" and name in ("predict", "search"):
                 continue  # they write nothing
-            row = {"engine": engine.name, "task": name, "fault": kind, "runs": 0, "during": 0}
+            row = {"task": name, "fault": kind, "runs": 0, "during": 0}
             row |= {"ended": 0, "same": 0, "late": 0.0, "plain": seconds, "errors": []}
             for _ in range(runs):
                 moment = float(rng.uniform(0.0, seconds))
@@ -307,18 +253,18 @@ def faults(engine, folder, data, names, runs, results):
             show(row, results)
 
 
-def compiling(engine_class, folder, runs, results):
+def compiling(folder, runs, results):
     """Kills while kernels compile: fits in processes of their own, with nothing on disk."""
     context = multiprocessing.get_context("spawn")
     for name in KINDS:
-        row = {"engine": engine_class.name, "task": name, "fault": "killed compiling", "runs": 0}
+        row = {"task": name, "fault": "killed compiling", "runs": 0}
         row |= {"during": 0, "ended": 0, "same": 0, "late": 0.0, "plain": 0.0, "errors": []}
         known = None
         for trial in range(runs + 1):
             with tempfile.TemporaryDirectory() as place:
                 receiver, sender = context.Pipe(False)
                 moment = 1e9 if trial == 0 else 2.0 + 3.0 * trial
-                arguments = engine_class, name, folder, place, moment, sender
+                arguments = name, folder, place, moment, sender
                 process = context.Process(target=_compile_and_fit, args=arguments)
                 process.start()
                 found = receiver.recv() if receiver.poll(2 * LIMIT) else (None, 0.0, True)
@@ -337,38 +283,38 @@ def compiling(engine_class, folder, runs, results):
         show(row, results)
 
 
-def _compile_and_fit(engine_class, name, folder, cache, moment, sender):
+def _compile_and_fit(name, folder, cache, moment, sender):
     os.environ["NUMBA_CACHE_DIR"] = cache
     warnings.simplefilter("ignore")
-    with engine_class() as engine:
+    with Cluster() as engine:
         task = lambda: bits(KINDS[name]().fit(Shards(folder)))  # noqa: E731
         found, took, during = with_fault(task, kill_one, engine, moment, np.random.default_rng(0))
         sender.send((found if isinstance(found, bytes) else repr(found), took, during))
 
 
-def drive(engine_class, name, folder, checkpoint, answer):
+def drive(name, folder, checkpoint, answer):
     """A driver, which somebody kills."""
     warnings.simplefilter("ignore")
-    with engine_class() as engine:
+    with Cluster():
         Path(f"{answer}.up").touch()
 
         def task():
             Path(answer).write_bytes(bits(KINDS[name]().fit(Shards(folder), checkpoint=checkpoint)))
 
-        within(engine, task)
+        within(task)
 
 
-def drivers(engine_class, folder, runs, results):
+def drivers(folder, runs, results):
     """Drivers that are killed, and go on from their checkpoint."""
     context, rng = multiprocessing.get_context("spawn"), np.random.default_rng(0)
     for name in KINDS:
-        row = {"engine": engine_class.name, "task": name, "fault": "driver killed", "runs": 0}
+        row = {"task": name, "fault": "driver killed", "runs": 0}
         row |= {"during": 0, "ended": 0, "same": 0, "late": 0.0, "plain": 0.0, "errors": []}
         with tempfile.TemporaryDirectory() as place:
             known = bits(KINDS[name]().fit(Shards(folder)))
             for trial in range(runs + 1):
                 answer, checkpoint = f"{place}/answer{trial}", f"{place}/c{trial}"
-                arguments = engine_class, name, folder, checkpoint, answer
+                arguments = name, folder, checkpoint, answer
                 for is_killed in (trial > 0, False):
                     process = context.Process(target=drive, args=arguments)
                     process.start()
@@ -400,7 +346,7 @@ def show(row, results):
     """A line of the table."""
     results.append(row)
     print(
-        f"| {row['engine']} | {row['task']} | {row['fault']} | {row['runs']} | {row['during']} | "
+        f"| {row['task']} | {row['fault']} | {row['runs']} | {row['during']} | "
         f"{row['ended']} | {row['same']} | {row['plain']:.1f} | {row['late']:+.1f} |",
         flush=True,
     )
@@ -417,7 +363,7 @@ def per_round(fit, attribute):
     return model, seconds / rounds
 
 
-def cost(engines, folder, results):
+def cost(folder, results):
     """Seconds of a round over those of the driver alone."""
     import tasks
 
@@ -449,12 +395,11 @@ def cost(engines, folder, results):
             )
 
         line("one process", lambda function: function())
-        for kind in engines:
-            with kind() as engine:
-                line(kind.name, lambda function, engine=engine: within(engine, function))
+        with Cluster():
+            line("Dask", within)
 
 
-def large(engines, folder, results):
+def large(folder, results):
     """CoNLL-2000: one worker against two, rounds against memory."""
     import tasks
 
@@ -473,25 +418,20 @@ def large(engines, folder, results):
         _, results["crf", "one"] = per_round(lambda: crf().fit(shards), "n_iter_")
         print(f"BCFWSSVM to 1e-2 in memory: {results['svm', 'memory']:.1f} s")
         print(f"an iteration of SAGCRF on one worker: {results['crf', 'one']:.3f} s")
-        for kind in engines:
-            with kind() as engine:
+        with Cluster():
 
-                def fit(make):
-                    models = []
-                    within(engine, lambda: models.append(make().fit(shards)))
-                    return models[0]
+            def fit(make):
+                models = []
+                within(lambda: models.append(make().fit(shards)))
+                return models[0]
 
-                fit(svm)
-                seconds = min(timed(fit, svm)[1] for _ in range(2))
-                ratio = seconds / results["svm", "memory"]
-                print(
-                    f"{kind.name}: BCFWSSVM to 1e-2 {seconds:.1f} s, {ratio:.2f} times", flush=True
-                )
-                _, each = per_round(lambda: fit(crf), "n_iter_")
-                ratio = results["crf", "one"] / each
-                print(
-                    f"{kind.name}: an iteration of SAGCRF {each:.3f} s, {ratio:.2f} times as fast"
-                )
+            fit(svm)
+            seconds = min(timed(fit, svm)[1] for _ in range(2))
+            ratio = seconds / results["svm", "memory"]
+            print(f"Dask: BCFWSSVM to 1e-2 {seconds:.1f} s, {ratio:.2f} times", flush=True)
+            _, each = per_round(lambda: fit(crf), "n_iter_")
+            ratio = results["crf", "one"] / each
+            print(f"Dask: an iteration of SAGCRF {each:.3f} s, {ratio:.2f} times as fast")
         threads = crf().set_params(n_jobs=2)
         _, each = per_round(lambda: threads.fit(shards), "n_iter_")
         print(f"two threads: {each:.3f} s, {results['crf', 'one'] / each:.2f} times as fast")
@@ -500,9 +440,7 @@ def large(engines, folder, results):
 def main():
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    kinds = {kind.name: kind for kind in (OfProcesses, OfDask, OfRay)}
     parts = ["cost", "large", "faults", "compiling", "drivers"]
-    parser.add_argument("--engines", nargs="+", default=list(kinds), choices=kinds)
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     names = [*KINDS, "predict", "search"]
     parser.add_argument("--tasks", nargs="+", default=names, choices=names)
@@ -511,30 +449,27 @@ def main():
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    engines, results = [kinds[name] for name in options.engines], []
+    results = []
     if "cost" in options.parts:
-        cost(engines, options.data, {})
+        cost(options.data, {})
     if "large" in options.parts:
-        large(engines, options.data, {})
+        large(options.data, {})
     train = make_annotated_sentences(1500, 1, random_state=0).train
     vectorizer = TemplateVectorizer([(-1, 0), (0, 0), (1, 0)]).fit(train.word)
     with tempfile.TemporaryDirectory() as place:
         folder = f"{place}/shards"
         pack_shards(train.word, train.chunk, folder, shard_size=188, vectorizer=vectorizer)
         if {"faults", "compiling", "drivers"} & set(options.parts):
-            print(
-                "| engine | task | fault | runs | during | ended | same bits | plain, s | late, s |"
-            )
-            print("|---|---|---|--:|--:|--:|--:|--:|--:|")
-        for kind in engines:
-            if "faults" in options.parts:
-                with kind() as engine:
-                    data = vectorizer.transform(train.word), train.chunk
-                    faults(engine, folder, data, options.tasks, options.runs, results)
-            if "drivers" in options.parts:
-                drivers(kind, folder, options.runs, results)
-            if "compiling" in options.parts:
-                compiling(kind, folder, max(options.runs // 3, 1), results)
+            print("| task | fault | runs | during | ended | same bits | plain, s | late, s |")
+            print("|---|---|--:|--:|--:|--:|--:|--:|")
+        if "faults" in options.parts:
+            with Cluster() as engine:
+                data = vectorizer.transform(train.word), train.chunk
+                faults(engine, folder, data, options.tasks, options.runs, results)
+        if "drivers" in options.parts:
+            drivers(folder, options.runs, results)
+        if "compiling" in options.parts:
+            compiling(folder, max(options.runs // 3, 1), results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -4,11 +4,11 @@
         [--parts rates gradients optimum rounds search] [--copies 10] [--json FILE]
     python benchmarks/bench_scale.py --plan [tokens=1e9 workers=64 ...] [--rates FILE]
 
-FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``search`` needs the ``dask`` extra,
-``--plan`` no data. Faults and what a round costs are in ``bench_clusters.py``.
+FOLDER holds ``conll2000/`` and ``conll2002_dutch/``. ``gradients`` and ``search`` need the ``dask``
+extra, ``--plan`` no data. Faults and what a round costs are in ``bench_clusters.py``.
 
 * gradients: iterations of L-BFGS on CoNLL-2000 chunks, in memory, and from shards on one worker,
-  two processes and two threads. "many": copied with vocabularies of their own (the 200 most
+  two of Dask and two threads. "many": copied with vocabularies of their own (the 200 most
   frequent features are common), so that weights grow with the data. "few": features that are seen
   20 times, the same in all copies, so that most of the time is work on samples. Each run is a
   process; seconds are those between iterations, on a wall clock, after compiling.
@@ -26,6 +26,7 @@ one process), or of ``gradients``. ``--plan`` applies it, see ``scale_plan.py``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -45,13 +46,13 @@ from scipy.optimize import nnls
 
 from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import Shards, pack_shards
-from skstruct.solvers.rounds import quasi
+from skstruct.distributed import quasi
 
 COMMON, SEEN, OFTEN = 200, 3, 20
 OPTIONS = {"fit_intercept": False, "random_state": 0}
 ITERATIONS = 12
 # Kinds of runs whose tasks are sent.
-TASKS = "shards", "processes", "threads"
+TASKS = "shards", "dask", "threads"
 SEARCHED, WARM, SEARCH_TOL = 8936, 300, 1e-3
 
 
@@ -139,6 +140,20 @@ def quietly(function):
     return result, time.perf_counter() - began
 
 
+@contextlib.contextmanager
+def cluster(n_workers):
+    """A local cluster of Dask, on which searches and fits run."""
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "host": "127.0.0.1"}
+    with (
+        LocalCluster(**options, dashboard_address=None) as local,
+        Client(local, direct_to_workers=True),
+        parallel_config("dask"),
+    ):
+        yield
+
+
 def iterate(place, regime, kind, n_jobs):
     """One run of ``gradients``, in this process."""
     memory = Memory()
@@ -149,7 +164,7 @@ def iterate(place, regime, kind, n_jobs):
         X, y = in_memory(shards)
         _, seconds = quietly(lambda: crf.fit(X, y))
     else:
-        with parallel_config("threading" if kind == "threads" else "loky"):
+        with cluster(n_jobs) if kind == "dask" else parallel_config("threading"):
             _, seconds = quietly(lambda: crf.fit(shards))
     memory.ended.set()
     each = np.diff(crf.history_["seconds"])[1:]
@@ -214,9 +229,9 @@ def gradients(task, n, results):
                 pack_shards(X, y, f"{folder}/{size}", shard_size=size)
             del X, y
             kinds = [(sizes[0], "memory", 1)]
-            ways = ("shards", 1), ("processes", 2), ("threads", 2)
+            ways = ("shards", 1), ("dask", 2), ("threads", 2)
             kinds += [(size, *way) for size in sizes for way in ways]
-            in_a_process(f"{folder}/{sizes[0]}", regime, "processes", 2)
+            in_a_process(f"{folder}/{sizes[0]}", regime, "dask", 2)
             first = len(runs)
             for size, kind, workers in kinds:
                 runs.append(in_a_process(f"{folder}/{size}", regime, kind, workers))
@@ -343,23 +358,13 @@ def rounds(folder, results):
 
 def search(folder, results):
     """A grid search on one and two workers."""
-    from distributed import Client, LocalCluster
     from sklearn.model_selection import GridSearchCV
 
     train = tasks.conll2000(folder, SEARCHED).train
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}
     results["search"] = {}
     for workers in (1, 2):
-        with (
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address=None,
-            ) as cluster,
-            Client(cluster),
-            parallel_config("dask"),
-        ):
+        with cluster(workers):
             # The first loads kernels in each worker, by a fit on a few sentences.
             for m, C in ((WARM, grid["C"][: 2 * workers]), (len(train.X), grid["C"])):
                 model = SAGCRF(tol=SEARCH_TOL, **OPTIONS)

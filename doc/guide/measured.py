@@ -85,7 +85,7 @@ def threads():
 
 def scale():
     """From a corpus to weights by shards, and seconds of an evaluation in one process."""
-    rows = [row for row in _rows("scale") if row["workers"] == "1"]
+    rows = _rows("scale")
     drawing = Drawing(690, 204 + 28 * len(rows))
     drawing.box(14, 58, 110, ["corpus", "in pieces"])
     for k in range(4):

@@ -271,7 +271,7 @@ def useful_threads(problem):
 def effective_threads(n_jobs):
     """Return the number of threads that `n_jobs` stands for here."""
     backend, _ = get_active_backend()
-    # Joblib's own: those of Dask and Ray count the processors of the cluster, whatever n_jobs is.
+    # Joblib's own; those of clusters count all processors there, whatever is asked for.
     if type(backend).__module__ == "joblib._parallel_backends":
         return effective_n_jobs(n_jobs)
     if n_jobs is None:

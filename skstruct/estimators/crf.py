@@ -16,6 +16,7 @@ from ..core.oracles import exp_oracle, gram
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
 from ..core.typing import LossLike, PathLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights
+from ..distributed.quasi import OrthantRounds, QuasiRounds
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.log import LogLoss, SoftmaxMargin
@@ -25,7 +26,6 @@ from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG, ProximalOEG
 from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
-from ..solvers.rounds.quasi import OrthantRounds, QuasiRounds
 from ..solvers.run import run
 from ..solvers.sag.proximal import ProximalSAG
 from ..solvers.sag.solver import SAG, takes_single
@@ -124,7 +124,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         the same for any number, bit for bit. Steps of "oeg", with which fits on text begin, are
         sequential, and so are steps with L1 penalty and one of the two passes of "casimir" and
         "svrg". On shards, the workers of each round: threads, unless ``joblib.parallel_config``
-        selects another backend; by default the workers of an active Dask client or of Ray.
+        selects Dask; by default the workers of an active Dask client.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None

@@ -11,11 +11,11 @@ from joblib import hash as hash_of
 from ..core.gram import Gram, not_stored
 from ..core.offsets import ends_of
 from ..data.matrices import csr_from_parts
+from ..distributed.checkpoint import Keeper
+from ..distributed.engine import Engine, EngineGone
+from ..distributed.shard import ShardProblem, close_shards, kind_of
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
-from ..solvers.engines.engine import Engine, EngineGone
-from ..solvers.rounds.checkpoint import Keeper
-from ..solvers.rounds.shard import ShardProblem, close_shards, kind_of
 from .early_stopping import EarlyStopping
 from .prediction import for_workers
 from .training_data import TrainingData, regulariser
@@ -25,7 +25,7 @@ _MAPPED = 1 << 22
 
 
 class ShardSource:
-    """Opens shards as parts of a problem; see :mod:`skstruct.solvers.rounds.shard`."""
+    """Opens shards as parts of a problem; see :mod:`skstruct.distributed.shard`."""
 
     def __init__(self, shards, model, keeps_grams: bool = False, class_factors=None):
         self.shards, self.keeps_grams, self.class_factors = shards, keeps_grams, class_factors

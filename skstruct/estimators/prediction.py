@@ -37,11 +37,11 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
+from ..distributed.engine import Engine
 from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.decoder import Decoder, clash_of
-from ..solvers.engines.engine import Engine
 from ..solvers.passes import chunk_probabilities, decode, decodes_exactly, why_relaxed
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 

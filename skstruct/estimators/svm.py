@@ -19,10 +19,10 @@ from ..core.oracles import (
     top_k_oracle,
 )
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
+from ..distributed.blocks import run_rounds
 from ..graphs.base import Graph
 from ..graphs.registry import NAMES
 from ..losses.task import WeightedLoss, weighted
-from ..solvers.rounds.blocks import run_rounds
 from ..solvers.run import REMEDY, Result, run
 from ..solvers.sgd import SGD
 from .base import StructuredEstimator

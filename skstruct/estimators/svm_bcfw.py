@@ -12,9 +12,9 @@ from sklearn.base import clone
 from ..core.oracles import gram, relaxed_oracle
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
+from ..distributed.bcfw import BCFWBlocks, LocalBCFW
 from ..graphs.base import Graph
 from ..solvers.bcfw.solver import BCFW, BatchFrankWolfe, BCFWChoices, dual_set, with_truth
-from ..solvers.rounds.bcfw import BCFWBlocks, LocalBCFW
 from ..solvers.run import run
 from .base import fit_path
 from .svm import CONSTRAINTS, StructuralSVM

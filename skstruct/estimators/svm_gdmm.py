@@ -12,12 +12,12 @@ from ..core.factors import BinaryFactors, PairwiseFactors
 from ..core.oracles import gram, require_linear_loss
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
+from ..distributed.gdmm import GDMMBlocks, LocalGDMM
 from ..graphs.base import Graph
 from ..solvers.gdmm.active_sets import GDMMOptions
 from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, BlockSteps, n_parts
-from ..solvers.rounds.gdmm import GDMMBlocks, LocalGDMM
 from ..solvers.run import REMEDY, run
 from .svm import CONSTRAINTS, StructuralSVM
 from .svm_bcfw import BCFWSSVM

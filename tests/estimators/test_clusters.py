@@ -16,7 +16,7 @@ from skstruct.testing import random_sequences
 
 
 class _Cluster(MultiprocessingBackend):
-    """Counts processors as the backends of Dask and Ray do: all, whatever is asked for."""
+    """Counts processors as the backend of Dask does: all, whatever is asked for."""
 
     def effective_n_jobs(self, n_jobs):
         return 1000

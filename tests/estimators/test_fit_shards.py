@@ -1,8 +1,6 @@
 """fit on shards: the optimum and the certificate of the fit in memory, whatever happens."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -17,13 +15,11 @@ from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
 from skstruct.data.store import Damage, open_array, write_array
 from skstruct.datasets import Shards, pack_shards
-from skstruct.solvers.engines.engine import Engine, EngineGone
-from skstruct.solvers.rounds import checkpoint, quasi
-from skstruct.solvers.rounds import shard as leases
-from skstruct.solvers.rounds.checkpoint import Keeper
-from skstruct.solvers.rounds.quasi import shard_gradient
-
-_DEADLY = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has the second only
+from skstruct.distributed import checkpoint, quasi
+from skstruct.distributed import shard as leases
+from skstruct.distributed.checkpoint import Keeper
+from skstruct.distributed.engine import Engine, EngineGone
+from skstruct.distributed.quasi import shard_gradient
 
 
 def _same(a, b):
@@ -70,39 +66,15 @@ def test_dense_features_and_shards_of_one_sample(sequences, tmp_path):
     assert found.objective_ == pytest.approx(known.objective_, 1e-6)
 
 
-class _Mortal:
-    """A source that takes its worker with it, the first time that a part is opened there."""
-
-    def __init__(self, source, flag):
-        self.source, self.flag, self.driver = source, flag, os.getpid()
-
-    def __getattr__(self, name):
-        if name.startswith("__") or name == "source":
-            raise AttributeError(name)
-        return getattr(self.source, name)
-
-    def open(self, k):
-        if k == 3 and os.getpid() != self.driver and not self.flag.exists():
-            self.flag.touch()
-            os.kill(os.getpid(), _DEADLY)
-        return self.source.open(k)
-
-
-class _MortalCRF(SAGCRF):
-    flag = None
-
-    def _train_rounds(self, source, engine, shapes, **common):
-        return super()._train_rounds(_Mortal(source, type(self).flag), engine, shapes, **common)
-
-
 @pytest.mark.slow
-def test_neither_workers_nor_their_loss_change_a_bit(shards, tmp_path):
+def test_threads_change_no_bit(shards):
     alone = SAGCRF(tol=1e-5).fit(shards)
     assert _same(alone, SAGCRF(tol=1e-5, n_jobs=2).fit(shards))
-    _MortalCRF.flag = tmp_path / "flag"
-    with parallel_config("loky"):
-        assert _same(alone, _MortalCRF(tol=1e-5, n_jobs=2).fit(shards))
-    assert _MortalCRF.flag.exists()
+
+
+def test_processes_of_joblib_are_refused(shards):
+    with parallel_config("loky"), pytest.raises(ValueError, match=r"distributed.Client\(\)"):
+        SAGCRF(n_jobs=2).fit(shards)
 
 
 def test_parts_stay_open_while_there_is_room(shards, monkeypatch):
@@ -300,8 +272,8 @@ def test_a_driver_that_is_killed_loses_nothing(shards, tmp_path):
         import numpy as np
         from skstruct import SAGCRF
         from skstruct.datasets import Shards
-        from skstruct.solvers.rounds import quasi
-        from skstruct.solvers.rounds.checkpoint import Keeper
+        from skstruct.distributed import quasi
+        from skstruct.distributed.checkpoint import Keeper
 
         Keeper.SHARE = np.inf
         slow = quasi.shard_gradient

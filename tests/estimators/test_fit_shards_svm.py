@@ -31,17 +31,16 @@ from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights, zero_weights
 from skstruct.data import store
 from skstruct.datasets import pack_shards
+from skstruct.distributed import bcfw, blocks, checkpoint
+from skstruct.distributed.bcfw import LocalBCFW
+from skstruct.distributed.blocks import Turn, ascend, measure
+from skstruct.distributed.engine import Engine
+from skstruct.distributed.shard import Tables, close_shards, leased
 from skstruct.estimators.fit_shards import ShardSource
 from skstruct.estimators.training_data import read_training_data
 from skstruct.solvers.bcfw.solver import BCFWChoices
-from skstruct.solvers.engines.engine import Engine
-from skstruct.solvers.engines.messages import Tables
 from skstruct.solvers.gdmm.factors import _rows
 from skstruct.solvers.primal import hinge_value
-from skstruct.solvers.rounds import bcfw, blocks, checkpoint
-from skstruct.solvers.rounds.bcfw import LocalBCFW
-from skstruct.solvers.rounds.blocks import Turn, ascend, measure
-from skstruct.solvers.rounds.shard import close_shards, leased
 from skstruct.testing import random_sequences
 
 SVMS = BCFWSSVM, GDMMSSVM
@@ -113,9 +112,6 @@ def test_workers_change_no_bit(shards, kind):
     one = _quietly(kind(**options), shards)
     with parallel_config("threading"):
         assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
-    if kind is BCFWSSVM:
-        with parallel_config("loky"):
-            assert _same(one, _quietly(kind(n_jobs=2, **options), shards))
     assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
 
 
@@ -295,7 +291,7 @@ def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
 
 @pytest.mark.parametrize("kind", SVMS)
 def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind, grouped):
-    monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+    monkeypatch.setattr("skstruct.distributed.checkpoint.Keeper.SHARE", np.inf)
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
     each = 3 if kind is BCFWSSVM else 1  # passes of a round
     whole = _quietly(kind(max_iter=9 * each, **options), shards)
@@ -313,7 +309,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind, g
 def test_the_state_before_is_gone_on_from_if_dual_points_are_damaged(
     shards, tmp_path, monkeypatch, damage
 ):
-    monkeypatch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+    monkeypatch.setattr("skstruct.distributed.checkpoint.Keeper.SHARE", np.inf)
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}
     whole = _quietly(BCFWSSVM(max_iter=15, **options), shards)
     _quietly(BCFWSSVM(max_iter=9, **options), shards, checkpoint=tmp_path / "folder")
@@ -400,7 +396,7 @@ def test_a_pass_that_was_stopped_in_the_middle_is_done_anew(shards, tmp_path, mo
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "max_iter": 18}
     whole = _quietly(BCFWSSVM(**options), shards)
     with monkeypatch.context() as patch:
-        patch.setattr("skstruct.solvers.rounds.checkpoint.Keeper.SHARE", np.inf)
+        patch.setattr("skstruct.distributed.checkpoint.Keeper.SHARE", np.inf)
         patch.setattr("skstruct.core.parallel.Pieces.SECONDS", 0.0)
         patch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
         stopped = BCFWSSVM(**options).set_callbacks(_StopInAPass())
@@ -518,7 +514,7 @@ def test_messages_of_relaxations_are_forgotten(tmp_path, monkeypatch):
     shards = pack_shards(X, y, tmp_path / "s", shard_size=3, graph=graph)
     options = {"C": 0.3, "tol": 1e-9, "max_iter": 9, "random_state": 0}
     known = _quietly(BCFWSSVM(graph, **options), shards)
-    monkeypatch.setattr("skstruct.solvers.rounds.shard.LIMIT", 1)
+    monkeypatch.setattr("skstruct.distributed.shard.LIMIT", 1)
     found = _quietly(BCFWSSVM(graph, **options), shards)
     assert _same(known, found)
 

@@ -3,7 +3,6 @@
 import threading
 import warnings
 
-import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -86,16 +85,14 @@ def chain(sparse_sequences, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["threading", "loky"])
-def test_shards_in_parallel(engine, chain):
+def test_shards_in_parallel(chain):
     model, X, _, shards, _ = chain
     expected, score = model.predict(X), model.score(shards)
     model.n_jobs = 2
     # Callbacks stay here: they need not be such as can be sent.
     model._skl_callbacks = [threading.Lock()]
-    with joblib.parallel_config(engine):
-        assert _same(model.predict(shards), expected)
-        assert model.score(shards) == score
+    assert _same(model.predict(shards), expected)
+    assert model.score(shards) == score
 
 
 def test_a_shard_needs_the_rows_of_its_columns_only(chain):

@@ -12,7 +12,7 @@ import pytest
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF
 from skstruct.datasets import pack_shards
-from skstruct.solvers.rounds import checkpoint
+from skstruct.distributed import checkpoint
 from skstruct.testing import random_sequences
 
 

@@ -64,8 +64,7 @@ def test_code_has_a_language():
 
 # Blocks of Python that are only parsed, by what is in them, and why.
 NOT_RUN = {
-    r"\bClient\(|\bray\.": "a cluster; tests/shards",
-    r"parallel_config\(\"loky\"\)": "processes; tests/shards",
+    r"\bClient\(": "a cluster; tests/distributed",
     r"load_parallel_text\(": "a corpus that is not in the repository",
     r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
     r"MySpace|check_structure\((graph|OneEvent)": "run whole elsewhere",

@@ -2,20 +2,20 @@
 
 Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
 sample's own, so that a shard's problem is GDMM's with the regulariser of all samples (see
-:mod:`skstruct.solvers.rounds.blocks`).
+:mod:`skstruct.distributed.blocks`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.parallel import Pieces
-from ...core.weights import Weights, zero_weights
-from ...data.store import read_tree
-from ..gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
-from ..gdmm.greedy import run_of
-from ..gdmm.solver import Certifying
-from ..primal import compile_hinge
+from ..core.parallel import Pieces
+from ..core.weights import Weights, zero_weights
+from ..data.store import read_tree
+from ..solvers.gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
+from ..solvers.gdmm.greedy import run_of
+from ..solvers.gdmm.solver import Certifying
+from ..solvers.primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import write_dual
 

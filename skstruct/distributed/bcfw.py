@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from ...core.parallel import Pieces
-from ...core.tree import tree_leaves
-from ...core.weights import Weights, inner_product, squared_norm, zero_weights
-from ...data.store import read_tree
-from ..bcfw.kernels import GAP, N_CACHED, N_ORACLE
-from ..bcfw.solver import (
+from ..core.parallel import Pieces
+from ..core.tree import tree_leaves
+from ..core.weights import Weights, inner_product, squared_norm, zero_weights
+from ..data.store import read_tree
+from ..solvers.bcfw.kernels import GAP, N_CACHED, N_ORACLE
+from ..solvers.bcfw.solver import (
     AIM,
     BCFW,
     EXTRAPOLATE,
@@ -22,12 +22,11 @@ from ..bcfw.solver import (
     share_of_new,
     travel,
 )
-from ..certificate import certify_pair, lower_bound
-from ..engines.messages import Tables
-from ..primal import compile_hinge
+from ..solvers.certificate import certify_pair, lower_bound
+from ..solvers.primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import like, write_dual
-from .shard import leased
+from .shard import Tables, leased
 
 _MEAN, _PAST = ("mean-node", "mean-pair"), ("past-node", "past-pair")
 # Factor and step of no extrapolation.

@@ -7,14 +7,13 @@ from contextlib import closing
 import numpy as np
 from joblib import cpu_count
 
-from ...core.parallel import Pieces
-from ...core.weights import zero_weights
-from ..batch import BatchGradient
-from ..engines.messages import Tables, gather, scatter_add
-from ..quasi_newton.orthant import OrthantWise
-from ..quasi_newton.solver import QuasiNewton
+from ..core.parallel import Pieces
+from ..core.weights import zero_weights
+from ..solvers.batch import BatchGradient
+from ..solvers.quasi_newton.orthant import OrthantWise
+from ..solvers.quasi_newton.solver import QuasiNewton
 from .checkpoint import like
-from .shard import leased
+from .shard import Tables, gather, leased, scatter_add
 
 # State of a run, in addition to its vectors and pairs.
 _NUMBERS = ("_term", "dual", "n_calls", "first_step", "stalled")
@@ -72,7 +71,7 @@ class Mapped:
         return None if pieces.stopped else sums / self.n
 
     def state(self):
-        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.distributed.checkpoint`."""
         here = self._here
         pairs, constant = self._pairs.state()
         numbers = {name: getattr(self, name) for name in _NUMBERS}

@@ -12,14 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from joblib import parallel_config, register_parallel_backend
-from joblib._parallel_backends import SequentialBackend
+from joblib import parallel_config
 
 from skstruct.core.weights import Weights
-from skstruct.solvers.engines import engine as engines
-from skstruct.solvers.engines.engine import Engine, choose_workers
-from skstruct.solvers.engines.messages import Tables, gather, scatter_add
-from skstruct.solvers.engines.workers import EngineGone, Threads, WorkerLost, Workers
+from skstruct.distributed import engine as engines
+from skstruct.distributed.engine import (
+    Engine,
+    EngineGone,
+    Threads,
+    WorkerLost,
+    Workers,
+    choose_workers,
+)
+from skstruct.distributed.shard import Tables, gather, scatter_add
 
 
 class Fakes(Workers):
@@ -192,18 +197,18 @@ def test_the_workers_are_those_that_the_user_names():
     assert isinstance(choose_workers(2), Threads)
     with parallel_config("threading", n_jobs=3):
         assert list(choose_workers(None).slots()) == [0, 1, 2]
-    with parallel_config("loky", n_jobs=2):
-        workers = choose_workers(None)
-        assert type(workers).__name__ == "Processes"
-        workers.close()
+    with parallel_config("loky", n_jobs=1):
+        assert choose_workers(None) is None
 
-    class Elsewhere(SequentialBackend):
-        def effective_n_jobs(self, n_jobs):
-            return 4
 
-    register_parallel_backend("elsewhere", Elsewhere)
-    with parallel_config("elsewhere"), pytest.raises(ValueError, match=r"Elsewhere, the active"):
-        choose_workers(None)
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_processes_are_those_of_dask(backend):
+    advice = r"not by \w+Backend, the active backend.* for processes .* distributed.Client\(\)"
+    with parallel_config(backend, n_jobs=2):
+        for n_jobs in (None, 2):
+            with pytest.raises(ValueError, match=advice):
+                choose_workers(n_jobs)
+        assert choose_workers(1) is None
 
 
 @pytest.mark.parametrize("n_columns", [0, 3, 1024, 2500])

@@ -1,4 +1,4 @@
-"""One engine over all kinds of workers: results in order, and what is lost is given again.
+"""Tasks in threads or on Dask: results in order, and what is lost with a worker is given again.
 
 Another solver uses it so: its task is a function of a module (workers import it), whose result
 depends on its arguments and on files alone; ``engine.map(task, keys, arguments)`` then gives the
@@ -7,19 +7,23 @@ same bits whichever worker runs it, and however often.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import pickle
 import sys
 import time
+import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from .messages import Tables
-from .workers import DaskWorkers, EngineGone, Failure, RayWorkers, Threads, WorkerLost, Workers
+from .shard import Tables
 
 # A task is lost so often before its fit ends.
 MAX_WORKER_FAILURES = 3
@@ -34,6 +38,129 @@ _UNKNOWN = 4.0
 _LOOK = 0.25
 # Results that are kept until those before them have come: so many for each worker.
 _AHEAD = 4
+
+
+class EngineGone(RuntimeError):
+    """No worker can be had any more, or each that takes a task is lost."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker, or what it had, is gone."""
+
+
+class Workers(ABC):
+    """A kind of workers: what an engine needs to know of it."""
+
+    #: True if they are threads of this process; others may be slow or frozen while some are idle.
+    is_local = False
+    #: Messages that one is given at once, so that it need not wait for the next one, and bytes of
+    #: weights up to which a message has several tasks.
+    depth, n_bytes = 1, 0
+
+    @abstractmethod
+    def slots(self) -> Sequence:
+        """Names of the workers that are there now."""
+
+    @abstractmethod
+    def submit(self, slot: Any, function: Callable, arguments: tuple) -> Future:
+        """Let a worker call a function; a future that fails is of a worker that was lost."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Take back all tasks, and let go of the workers."""
+
+
+class Threads(Workers):
+    """Threads of this process, which share its memory; kernels release the GIL."""
+
+    is_local = True
+
+    def __init__(self, n: int) -> None:
+        self._n, self._pool = n, ThreadPoolExecutor(n, "skstruct-engine")
+
+    def slots(self):
+        """Numbers of the threads."""
+        return range(self._n)
+
+    def submit(self, slot, function, arguments):
+        """Whichever thread is free calls it."""
+        return self._pool.submit(function, *arguments)
+
+    def close(self):
+        """Wait for the tasks that run."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Failure:
+    """An exception of a task, to be told from those of an engine."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        text = "".join(traceback.format_exception(self.error))
+        try:
+            error = pickle.loads(pickle.dumps(self.error))
+        except Exception:  # not every class of exceptions can be pickled
+            error = RuntimeError(f"{type(self.error).__name__}: {self.error}")
+        error.add_note(f"in a worker:\n{text}")
+        return Failure, (error,)
+
+
+# Bytes of an argument that goes to its worker itself, instead of with the task by the scheduler.
+_LARGE = 1 << 20
+
+
+class DaskWorkers(Workers):
+    """The workers that a client sees; a task stays with the worker that it was given to."""
+
+    depth, n_bytes = 2, 1 << 22
+
+    def __init__(self, client) -> None:
+        if client.asynchronous:
+            raise ValueError("a Dask client must not be asynchronous to be used by fit or predict")
+        self._client, self._running = client, set()
+
+    def slots(self):
+        """A slot for each thread of each worker."""
+        if self._client.status == "closed":
+            raise EngineGone("the Dask client is closed")
+        try:
+            threads = self._client.nthreads()
+        except Exception:  # of whatever kind: nobody is there for now
+            return []
+        return [(address, k) for address, n in sorted(threads.items()) for k in range(n)]
+
+    def submit(self, slot, function, arguments):
+        """Send large arguments to a worker, then the task."""
+        loop = self._client.loop.asyncio_loop
+        future = asyncio.run_coroutine_threadsafe(self._call(slot[0], function, arguments), loop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    async def _call(self, address, function, arguments):
+        client, arguments = self._client, list(arguments)
+        for place, value in enumerate(arguments):
+            if isinstance(value, Tables) and value.nbytes > _LARGE:
+                arguments[place], *_ = await client.scatter(
+                    [value], workers=[address], hash=False, asynchronous=True
+                )
+        future = client.submit(function, *arguments, workers=[address], pure=False)
+        try:
+            ended, loop = asyncio.Event(), asyncio.get_running_loop()
+            future.add_done_callback(lambda done: loop.call_soon_threadsafe(ended.set))
+            await ended.wait()
+            if future.status != "finished":
+                raise WorkerLost(f"a task on {address} is {future.status}")
+            return await future
+        finally:
+            future.release()
+
+    def close(self):
+        """Cancel what runs."""
+        for future in list(self._running):
+            future.cancel()
 
 
 def _attempt(function, *arguments):
@@ -67,19 +194,11 @@ def _active_client():
     return None
 
 
-def _has_ray():
-    """Return whether Ray was initialised here, and this is not one of its tasks."""
-    ray = sys.modules.get("ray")
-    if ray is None or not getattr(ray, "is_initialized", bool)():
-        return False
-    return ray.get_runtime_context().get_task_id() is None
-
-
 def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
     """The workers that the user has, or None for this thread alone; at most so many are started.
 
     A backend of :class:`joblib.parallel_config` decides, by name; without one `n_jobs`, and where
-    nothing is said of that a Dask client or Ray, if they are active here.
+    nothing is said of that a Dask client, if one is active here.
     """
     backend, _ = get_active_backend(prefer="threads")
     other, _ = get_active_backend(prefer="processes")
@@ -92,19 +211,15 @@ def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
     client = _active_client() if is_open else getattr(backend, "client", None)
     if "DaskDistributedBackend" in names or (is_open and client is not None):
         return DaskWorkers(client)
-    if "RayBackend" in names or (is_open and _has_ray()):
-        return RayWorkers()
     if n == 1:
         return None
     if not is_named or "ThreadingBackend" in names:
         return Threads(n)
-    if names & {"LokyBackend", "MultiprocessingBackend"}:
-        from .processes import Processes
-
-        return Processes(n)
     raise ValueError(
-        "shards are computed on by threads, processes, Dask and Ray: none of these is "
-        f"{type(backend).__name__}, the active backend of joblib"
+        "shards are computed on by threads or on Dask, not by "
+        f"{type(backend).__name__}, the active backend of joblib: leave parallel_config out and "
+        "set n_jobs for threads; for processes of this machine, or a cluster, call it within "
+        '"with distributed.Client():"'
     )
 
 
@@ -168,11 +283,6 @@ class Engine:
             yield from run.results()
         finally:
             run.abandon()
-
-
-def _host(slot):
-    """The part of a worker's name that says which process it is in."""
-    return slot[0] if isinstance(slot, tuple) else slot
 
 
 class _Map:
@@ -334,7 +444,7 @@ class _Map:
                 del self.running[future]
                 future.cancel()
                 self._lose(task, WorkerLost(f"{slot} is gone"))
-        if not self.workers.may_lag:
+        if self.workers.is_local:
             return
         known = self.engine._longest.get(self.function, _UNKNOWN)
         bound = now - max(_OVERDUE, _TIMES * known)
@@ -343,8 +453,8 @@ class _Map:
         hopeful = {task for task, _, began in self.running.values() if began >= bound}
         idle = [s for s, left in self._room().items() if left == self.workers.depth]
         # Of a machine that is frozen all workers are: those of others first.
-        hosts = {_host(slot) for slot in self.stuck}
-        idle = sorted((s for s in idle if s not in self.stuck), key=lambda s: _host(s) in hosts)
+        hosts = {slot[0] for slot in self.stuck}
+        idle = sorted((s for s in idle if s not in self.stuck), key=lambda s: s[0] in hosts)
         for task, _ in overdue:
             if idle and task not in hopeful:
                 hopeful.add(task)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skstruct import BCFWSSVM, SAGCRF
-from skstruct.solvers.engines.engine import choose_workers
-from skstruct.solvers.engines.workers import DaskWorkers
+from skstruct.distributed.engine import DaskWorkers, choose_workers
 from tests.helpers.mortal import mortal
 
 pytestmark = [

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arguments import warn_user
-from ...data.store import (
+from ..core.arguments import warn_user
+from ..data.store import (
     check_file,
     is_sound_tree,
     lock,

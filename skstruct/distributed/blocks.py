@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.weights import Weights, squared_norm, zero_weights
-from ..bcfw.solver import faded
-from ..certificate import Certificate
-from ..engines.messages import Tables
-from ..primal import hinge_value
-from ..run import Method, run
+from ..core.weights import Weights, squared_norm, zero_weights
+from ..solvers.bcfw.solver import faded
+from ..solvers.certificate import Certificate
+from ..solvers.primal import hinge_value
+from ..solvers.run import Method, run
 from .checkpoint import DualFiles, dual_files, like
-from .shard import leased
+from .shard import Tables, leased
 
 # Samples of a part of a turn.
 _PART = 32
@@ -284,7 +283,7 @@ class Blocks(Method):
         return k * size // self.gap_every > (k - 1) * size // self.gap_every
 
     def state(self):
-        """Return the state of :meth:`take_state`, for :mod:`skstruct.solvers.rounds.checkpoint`."""
+        """Return the state of :meth:`take_state`, for :mod:`skstruct.distributed.checkpoint`."""
         numbers = {name: getattr(self, name) for name in self.numbers}
         numbers["certificate"] = self.certificate and list(self.certificate)
         if self.n_attempts:

@@ -67,7 +67,7 @@ def solver_kernel(function):
     return dispatcher
 
 
-# What a kernel calls, which numba does not tell of one that was compiled in another process.
+# Operations that a kernel calls: numba does not list them for cached code.
 
 
 def _codes(code):
@@ -78,7 +78,7 @@ def _codes(code):
 
 
 def _read(function):
-    """The globals and cells that a function reads, and the attributes of those that are modules."""
+    """The globals and cells that a function reads, and attributes of modules among them."""
     names = sorted({name for code in _codes(function.__code__) for name in code.co_names})
     waiting = [function.__globals__[name] for name in names if name in function.__globals__]
     waiting += [cell.cell_contents for cell in function.__closure__ or ()]
@@ -96,9 +96,9 @@ def _read(function):
 def operations_of(function, given):
     """The operations on problems that a kernel calls, itself or through others.
 
-    `given` are names and classes of its arguments: operations of losses and the like are those of
-    the argument of the same name. If there is none, any of their kernels may be meant: with these
-    comes a False.
+    `given` are names and classes of its arguments: an operation of a loss dispatches on the
+    argument of that name. Without such an argument, all kernels of the operation are listed, with
+    False.
     """
     classes, found, seen, waiting = dict(given), {}, set(), [(function, True)]
     while waiting:
@@ -121,7 +121,7 @@ def operations_of(function, given):
 
 
 def _fill(problems, operations):
-    """Compile what tables of a type of problems lack of some operations."""
+    """Compile those of some operations that the tables of a type of problems lack."""
     for operation, is_needed in operations.items():
         if not problems.lacks(operation):
             continue
@@ -143,13 +143,13 @@ def _fill(problems, operations):
 
 
 def _of_all_problems(verb, cls):
-    """Kernels that do for a problem what others do for its parts, whatever these are."""
+    """Kernels of whole problems, for any parts."""
     bases = [base for base in cls.__mro__ if base is object or "parts" in vars(base)]
     return [verb.registry[base] for base in bases if base in verb.registry]
 
 
 def _function(operation, first, chosen, known):
-    """The address of the function of an operation for what it takes first."""
+    """The address of the function of an operation for a type of first argument."""
     with _lock:
         if operation not in known:
             known[operation] = _compile(operation, first, chosen)
@@ -183,7 +183,7 @@ def _compile(operation, first, chosen):
     }
     exec(compile(source, own.__code__.co_filename, "exec"), space)
     function = space[name]
-    # Errors name the line where the kernel begins; entries of the cache are told apart by the name.
+    # Errors name the line where the kernel begins; the name distinguishes entries of the cache.
     function.__code__ = function.__code__.replace(co_firstlineno=own.__code__.co_firstlineno)
     owner = "all problems" if is_default else first.instance_class.__name__
     function.__qualname__ = f"{name}.{owner}"
@@ -200,7 +200,7 @@ def _compile(operation, first, chosen):
 
 
 def _returned(declared, wrong):
-    """An intrinsic that checks what a kernel returns; notes another type."""
+    """An intrinsic that checks the type of a kernel's result, and records another type."""
 
     @intrinsic
     def returned(typingctx, value):

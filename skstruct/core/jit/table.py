@@ -1,10 +1,10 @@
-"""Problems as solvers see them: a table, of one type for all structures.
+"""Problems in the form that solvers receive: a table, of one type for all structures.
 
-In place of a problem a solver takes the address of int64 words: address and size of the arrays that
-solvers read, then for each operation the address of a function and of what that takes first, the
-fields of the problem, or the table again. So it is compiled once. The functions have declared
-signatures (:mod:`skstruct.core.jit.signatures`); an array goes through a call as its address and
-its shape, a tuple as its parts. Nothing can be raised through it.
+Instead of a problem, a solver receives the address of int64 words: address and size of the arrays
+that solvers read, then for each operation the address of a function and that of its first argument
+(the fields of the problem, or the table again). So a solver is compiled once. The functions have
+declared signatures (:mod:`skstruct.core.jit.signatures`); arrays are passed as address and shape,
+tuples as their parts. Exceptions cannot pass through such a call.
 """
 
 import ctypes
@@ -31,11 +31,11 @@ from numba.extending import (
 from .signatures import in_words
 
 _WORD = ir.IntType(64)
-# The arrays that solvers read, in the order of the words, and what is in them.
+# The arrays that solvers read, in the order of the words, and their types.
 _ARRAYS = {"part_ptr": types.int64, "label_ptr": types.int64, "labels": types.int32}
 _HEADER = 2 * len(_ARRAYS)
 _PLAIN = types.Array, types.Integer, types.Float, types.Boolean
-# Those of an array's flags that its type depends on: in C or Fortran order, aligned, writable.
+# Flags of an array that its type depends on: C or Fortran order, aligned, writable.
 _IN_ORDER, _FLAGS = 0x1, 0x1 | 0x2 | 0x100 | 0x400
 
 
@@ -56,7 +56,7 @@ class Operation:
 class Opaque(types.Type):
     """A problem, whatever its class.
 
-    Its name tells the operations in their places, which compiled code relies on.
+    Its name lists the operations in order, which compiled code relies on.
     """
 
     def __init__(self, listed):
@@ -96,7 +96,7 @@ def _load(builder, words, place):
 
 
 def leaves(kind):
-    """What a value goes through a call as: numbers, and of each array the address and the shape."""
+    """The arguments that a value is passed as: numbers, address and shape of each array."""
     if isinstance(kind, types.BaseTuple):
         return [leaf for part in kind for leaf in leaves(part)]
     if isinstance(kind, types.Array):
@@ -106,7 +106,7 @@ def leaves(kind):
 
 
 def _assemble(context, builder, kind, values):
-    """The value that an iterator over its leaves makes."""
+    """The value with these leaves."""
     if isinstance(kind, types.BaseTuple):
         parts = [_assemble(context, builder, part, values) for part in kind]
         return context.make_tuple(builder, kind, parts)
@@ -148,7 +148,7 @@ def _split(context, builder, kind, value):
 
 @cache
 def made(kind):
-    """An intrinsic that makes a value of its leaves."""
+    """An intrinsic that builds a value from its leaves."""
 
     @intrinsic
     def make(typingctx, parts):
@@ -162,7 +162,7 @@ def made(kind):
 
 
 def _open(context, builder, kind, words):
-    """A table as kernels take it, from the address of its words."""
+    """A table in the form of kernels' arguments, from the address of its words."""
     table = cgutils.create_struct_proxy(kind)(context, builder)
     table.words = words
     for k, (name, dtype) in enumerate(_ARRAYS.items()):
@@ -175,7 +175,7 @@ def _open(context, builder, kind, words):
 
 @cache
 def loaded(kind):
-    """An intrinsic that makes a value of the words at an address."""
+    """An intrinsic that builds a value from the words at an address."""
 
     @intrinsic
     def load(typingctx, address):
@@ -204,7 +204,7 @@ def _unbox(kind, table, c):
 
 
 def _caller(operation):
-    """An intrinsic that calls what the table of its first argument has for an operation."""
+    """An intrinsic that calls the function of an operation in the table of its first argument."""
     declared, result = operation.signature
 
     def resolve(typingctx, problem, *given):
@@ -228,19 +228,19 @@ def _caller(operation):
 
         return result(problem, *declared), codegen
 
-    # Numba takes the names of arguments from here.
+    # Numba reads the names of arguments here.
     space, listed = {"resolve": resolve}, ", ".join(("typingctx", *operation.names))
     exec(f"def call({listed}):\n    return resolve({listed})\n", space)
     return intrinsic(space["call"])
 
 
-#: Whether any table was asked in vain.
+#: Whether a missing operation was called.
 alarms = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_double, ctypes.POINTER(ctypes.c_int64))
 def _note_missing(asked):
-    """What is called where there is no function: kernels cannot raise."""
+    """The function called in place of a missing operation: kernels cannot raise."""
     asked[0] = 1
     alarms.append(None)
     return math.nan
@@ -249,12 +249,12 @@ def _note_missing(asked):
 _MISSING = ctypes.cast(_note_missing, ctypes.c_void_p).value
 
 
-# What the word of an operation that its function takes first is relative to.
+# Bases of the addresses of first arguments.
 ASKED, TABLE, FIELDS = range(3)
 
 
 class ProblemType:
-    """What tables of problems of one class and one type of each field have in common."""
+    """The common part of tables of problems of one class with one type of each field."""
 
     def __init__(self, problem):
         #: The class, and numba's types of it and of the table.
@@ -262,24 +262,24 @@ class ProblemType:
         #: Kernels, with classes of arguments, whose operations are there.
         self.ready = set()
         n = len(_operations)
-        # After the functions a word for each, which says that it was asked for in vain.
+        # After the functions, one word per operation: whether it was called while missing.
         self.words = np.zeros(_HEADER + 3 * n, dtype=np.int64)
         self._functions = self.words[_HEADER : _HEADER + 2 * n : 2]
         self._firsts = self.words[_HEADER + 1 : _HEADER + 2 * n : 2]
         self._functions[:], self._firsts[:] = _MISSING, 8 * np.arange(n)
-        #: For each operation which of the three addresses it takes first.
+        #: For each operation, the base of its first argument.
         self.relative = np.full(n, ASKED)
         self._check()
 
     def part(self, name):
-        """Type of a part, of all for None, and how many bytes of the fields come before it."""
+        """Type of a part (None: the whole problem), and its offset in bytes among the fields."""
         if name is None:
             return self.kind, 0
         place = self.kind.fields.index(name)
         return self.kind[place], 8 * sum(len(leaves(own)) for own in tuple(self.kind)[:place])
 
     def choose(self, operation):
-        """The kernel of an operation, and the part that it takes, or None for all."""
+        """The kernel of an operation, and the part that it takes, or None for the whole problem."""
         verb = operation.verb
         return verb.choose(self.cls, lambda part: self.part(part)[0].instance_class)
 
@@ -288,7 +288,7 @@ class ProblemType:
         return self._functions[operation.place] == _MISSING
 
     def fill(self, operation, function, relative, offset=0):
-        """Let an operation call the function at an address."""
+        """Store the address of the function of an operation."""
         self._functions[operation.place], self._firsts[operation.place] = function, offset
         self.relative[operation.place] = relative
 
@@ -318,7 +318,7 @@ _types = {}
 
 
 class Table:
-    """The table of a problem, whose arrays the caller keeps."""
+    """The table of a problem, whose arrays the caller keeps alive."""
 
     __slots__ = ("_fields", "_words", "address", "type")
 
@@ -344,7 +344,7 @@ class Table:
         self._words[:_HEADER] = header
 
     def missed(self):
-        """The operations that were asked for in vain."""
+        """The missing operations that were called."""
         asked = self._words[_HEADER + 2 * self.type.relative.size :]
         return [_operations[k] for k in np.flatnonzero(asked)]
 
@@ -354,13 +354,13 @@ def _type_of_table(table, context):
     return table.type.opaque
 
 
-# Where NumPy's arrays keep the address of their data: C code that uses NumPy has that compiled in.
+# Offset of the address of the data in NumPy's array objects, which is part of NumPy's C interface.
 # The documented ways take ten times as long.
 _DATA = object.__basicsize__
 
 
 def _listed_address(array):
-    """Address of the data of an array, as NumPy documents it."""
+    """Address of the data of an array, by NumPy's documented interface."""
     return array.__array_interface__["data"][0]
 
 
@@ -380,7 +380,7 @@ address_of = _fastest_address()
 
 
 def _scan(value, fields, kinds):
-    """Add the words of a tuple's fields, and all that numba's type of it depends on."""
+    """Add the words of a tuple's fields, and everything that numba's type of it depends on."""
     kinds.append(type(value))
     for part in value:
         kind = type(part)

@@ -204,7 +204,7 @@ PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle, "entropic": e
 
 
 def choose_projection(projection, problem, given=None):
-    """The name of a projection that the structure supports, the given one if not "auto"."""
+    """The name of the projection: the given one, or for "auto" the first that is supported."""
     require_linear_loss(problem, _ADVICE)
     kind = type(problem.space)
     structure = getattr(kind, "structure", kind.__name__)

@@ -17,7 +17,7 @@ _GROUPS = (
     ),
 )
 
-# Whoever runs this has so many bytes; to look up how many more takes longer than a small fit may.
+# Every machine has so many bytes; to look up free memory takes longer than a small fit.
 _ALWAYS_FREE = 1 << 20
 
 
@@ -60,19 +60,19 @@ def available_bytes() -> int | None:
     for limit, usage in _GROUPS:
         most, used = _number(limit), _number(usage)
         if most is not None and used is not None:
-            # Caches of files count as used, but make way: half of it is a careful guess.
+            # File caches count as used, but can be freed: count half of them.
             free.append(max(most - used, most // 2))
     known = [number for number in free if number is not None]
     return min(known) if known else None
 
 
 def shown(number: int) -> str:
-    """Format a count for a message, a huge one without its digits."""
+    """Format a count for a message, huge ones in short."""
     return f"{number:,}" if number <= 10**18 else "over 10**18"
 
 
 def check_memory(n_bytes: int, what: str, advice: str) -> None:
-    """Raise MemoryError for what does not fit into memory."""
+    """Raise MemoryError unless so many bytes are available."""
     free = available_bytes() if n_bytes > _ALWAYS_FREE else None
     if free is not None and n_bytes > free:
         raise MemoryError(
@@ -82,7 +82,7 @@ def check_memory(n_bytes: int, what: str, advice: str) -> None:
 
 
 def n_best_bytes(lengths: np.ndarray, label_bytes: int) -> int:
-    """Bytes that one of the n best labellings of each sample takes, and the search for them."""
+    """Bytes per labelling of an n-best search over all samples."""
     n_nodes, longest = int(lengths.sum()), int(lengths.max(initial=0))
     # Scores, codes and labels of all samples; one sample's codes, and two candidates.
     return 8 * lengths.size + (4 + label_bytes) * n_nodes + 4 * longest + 80

@@ -11,12 +11,12 @@ def ends_of(lengths):
 
 
 def longest_item(ptr):
-    """Length of the longest_item of packed items."""
+    """Length of the longest of packed items."""
     return int(ptr[1] - ptr[0]) if ptr.size == 2 else int((ptr[1:] - ptr[:-1]).max(initial=0))
 
 
 def places_of(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each place of consecutive runs its run, and the place within all."""
+    """Return for each element of consecutive runs its run, and its index among all elements."""
     owner = np.repeat(np.arange(lengths.size), lengths)
     within = np.arange(owner.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return owner, starts[owner] + within

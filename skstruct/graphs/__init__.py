@@ -1,4 +1,4 @@
-"""Structures, one file each, and what structures of one's own build on."""
+"""Structures, one file each, and base classes of users' structures."""
 
 from ..core.problem import Problem
 from ..rows.own import OwnRows

@@ -1,4 +1,4 @@
-"""Boxes: where in an image the object is."""
+"""Boxes: the location of an object in an image."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Points(NamedTuple):
     places: np.ndarray
     # (n_samples, 2): Heights and widths.
     shapes: np.ndarray
-    # (n_samples,): Kernels write here what a box may lack of the best one.
+    # (n_samples,): Receives the possible suboptimality of boxes.
     gaps: np.ndarray
 
     @property
@@ -127,7 +127,7 @@ def _codes(values, where):
 
 
 def _one_hot(values, n_codes):
-    """A row a point with a 1 at its code."""
+    """One row per point, with a 1 at its code."""
     largest = [int(codes.max(initial=-1)) for codes in values]
     if n_codes is None:
         n_codes = max(largest) + 1
@@ -269,7 +269,7 @@ class Boxes(ItemGraph):
                 raise ValueError(f"{name} must be at most {LARGEST}, got {value!r}")
 
     def _check_cells(self, shapes):
-        """Refuse images with more cells between the lines than a search has room for."""
+        """Raise ValueError for images with too many cells between the lines."""
         large = np.flatnonzero((-(-shapes // self.stride)).prod(axis=1) > _MOST_CELLS)
         if large.size:
             height, width = shapes[large[0]].tolist()
@@ -309,7 +309,7 @@ class Boxes(ItemGraph):
         return int(np.iinfo(np.int32).max)
 
     def read_allowed(self, allowed: Any, samples: Points, classes: Any) -> np.ndarray:
-        """Refused: a box has no labels that could be forbidden one by one."""
+        """Raise TypeError: a box has no labels that could be forbidden individually."""
         raise ValueError("allowed: Boxes() has no constrained decoding; use min_size and stride")
 
     # Problems
@@ -352,7 +352,7 @@ class Boxes(ItemGraph):
     # Answers
 
     def _warn_of_cut(self, gaps, first):
-        """Say which searches did not come to an end."""
+        """Warn of searches that were cut."""
         cut = np.flatnonzero(gaps > 0)
         if cut.size:
             names = ", ".join(str(first + i) for i in cut[:10].tolist())

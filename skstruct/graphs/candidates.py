@@ -1,4 +1,4 @@
-"""Candidates: which of the candidates of a sample is right."""
+"""Candidates: a choice among the candidates of a sample."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _DETECTED = 0.5
 class CandidateSets(NamedTuple):
     """Packed candidates."""
 
-    # (n_candidates, n_features): A row a candidate.
+    # (n_candidates, n_features): One row per candidate.
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where the candidates of each sample begin.
     item_ptr: np.ndarray
     # (n_candidates, 4): Their boxes.
     boxes: np.ndarray | None = None
-    # (n_candidates,): What choosing each costs, where y says so.
+    # (n_candidates,): Cost of choosing each, if y has costs.
     losses: np.ndarray | None = None
-    # (n_candidates,): Of their boxes with the true one.
+    # (n_candidates,): Overlaps of their boxes with the true one.
     overlap: np.ndarray | None = None
 
     @property
@@ -124,7 +124,7 @@ class Candidates(ItemGraph):
         return CandidateSets(rows, np.zeros(1, dtype=np.int64), boxes)
 
     def read_y(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
-        """1 for every candidate that counts as right, else 0."""
+        """1 for every right candidate, else 0."""
         if self.target == "index":
             return self._one_hot(_read_indices(y, samples), samples)
         if self.target == "losses":
@@ -132,7 +132,7 @@ class Candidates(ItemGraph):
         return (_read_overlaps(y, samples) >= _DETECTED).astype(np.int64)
 
     def read_labelling(self, y: SamplesLike, samples: CandidateSets) -> np.ndarray:
-        """1 for the candidate that is trained toward."""
+        """1 for the candidate that is the training target."""
         return self._read_right(y, samples)[1]
 
     def read_training(
@@ -296,7 +296,7 @@ def _read_overlaps(y, samples):
 
 
 def _refuse_missed(overlap, samples):
-    """Refuse boxes that no candidate overlaps with: none is right."""
+    """Raise ValueError for boxes that no candidate overlaps with: none is right."""
     missed = np.flatnonzero(np.maximum.reduceat(overlap, samples.item_ptr[:-1]) == 0.0)
     if missed.size:
         raise ValueError(

@@ -28,7 +28,7 @@ from ..spaces.ruled_chain import _ruled
 from ..spaces.sparse_chain import sparse_chains
 from .pairwise.base import PairwiseGraph
 
-# The most pairs of a state and a label in each of the products that a bounded search has.
+# Maximum number of (state, label) pairs in each product of a bounded search.
 _MOST_TOGETHER = 1024
 
 
@@ -44,7 +44,7 @@ class Sequences(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where each sequence begins.
     offsets: np.ndarray
-    # (n_edges, n_edge_features): The same for edges, of which a sequence has one less than nodes.
+    # (n_edges, n_edge_features): The same for edges: a sequence has one fewer than nodes.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
 
     @property
@@ -54,7 +54,7 @@ class Sequences(NamedTuple):
 
 
 def _bounded(mask, ends, allowed=None):
-    """Each node's labels with the forbidden ends worked in."""
+    """Masks of each node's labels, including forbidden ends."""
     size = ends[-1], mask.start.size
     allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
     allowed[ends[:-1]] &= mask.start > -math.inf
@@ -173,7 +173,7 @@ class Chain(PairwiseGraph):
         return bounded_viterbi(unary, pair, products)
 
     def factors(self, problem: Problem, samples: Sequences) -> PairwiseFactors:
-        """Nodes and edges, which do not know of rules."""
+        """Nodes and edges, without rules."""
         if self.rules:
             raise TypeError(
                 "Chain(rules=...): rules are of whole labellings, and GDMMSSVM trains on single "

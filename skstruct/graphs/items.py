@@ -1,4 +1,4 @@
-"""Samples of items: what structures whose parts are items share in Python."""
+"""Base class of structures whose parts are items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .base import Graph
 class ItemGraph(Graph):
     """A structure whose parts are items, each scored by its features and one column of weights.
 
-    In addition to what :class:`skstruct.graphs.Graph` asks for, packed samples of subclasses have
+    In addition to the fields of :class:`skstruct.graphs.Graph`, packed samples of subclasses have
     ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
     """
 
@@ -40,7 +40,7 @@ class ItemGraph(Graph):
         return codes.astype(np.int64)
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """An object array of one array per sample; of single numbers a vector."""
+        """An object array of one array per sample; for single numbers a vector."""
         return super().wrap(flat[:, 0] if flat.shape[1:] == (1,) else flat, samples)
 
     def chosen_items(self, codes: np.ndarray, samples: Any) -> np.ndarray:
@@ -69,7 +69,7 @@ class ItemGraph(Graph):
 
     @staticmethod
     def _counted(samples, estimator, reset):
-        """The samples; sets or compares the number of features of `estimator`."""
+        """Return the samples; set or compare the number of features of `estimator`."""
         width = samples.features.shape[1]
         if reset:
             estimator.n_features_in_ = width
@@ -104,7 +104,7 @@ class ItemGraph(Graph):
         return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
 
     def _parts(self, samples, fit_intercept, codes, allowed, n_extra):
-        """What makes a problem of a space and a target, and fields of the space."""
+        """The remaining arguments of a problem, and fields of the space."""
         shapes = self.weight_shapes(samples, 0, fit_intercept)
         items = feature_rows(samples.features, shapes[0][0], fit_intercept)
         grams = ()

@@ -14,7 +14,7 @@ from ..data.packing import check_finite, packed
 
 @packed(nodes=(), samples=("features",))
 class Rows(NamedTuple):
-    """Rows of a table, each the one feature row that all nodes of its sample share."""
+    """Rows of a table; all nodes of a sample share its row."""
 
     # (n_samples, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
     # duplicates.
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
-    """Check a table of features, a row per sample."""
+    """Check a table of features, one row per sample."""
     if sparse.issparse(X):
         check_sparse(X)
     elif hasattr(X, "columns"):
@@ -47,12 +47,12 @@ def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
 
 
 def no_rows(estimator) -> Rows:
-    """No rows, of the width that `estimator` has seen in fit."""
+    """No rows, of the width seen in fit."""
     return Rows(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
 
 
 def example_sequences(rng, sparse_X: bool):
-    """A few random sequences, and labels of which all three occur."""
+    """A few random sequences, and labels with three classes, all of which occur."""
     X = [rng.normal(size=(n, 4)) for n in (3, 2, 4, 3)]
     labels = np.array(["a", "b", "c"])
     y = [labels[np.arange(len(x)) % 3] for x in X]

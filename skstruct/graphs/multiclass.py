@@ -1,4 +1,4 @@
-"""MultiClass: samples of one node, a table with a row per sample."""
+"""MultiClass: samples of one node, a table with one row per sample."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class MultiClass(Graph):
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes)))
 
     def read_node_weight(self, node_weight: Any, samples: Rows) -> np.ndarray:
-        """One weight a row."""
+        """One weight per row."""
         return read_table_weights(node_weight, (samples.offsets.size - 1,))
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, np.ndarray]:

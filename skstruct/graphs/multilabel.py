@@ -35,11 +35,11 @@ from .base import Graph, kept_positions
 from .items import ItemGraph
 from .layout import Rows, example_sequences, no_rows, read_rows
 
-# Edges between labels: given by users, learnt, or read from a model that nobody vouches for.
+# Edges between labels: given by users, learned, or read from a stored model.
 
 
 def check_edges(edges, n_labels, n_classes: int) -> None:
-    """Refuse labels and edges that a damaged file or a user has changed since fit."""
+    """Raise ValueError for labels and edges that were changed since fit."""
     if not isinstance(n_labels, (int, np.integer)) or n_labels != n_classes:
         raise ValueError(f"graph_.n_labels_ is {n_labels!r}, but there are {n_classes} labels")
     ordinary = isinstance(edges, np.ndarray) and edges.dtype == np.int32 and edges.ndim == 2
@@ -85,7 +85,7 @@ def read_edges(edges, n: int) -> np.ndarray:
 def chow_liu(table: np.ndarray) -> np.ndarray:
     """The spanning tree of largest mutual information between labels; -1 is a missing label."""
     information = _information(table) if (table >= 0).all() else _information_where_known(table)
-    # The tree of least weight, all weights positive: entries of 0 would count as no edge.
+    # The minimum spanning tree, with positive weights: an entry of 0 would be a missing edge.
     weight = information.max() + 1.0 - information
     tree = csgraph.minimum_spanning_tree(np.triu(weight, 1)).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
@@ -112,7 +112,7 @@ def _information(table):
 
 
 def _information_where_known(table):
-    """The same, of each pair over the samples that have both labels."""
+    """The same, for each pair over the samples that have both labels."""
     states = [(table == a).astype(np.float64) for a in (0, 1)]
     joint = np.array([[rows.T @ columns for columns in states] for rows in states])
     joint /= np.maximum(joint.sum(axis=(0, 1)), 1.0)
@@ -267,7 +267,7 @@ class MultiLabel(Graph):
         return flat.reshape(-1, self.n_labels_)
 
     def read_allowed(self, allowed: Any, samples: Rows, classes: Any) -> np.ndarray:
-        """The mask of shape (n_samples, n_labels, 2): may a label be off, may it be on."""
+        """The mask of shape (n_samples, n_labels, 2): whether a label may be off, and on."""
         return read_table_mask(allowed, (samples.offsets.size - 1, len(classes), 2))
 
     def read_node_weight(self, node_weight: Any, samples: Rows) -> np.ndarray:
@@ -333,7 +333,7 @@ class MultiLabel(Graph):
             return np.arange(n), None
         if not self.tables:
             return np.arange(n), edges
-        # The table of an edge that is given the other way round is transposed.
+        # The table of an edge in the other direction is transposed.
         entries = np.where((edges == back)[:, None], [0, 2, 1, 3], [0, 1, 2, 3])
         kept = np.where(edges[:, None] >= 0, 4 * edges[:, None] + entries, -1)
         return np.arange(n), kept.ravel()
@@ -389,7 +389,7 @@ class MultiLabel(Graph):
         return make(space=space(**fields, own=own, work=loop_scratch(n, m, few)))
 
     def relaxation(self, problem: Problem) -> Problem:
-        """With cycles the LP relaxation takes the place of enumeration."""
+        """With cycles, the LP relaxation in place of enumeration."""
         space = problem.space
         few = isinstance(space, FewLabelsSpace)
         return problem._replace(space=ManyLabelsSpace(*space)) if few else problem

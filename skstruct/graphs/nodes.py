@@ -1,4 +1,4 @@
-"""Structures of labelled nodes with a row of features each."""
+"""Structures of labelled nodes, each with a row of features."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Nodes(NamedTuple):
 
 
 class NodeGraph(Graph):
-    """A structure with labelled nodes, a row of features each, and no edges.
+    """A structure with labelled nodes, each with a row of features, and no edges.
 
     A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
-    :meth:`NodeSpace.make_problem`, and ``is_labelling`` where not every labelling is one.
+    :meth:`NodeSpace.make_problem`, and ``is_labelling`` if some assignments of labels are invalid.
     """
 
     takes_partial_labels = has_node_weights = True
@@ -56,7 +56,7 @@ class NodeGraph(Graph):
         return example_sequences(rng, sparse_X)
 
     def _check_counts(self, estimator, samples, reset):
-        """Set or compare the numbers of features of `estimator`; refuse empty training samples."""
+        """Set or compare the numbers of features of `estimator`; check that samples have nodes."""
         name = type(estimator).__name__
         if reset:
             empty = np.flatnonzero(samples.lengths == 0)

@@ -46,7 +46,7 @@ def _(loss, problem, i, theta, labels, r, augmented):
 
 
 def hinge_of(problem):
-    """The hinge that a structure is trained on: the relaxed one where its oracle is fractional."""
+    """The hinge that a structure is trained on: relaxed if its oracle is fractional."""
     if relaxed_oracle.supports(problem):
         return RelaxedHinge(np.zeros(max(longest_item(problem.part_ptr), 1)))
     return MaxHinge()

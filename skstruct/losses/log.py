@@ -9,24 +9,24 @@ from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import add_indicator, exp_oracle, exp_slack, log_partition
 from .verbs import augment_copy, loss_oracle, truth_score
 
-# Certificates count this share of the terms of a difference as gap, wherever they come from.
+# Certificates add this fraction of the terms of a difference to the gap, as rounding error.
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @inner_kernel(inline=True)
 def _hidden(problem, r):
-    """The slack of an inexact oracle, as terms whose rounding would hide as much."""
+    """The slack of an inexact oracle, as the terms with a rounding error of that size."""
     return exp_slack(problem) / _UNIT if r.shape[0] > 0 else 0.0
 
 
-# The softmax-margin: a log loss whose rivals gain by their task loss (Gimpel and Smith 2010).
+# The softmax-margin: a log loss whose scores have the task loss added (Gimpel and Smith 2010).
 
 
 class SoftmaxMargin(NamedTuple):
     """``log sum_y exp(<theta, mu(y)> + Delta(y_i, y)) - <theta, mu(y_i)>``.
 
-    An upper bound on the log loss and on the hinge; where no labelling costs anything, the log
-    loss. It is the entropy-smoothed hinge of strength 1.
+    An upper bound on the log loss and on the hinge; equal to the log loss where the task loss is 0.
+    It is the entropy-smoothed hinge of strength 1.
     """
 
     # A lower bound on the dual terms: 0, or -inf where Delta may be negative.
@@ -53,7 +53,7 @@ class LogLoss(NamedTuple):
 
 
 class LogPartition(NamedTuple):
-    """``log sum_y exp(<theta, mu(y)>)``: no loss, but what asks for marginals in a loss's form.
+    """``log sum_y exp(<theta, mu(y)>)``: the log-partition in the form of a loss.
 
     Its residual is the marginals; it needs no labels.
     """
@@ -63,9 +63,9 @@ class LogPartition(NamedTuple):
 
 @inner_kernel(inline=True)
 def difference(log_z, right):
-    """``log_z - right`` of a loss that is never negative, and the size of the two.
+    """``log_z - right`` of a nonnegative loss, and the magnitude of the two.
 
-    Only rounding makes the difference negative. What overflowed stays NaN or infinite.
+    A negative difference is rounding, and becomes 0. Overflows stay NaN or infinite.
     """
     value = log_z - right
     value = 0.0 if -math.inf < value < 0.0 else value

@@ -1,4 +1,4 @@
-"""Losses of partial labels: of the labellings that fit them all count, or the best one."""
+"""Losses of partial labels: over all labellings that fit them, or the best one."""
 
 import math
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from .verbs import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):
-    """Parts that labels forbid, of all samples."""
+    """Parts of all samples that partial labels forbid."""
 
-    # (n_parts,): 1 for parts that no labelling has which fits the labels.
+    # (n_parts,): 1 for parts of no labelling that fits the labels.
     forbidden: np.ndarray
     # (n_samples,): 1 for samples where several labellings may fit.
     partial: np.ndarray
@@ -25,8 +25,8 @@ class Clamps(NamedTuple):
 class MarginalLogLoss(NamedTuple):
     """``log sum_y exp(<theta, mu(y)>) - log sum_{y in Y_i} exp(<theta, mu(y)>)``.
 
-    That is ``-log p(y in Y_i | x_i)`` for the set Y_i of the labellings that fit what is known. Not
-    convex. Where Y_i has one labelling it is the log loss, to the last bit.
+    That is ``-log p(y in Y_i | x_i)`` for the set Y_i of labellings that fit the partial labels.
+    Not convex. If Y_i has one labelling, it is bitwise equal to the log loss.
     """
 
     # Parts that the labels forbid. A tuple, so that threads share it.
@@ -83,8 +83,8 @@ def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
 class LatentHinge(NamedTuple):
     """``max_y [<theta, mu(y)> + Delta(Y_i, y)] - max_{y in Y_i} <theta, mu(y)>``.
 
-    Y_i is the set of the labellings that fit what is known, and ``Delta(Y_i, y)`` is 0 for these.
-    Not convex; an upper bound on the task loss of the best labelling.
+    Y_i is the set of labellings that fit the partial labels, for which ``Delta(Y_i, y)`` is 0. Not
+    convex; an upper bound on the task loss of the best labelling.
     """
 
     # Parts that the labels forbid. A tuple, so that threads share it.

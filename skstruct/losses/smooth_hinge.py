@@ -1,8 +1,8 @@
 """Smooth forms of the structural hinge.
 
-Over mixtures of the K best labellings, or under an entropy (Pillutla et al. 2019, A smoother way to
-train structured prediction models, arXiv:1902.03228, sections 2.2 and 2.3); by the projections of
-the structured extragradient (Taskar, Lacoste-Julien and Jordan 2006).
+Over mixtures of the K best labellings, or with an entropy (Pillutla et al. 2019, A smoother way to
+train structured prediction models, arXiv:1902.03228, sections 2.2 and 2.3); with the projections of
+the structured extragradient method (Taskar, Lacoste-Julien and Jordan 2006).
 """
 
 import math
@@ -41,19 +41,18 @@ CALLS, EXACT = 0, 1
 class TopKHinge(NamedTuple):
     """The hinge smoothed by half a squared norm, over mixtures of the K best labellings.
 
-    ``max over shares p >= 0 of sum 1 of sum_q p_q z_q + nu/2 (1 - |p|^2)``, where z_q are the
-    loss-augmented scores, less the score of the truth. At most ``nu / 2`` above the hinge.
+    ``max over p >= 0, sum p = 1, of sum_q p_q z_q + nu/2 (1 - |p|^2)``, where z_q are the
+    loss-augmented scores minus the score of the truth. At most ``nu / 2`` above the hinge.
 
-    Where K labellings do not suffice (``counts``), this is less than the smoothed hinge, and not
-    quite smooth: Casimir's certificate is that of the hinge itself, other solvers would give that
-    of what they see.
+    If K labellings do not suffice (``counts``), this is less than the smoothed hinge, and not quite
+    smooth: Casimir certifies the hinge itself.
     """
 
-    # (2,): Residuals asked for, and those for which K labellings gave the projection of all.
+    # (2,): Number of residuals, and number of those where K labellings gave the full projection.
     counts: np.ndarray
     # (1,): nu.
     strength: np.ndarray
-    # 1 to count the distance from the truth as a diameter, too: where the task loss is not linear
+    # 1 to count the distance from the truth as a diameter, too: for task losses that are not linear
     # in parts.
     far: int
     # (K + 1,): Scratch: scores of the best labellings.
@@ -78,10 +77,9 @@ class EntropyHinge(NamedTuple):
 
 
 class EuclideanHinge(EntropyHinge):
-    """The hinge less half a squared norm: ``max <theta + l, m> - nu/2 |m|^2 - <theta, mu(y_i)>``.
+    """``max <theta + l, m> - nu/2 |m|^2 - <theta, mu(y_i)>`` over the hull of labellings.
 
-    m ranges over the hull of labellings and |.| is the norm that the structure names. It is below
-    the hinge, by ``nu/2 |m|^2`` at most.
+    With the norm of the structure. It is below the hinge, by at most ``nu/2 |m|^2``.
     """
 
 
@@ -140,7 +138,7 @@ def _(loss, problem, i, r, trial):
 
 @generic
 def smoothed_max(loss, problem, i, theta, mu):
-    """The mixture of largest smoothed score to `mu`; that score."""
+    """Write the mixture of largest smoothed score to `mu`, and return that score."""
 
 
 @smoothed_max.register(EntropyHinge)
@@ -160,7 +158,7 @@ def _(loss, problem, i, theta, mu):
 def _(loss, problem, i, theta, labels, r, augmented):
     right = truth_score(problem, i, theta, labels)
     augment_copy(problem, i, theta, augmented)
-    # Projections are written, always; `loss.mu` is empty where marginals can be left out.
+    # Projections are always written; `loss.mu` is empty where marginals can be left out.
     best = smoothed_max(loss, problem, i, augmented, r if r.shape[0] > 0 else loss.mu)
     if r.shape[0] > 0:
         add_indicator(problem, i, labels, -1.0, r)
@@ -174,9 +172,9 @@ def smooth_hinge(kind, strength, n_best, problem):
         return EntropyHinge(nu)
     longest = max(longest_item(problem.label_ptr), 1)
     labels = np.zeros((n_best + 1, longest), dtype=np.int32)
-    # The best boxes differ by a line, and at weights of 0 neighbours tie: steps for their diameters
-    # alone overshoot by far. On chains, where the truth differs in many nodes, they do not, and
-    # steps for the distance from it are too short.
+    # The best boxes differ by one line, and at zero weights neighbours tie: steps for their
+    # diameters only would be far too long. On chains, the truth differs in many nodes, and steps
+    # for the distance from it would be too short.
     far = int(not loss_is_linear(problem))
     return TopKHinge(np.zeros(2), nu, far, np.zeros(n_best + 1), np.zeros(n_best + 1), labels)
 
@@ -185,12 +183,12 @@ def smooth_hinge(kind, strength, n_best, problem):
 
 _ADVICE = "use BCFWSSVM"
 
-#: Names of the projections, the ones preferred first, with the verb of each.
+#: Names of the projections, in order of preference, with the operation of each.
 PROJECTIONS = {"gibbs": exp_oracle, "euclidean": euclidean_oracle}
 
 
 def choose_projection(projection, problem, given=None):
-    """The name of the projection that is meant, one that the structure has."""
+    """The name of the projection: the given one, or for "auto" the first that is supported."""
     require_linear_loss(problem, _ADVICE)
     kind = type(problem.space)
     structure = getattr(kind, "structure", kind.__name__)

@@ -1,8 +1,8 @@
-"""Feature rows by table of weights: the feature map that all structures of this package have.
+"""Feature rows times tables of weights: the feature map of all structures of this package.
 
-The parts of a sample are the products of its rows of `nodes` with the columns of ``w.node``; then
-some that have no weights, whose potentials are 0; then the products of its rows of `edges`, or of
-the rows that all edges share, with the columns of ``w.pair``.
+The potentials of a sample are the products of its rows of `nodes` with the columns of ``w.node``;
+then zeros for parts without weights; then the products of its rows of `edges`, or of the rows that
+all edges share, with the columns of ``w.pair``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..core.oracles import accumulate, gram, potentials
 from ..core.proximal import catch_up, catch_up_rows, rest_potentials, rest_scores
 from ..core.weights import aligned
 
-# From this size on, training takes dense features as sparse if at most this share is not 0: on
-# letters in 128 pixels, 22 % of which are set, that takes a third off the time of a pass.
+# From this size on, training converts dense features to sparse ones if at most this fraction is
+# nonzero: on letters of 128 pixels, 22 % of which are set, a pass is faster by a third.
 _LARGE, _FEW = 1 << 20, 0.25
 _NONE = np.empty(0)
 
@@ -28,7 +28,7 @@ _NONE = np.empty(0)
 class TableScratch(NamedTuple):
     """Scratch for weight tables."""
 
-    # A row of one, lazy ones too.
+    # A row of a table, plain or lazy.
     row: np.ndarray
     # (n_rows, n_columns): For products with Gram matrices.
     node: np.ndarray
@@ -52,8 +52,8 @@ class BlockRows(NamedTuple):
     width: int
     n_free: int
     pair_width: int
-    # (n_samples or 0,): Squared norm of the row of nodes, where each sample has one; else products
-    # of the rows of a sample, for line searches.
+    # Squared norms (n_samples,) of the rows of nodes if each sample has one row; else products of
+    # the rows of a sample, for line searches.
     squares: np.ndarray
     node_gram: Gram
     pair_gram: Gram
@@ -85,7 +85,7 @@ class BlockRows(NamedTuple):
         squares: np.ndarray = _NONE,
         grams: tuple[Gram, ...] = (),
     ) -> BlockRows:
-        """Rows for weight tables of some shapes; with the Gram matrices of training, or without."""
+        """Rows for weight tables of some shapes, with Gram matrices for training if given."""
         nothing = np.zeros(row_ptr.size, dtype=np.int64)
         tables = [np.zeros((0, 0))] * 2
         for p, how in enumerate(grams):
@@ -108,7 +108,7 @@ class BlockRows(NamedTuple):
 
 
 def feature_rows(matrix, n_rows: int, fit_intercept: bool, for_training: bool = False):
-    """The kernels' form of a feature matrix; the last of `n_rows` weights may be the constant's."""
+    """A feature matrix in the form of kernels; the last of `n_rows` may be the intercept."""
     intercept = n_rows - 1 if fit_intercept else -1
     is_large = for_training and not sparse.issparse(matrix) and matrix.size >= _LARGE
     if is_large and np.count_nonzero(matrix) <= _FEW * matrix.size:
@@ -119,13 +119,13 @@ def feature_rows(matrix, n_rows: int, fit_intercept: bool, for_training: bool = 
 
 
 def row_scratch(shapes) -> np.ndarray:
-    """Scratch for a row of the weight tables, lazy ones too."""
+    """Scratch for a row of the weight tables, plain or lazy."""
     return aligned(2 * (max(shapes[0][1], shapes[1][1]) + 16), np.empty)
 
 
 @inner_kernel(inline=True)
 def _shape(rows, i):
-    """First row of nodes and their number, first row of edges and theirs, where these begin."""
+    """First row and number of nodes, first row and number of edges, first part of edges."""
     first = rows.row_ptr[i]
     n = rows.row_ptr[i + 1] - first
     return first, n, rows.edge_ptr[i], rows.n_tables[i], n * rows.width + rows.n_free

@@ -1,1 +1,1 @@
-"""Spaces: which labellings exist. A file each, with the record and its kernels."""
+"""Spaces of labellings. One file per space, with the record and its kernels."""

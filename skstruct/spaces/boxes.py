@@ -1,4 +1,4 @@
-"""One box in each image: which boxes there are, and the best of them."""
+"""One box in each image: the possible boxes, and the best of them."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from .items import ItemSpace
 class BoxesData(NamedTuple):
     """Positions of the points of all samples, and the boxes that are possible."""
 
-    # (n_points,): Where each point is: its pixel, and its cell between the lines, row by row.
+    # (n_points,): Pixel of each point, and its cell between the lines, row by row.
     row: np.ndarray
     column: np.ndarray
     cell: np.ndarray
     # (n_samples, 2): Heights and widths.
     shapes: np.ndarray
-    # (n_samples,): Takes what the boxes found may lack of the best, where searches are cut.
+    # (n_samples,): Receives the possible suboptimality of the boxes found, where searches are cut.
     gaps: np.ndarray
-    # Spacing of the lines on which boxes may end, and the least length of their sides, in pixels.
+    # Spacing of the lines on which boxes may end, and minimum length of their sides, in pixels.
     stride: int
     least: int
-    # Most sets of boxes to split, -1 for as many as it takes.
+    # Maximum number of sets of boxes to split, -1 for no limit.
     most: int
 
 
 class BoxesScratch(NamedTuple):
     """Scratch of one thread."""
 
-    # The image at hand.
+    # The current image.
     space: Subwindows
     # Sets of its boxes.
     frontier: Frontier
@@ -66,8 +66,8 @@ class BoxesScratch(NamedTuple):
 class BoxesSpace(ItemSpace):
     """Points in images, packed for kernels: a labelling is a box, its parts are the points inside.
 
-    The loss-augmented search looks at the true box, too, where no line runs along it or it is
-    smaller than others may be.
+    The loss-augmented search includes the true box if it is not on the lines, or smaller than
+    allowed.
     """
 
     structure = "Boxes"
@@ -101,10 +101,7 @@ def _(space, i, theta, labels):
 
 @inner_kernel
 def _search(space, i, theta, loss, true, values, most):
-    """The best boxes to ``frontier.found``, their scores with the loss to `values`.
-
-    The loss is that of boxes that are not the true one, which nobody reads where there is none.
-    """
+    """Write the best boxes to ``frontier.found``, and their loss-augmented scores to `values`."""
     own, image, first = space.own, space.work.space, space.item_ptr[i]
     set_lines(image, own.shapes[i, 0], own.shapes[i, 1], own.stride, own.least)
     for q in range(space.item_ptr[i + 1] - first):
@@ -129,7 +126,7 @@ def _(space, i, theta, labels):
 
 @inner_kernel
 def _write(space, values, labels):
-    """Boxes that were found to `labels`, in pixels."""
+    """Write the boxes found to `labels`, in pixels."""
     for k in range(values.shape[0]):
         if values[k] > -math.inf:
             to_pixels(space.work.space, space.work.frontier.found[k], labels[k])

@@ -48,18 +48,13 @@ class ChainScratch(NamedTuple):
 class SequenceSpace(PairwiseSpace):
     """Nodes in a row packed for kernels: each but the last has an edge to the next.
 
-    Chains, and structures that have their parts but other oracles: it has none that they could
-    inherit by mistake.
-
-    Parameters
-    ----------
-    *fields : object
-        Those of :class:`~skstruct.graphs.PairwiseSpace`.
+    For chains, and structures with their parts but other oracles: it has no oracles that these
+    could inherit by mistake. The fields are those of :class:`~skstruct.graphs.PairwiseSpace`.
     """
 
 
 class ChainSpace(SequenceSpace):
-    """Chains packed for kernels: every labelling counts."""
+    """Chains packed for kernels, with all labellings."""
 
     structure, has_one_table = "Chain", True
 

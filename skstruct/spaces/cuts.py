@@ -1,20 +1,20 @@
 """Graphs of two labels by one maximum flow: minimum cuts where edges attract, else roof duals.
 
-Where every edge attracts the network has a node for each node, and is laid straight from the
-potentials. Else the general way (:mod:`skstruct.inference.qpbo`) flips nodes so that edges
-attract, and doubles those where that is not possible: the optimum over the local polytope (the
-roof dual), a half-integral point of it, and the exact optimum where flipping some nodes makes all
-edges attract.
+If every edge attracts, the flow network has the nodes of the graph and capacities from the
+potentials. Otherwise the general construction (:mod:`skstruct.inference.qpbo`) flips nodes so that
+edges attract, and doubles nodes where that is not possible. It gives the optimum over the local
+polytope (the roof dual) and a half-integral point of it, and the exact optimum if flipping some
+nodes makes all edges attract.
 
-What the certificates claim
+What the certificates prove
 ---------------------------
-Of graphs whose edges attract, training is exact: the objective ranges over labellings, and every
-step goes toward one, so that the dual point stays in their hull at whatever weights. The primal
-needs an upper bound on the best score. Where the cut (or the roof dual) settles all nodes, that is
-the labelling's own score. Else, at weights that do not attract, the labelling is one of a local
-search with its true score, and `loss_augmented_max` returns the roof dual's bound instead: the
-objective is then an upper bound of the exact one. So dual <= optimum <= primal at all weights; the
-gap closes at those that attract.
+For graphs whose edges attract, training is exact: the objective ranges over labellings, and every
+step is toward a labelling, so the dual point is in their hull at all weights. The primal objective
+needs an upper bound on the best score. If the cut (or the roof dual) decides all nodes, that is the
+score of the labelling. Otherwise, at weights where an edge repels, a local search finds a labelling
+with its true score, and `loss_augmented_max` returns the bound of the roof dual: the objective is
+then an upper bound on the exact one. So dual <= optimum <= primal at all weights, and the gap
+closes where edges attract.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ from ..inference.quadratic_cut import LevelWork, level_work, quadratic_cut
 from .n_best import NBestScratch, n_best_scratch, top_k_by_max_marginals
 from .pairwise import NetworkSpace, add_pair, expand_tables, pair_score
 
-# Sweeps of the local search over nodes that the roof dual leaves open.
+# Sweeps of the local search over nodes that the roof dual does not decide.
 _SWEEPS = 50
 _EPSILON = 2.0**-52
 
 
 class FlowScratch(NamedTuple):
-    """Scratch of one thread; nothing in it outlives a call."""
+    """Scratch of one thread; its contents are not used after a call."""
 
     # The tables of a sample in full.
     scores: np.ndarray
@@ -109,7 +109,7 @@ class FlowScratch(NamedTuple):
     n_best: NBestScratch
     # Of projections.
     levels: LevelWork
-    # (n_nodes,): What is projected, in shares of label 1, and how fast the gains of nodes diminish.
+    # (n_nodes,): Projected marginals of label 1, and the curvatures of nodes.
     point: np.ndarray
     curvature: np.ndarray
 
@@ -211,7 +211,7 @@ def signs_of(space, n):
 
 @inner_kernel
 def lay_nodes(space, theta, n, excess):
-    """Write what nodes gain by label 1; sum of the sizes, inf if a node has no label left."""
+    """Write the gain of label 1 at each node; return the sum of magnitudes, inf without a label."""
     size = 0.0
     for t in range(n):
         off, on = theta[2 * t], theta[2 * t + 1]
@@ -227,7 +227,7 @@ def lay_nodes(space, theta, n, excess):
 
 @inner_kernel
 def lay_arcs(space, i, theta, n, slack, network):
-    """Write the arcs between nodes; sum of the sizes, -1 if an edge repels by more than `slack`."""
+    """Write the arcs; return the sum of magnitudes, -1 if an edge repels by more than `slack`."""
     own, ends = space.own, space.own.ends
     first, head, sister = network.first, network.head, network.sister
     cap, excess, size = network.cap, network.excess, 0.0
@@ -247,7 +247,7 @@ def lay_arcs(space, i, theta, n, slack, network):
         t10, t11 = pair_score(space, theta, begin, 1, 0), pair_score(space, theta, begin, 1, 1)
         if not (t00 > -math.inf and t11 > -math.inf):
             return -1.0
-        # A forbidden entry may stand for any score: take one that leaves no interaction.
+        # Replace a forbidden entry by the score without interaction.
         there = back = 0.0
         if t01 == -math.inf and t10 == -math.inf:
             there = back = math.inf
@@ -274,7 +274,7 @@ def lay_arcs(space, i, theta, n, slack, network):
         head[p], head[q] = v, u
         sister[p], sister[q] = q, p
         cap[p], cap[q] = there, back
-    # Each node's place is now where the next one's arcs begin.
+    # Now the place of each node is the offset of the next one's arcs.
     for t in range(n, 0, -1):
         first[t] = first[t - 1]
     first[0] = 0
@@ -283,7 +283,7 @@ def lay_arcs(space, i, theta, n, slack, network):
 
 @inner_kernel
 def _cut(space, i, theta, n):
-    """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and its size."""
+    """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and the magnitude."""
     work, signs = space.work, space.work.signs
     network, forest, states = work.network, work.forest, work.states
     size = lay_nodes(space, theta, n, network.excess)
@@ -304,7 +304,7 @@ def _cut(space, i, theta, n):
 
 @inner_kernel
 def _model(space, i, theta, n, m):
-    """Sample i as pairs; its parts stay where they are."""
+    """Sample i in the form of pairs, without a copy of its parts."""
     own, work = space.own, space.work
     first = own.ptr[i]
     expand_tables(space, i, theta, work.scores)
@@ -326,7 +326,7 @@ def _model(space, i, theta, n, m):
 
 @inner_kernel
 def _roof(space, i, theta, n, m):
-    """Solve any sample: how many states are HALF (-1: no labelling), nodes, and the bound."""
+    """Solve any sample: number of HALF states (-1: no labelling), number of nodes, the bound."""
     work, edges = space.work, space.work.choices
     network, forest, signs = work.network, work.forest, signs_of(space, n)
     n_edges = choose(_model(space, i, theta, n, m), work.off[:n], work.on[:n], edges)
@@ -346,7 +346,7 @@ def _roof(space, i, theta, n, m):
 
 @kernel
 def solve(space, i, theta):
-    """Write half-integral states of largest score to the scratch, and the flow that proves it."""
+    """Write half-integral states of largest score, and the flow that certifies it, to scratch."""
     n = space.label_ptr[i + 1] - space.label_ptr[i]
     m = space.own.ptr[i + 1] - space.own.ptr[i]
     n_half, size = _cut(space, i, theta, n)
@@ -364,7 +364,7 @@ def solve(space, i, theta):
 
 @inner_kernel
 def _find_near(space, i, n):
-    """The edges of each node, to scratch."""
+    """Write the edges of each node to scratch."""
     own, ptr, near = space.own, space.work.near_ptr, space.work.near
     for t in range(n + 1):
         ptr[t] = 0
@@ -404,10 +404,9 @@ def _gain(space, i, theta, n, t):
 
 @inner_kernel
 def round_states(space, i, theta, n_half, labels):
-    """Write a labelling that has the states which are settled; its score.
+    """Write a labelling with the decided states, and return its score.
 
-    One of the best labellings has these states (persistency); the others follow from a local
-    search.
+    One of the best labellings has these states (persistency); a local search finds the others.
     """
     states = space.work.states
     n = space.label_ptr[i + 1] - space.label_ptr[i]
@@ -442,26 +441,26 @@ def _(space, i, theta, labels):
 
 # Euclidean projections of graphs of two labels whose edges attract.
 #
-# The norm. With x_u the share of label 1 at node u, and m(j, k) those of an edge's pairs of labels,
-# an edge of its own in every sample (also where edges share a table, whose parts are sums),
+# The norm. With x_u the marginal of label 1 at node u, and m(j, k) those of the pairs of labels of
+# an edge, each edge separately (also if edges share a table, whose parts are sums),
 #
 #     |mu|^2 = sum over nodes of m(0)^2 + m(1)^2
 #              + sum over edges of (m(1, 1) - m(0, 0))^2 + m(0, 1)^2 + m(1, 0)^2.
 #
-# Of an edge that is ``(x_u + x_v - 1)^2 + (x_u - x_v)^2 + 2 m(0, 1) m(1, 0)``. Where edges attract,
-# the best point of the local polytope (distributions of nodes and of edges that agree) has m(1, 1)
-# = min(x_u, x_v), so that the norm falls apart into nodes: what is left is total variation, which
+# For an edge that is ``(x_u + x_v - 1)^2 + (x_u - x_v)^2 + 2 m(0, 1) m(1, 0)``. If edges attract,
+# the best point of the local polytope (consistent distributions of nodes and edges) has m(1, 1) =
+# min(x_u, x_v), so that the norm separates over nodes: the rest is total variation, which
 # :func:`skstruct.inference.quadratic_cut.quadratic_cut` solves exactly. That point is the mixture
-# of the labellings ``x > t`` for t from 0 to 1: it lies in the hull of labellings, too, and
-# certificates may be built on it.
+# of the labellings ``x > t`` for t from 0 to 1: it is in the hull of labellings, too, as
+# certificates require.
 
-# Of the largest score: what rounding may make of no interaction. Else an edge repels.
+# Rounding error of an interaction of 0, relative to the largest score; below it, an edge repels.
 _SLACK = 1e-12
 
 
 @inner_kernel
 def _write_point(space, i, n, x, mu):
-    """Write the parts of shares of label 1; the squared norm."""
+    """Write the parts from the marginals of label 1, and return the squared norm."""
     own, square = space.own, 0.0
     for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):
         mu[q] = 0.0
@@ -482,7 +481,7 @@ def _write_point(space, i, n, x, mu):
 
 @kernel
 def project_cut(space, i, theta, temperature, mu):
-    """See the module; NaN, and `mu` of zeros, where an edge repels."""
+    """Project as the comment above derives; NaN, and zeros in `mu`, if an edge repels."""
     work, network, n_parts = space.work, space.work.network, space.part_ptr[i + 1]
     n, n_parts = space.label_ptr[i + 1] - space.label_ptr[i], n_parts - space.part_ptr[i]
     value = scale = 0.0
@@ -518,7 +517,7 @@ class CutSpace(FlowSpace):
 
     @classmethod
     def make(cls, graph, samples, fields, network, n_best):
-        """The space; or why cuts are no way: two labels, and weights such that edges attract."""
+        """The space, or the reason why not: cuts need two labels and edges that attract."""
         n_labels = len(network.column)
         if n_labels != 2:
             return f"minimum cuts take 2 labels, there are {n_labels}"
@@ -567,7 +566,7 @@ def _(problem, i, theta, labels, augmented):
 
 @inner_kernel
 def _room(k, to_source, network):
-    """All that can flow out of a node, or into it."""
+    """Residual capacity out of a node, or into it."""
     total = 0.0
     for a in range(network.first[k], network.first[k + 1]):
         total += network.cap[a if to_source else network.sister[a]]
@@ -576,7 +575,7 @@ def _room(k, to_source, network):
 
 @inner_kernel
 def _all_room(n_nodes, network):
-    """More than all that can flow, where there is a limit."""
+    """A number above the total capacity, if that is finite."""
     total = 1.0
     for k in range(n_nodes):
         total += abs(network.excess[k]) if abs(network.excess[k]) < math.inf else 0.0
@@ -587,7 +586,7 @@ def _all_room(n_nodes, network):
 
 @inner_kernel
 def _push(k, to_source, limit, network):
-    """Force a node to a side: what is added to its excess, and what that costs at once."""
+    """Force a node to a side: the addition to its excess, and the immediate cost."""
     excess = network.excess[k]
     room = _room(k, to_source, network)
     amount = (room if room < math.inf else 4.0 * limit) + abs(excess)
@@ -654,7 +653,7 @@ class RoofSpace(FlowSpace):
 
     @classmethod
     def make(cls, graph, samples, fields, network, n_best):
-        """The space; or why not: only two labels have a roof dual."""
+        """The space, or the reason why not: a roof dual needs two labels."""
         n_labels = len(network.column)
         if n_labels != 2:
             return f"there are {n_labels} labels, not 2"
@@ -693,7 +692,7 @@ def _(space, i, theta, labels, mu):
         a, b = states[own.ends[e, 0]], states[own.ends[e, 1]]
         other = _pair_of(space, theta, n, e) if a == HALF and b == HALF else 0
         for x in range(2):
-            # Two points of weight one half, equal ones where both nodes are settled.
+            # Two points of weight one half, equal if both nodes are decided.
             j = x if a == HALF else a
             k = x if b == HALF else b
             k = 1 - k if other == 1 else k
@@ -701,5 +700,5 @@ def _(space, i, theta, labels, mu):
             value += 0.5 * pair_score(space, theta, begin, j, k)
     if n_half > 0:
         labels[0] = -1
-    # Settled states are a best labelling: no score is larger, but for rounding.
+    # Decided states are a best labelling: no score is larger, up to rounding.
     return max(bound if n_half > 0 else value + slack, value), value

@@ -1,4 +1,4 @@
-"""Graphs without cycles: exact inference from the leaves to the roots, for any number of labels."""
+"""Graphs without cycles: exact inference from leaves to roots, for any number of labels."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from .pairwise import (
 class Rooted(NamedTuple):
     """The trees of all samples."""
 
-    # That of all nodes, counted within each sample; `link` is the table of the edge.
+    # The forest of all samples, with indices within each; `link` is the table of the edge.
     forest: Forest
-    # (n_nodes,): The edge to the parent, counted within each sample.
+    # (n_nodes,): The edge to the parent, as an index within the sample.
     edge: np.ndarray
     # 1 if the tables in the potentials are the full ones, without forbidden pairs.
     as_given: int
@@ -59,9 +59,9 @@ class ForestScratch(NamedTuple):
 
     # For the oracles.
     tree: TreeScratch
-    # The tables of a sample in full, where the potentials do not have them.
+    # The full tables of a sample, if the potentials do not have them.
     pairs: np.ndarray
-    # Marginals in the same form, where label pairs share an entry.
+    # Marginals in the same form, if label pairs share an entry.
     shares: np.ndarray
 
 
@@ -74,7 +74,7 @@ class ForestSpace(NetworkSpace):
 
     @classmethod
     def make(cls, graph, samples, fields, network, n_best):
-        """The space, or which sample has a cycle."""
+        """The space, or the sample that has a cycle."""
         forest, cyclic = root_forests(samples.edges, samples.edge_ptr, samples.offsets)
         if cyclic >= 0:
             return f"sample {cyclic} has a cycle"
@@ -199,7 +199,7 @@ entropy.register(ForestSpace)(entropy_along_edges)
 class TreeSpace(ForestSpace):
     """Rooted forests packed for kernels.
 
-    Their potentials have the forbidden steps in them, as those of chains.
+    Their potentials are -inf for forbidden transitions, as those of chains.
     """
 
     structure, remedy = "Tree", ""

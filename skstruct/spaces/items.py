@@ -12,15 +12,15 @@ from ..core.oracles import add_indicator, forbid, score
 
 
 class ItemSpace(NamedTuple):
-    """Which items of each sample may be chosen; labellings mark each as chosen, 1, or not, 0.
+    """Items that may be chosen; a labelling has 1 for each chosen item and 0 for the others.
 
     Structures define subclasses, which inherit the operations of this file.
     """
 
     # (n_samples + 1,): Where the items of each sample begin.
     item_ptr: np.ndarray
-    # (n_samples + 1,): Where the parts of each sample begin (an item each, then perhaps one that
-    # every labelling has, which scores 0 and takes the constant of a task loss), and its labelling.
+    # (n_samples + 1,): Where the parts of each sample begin (one per item, then perhaps one that
+    # every labelling has, which scores 0 and holds the constant of a task loss), and its labelling.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
     # (n_items or 0,): Items that may be chosen; empty when all may.

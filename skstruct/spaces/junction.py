@@ -1,4 +1,4 @@
-"""Graphs of small tree width: exact inference along junction trees, planned once a shape."""
+"""Graphs of small tree width: exact inference along junction trees, planned once per shape."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from .pairwise import NetworkSpace, expand_tables, fold_tables, shape_of
 class Plans(NamedTuple):
     """Plans of elimination, one after the other: samples with equal edges share one."""
 
-    # All buckets. Variables, factors (the nodes, then the edges), bytes and messages are counted
-    # within each plan, slots over all; slot 0 is that of all roots.
+    # All buckets. Variables, factors (nodes, then edges), bytes and messages have indices within
+    # each plan, slots over all plans; slot 0 is that of all roots.
     tree: JunctionTree
     # (n_plans + 1,): Where the buckets of each plan begin.
     bucket_ptr: np.ndarray
@@ -52,10 +52,10 @@ class JunctionScratch(NamedTuple):
 
     # Scores of the nodes and of the label pairs; the scopes are not used.
     factors: Tables
-    # (n_factors,): Where factors begin in the scores and in `beliefs`.
+    # (n_factors,): Offsets of factors in the scores and in `beliefs`.
     base: np.ndarray
     target: np.ndarray
-    # (1,): What the roots are told.
+    # (1,): Message to the roots.
     one: np.ndarray
     # Messages.
     up: np.ndarray
@@ -79,7 +79,7 @@ class JunctionSpace(NetworkSpace):
 
     @classmethod
     def make(cls, graph, samples, fields, network, n_best):
-        """The space, or why its tables are too large."""
+        """The space, or the reason why its tables are too large."""
         n_labels = network.column.shape[0]
         planned = _plan(graph, samples, n_labels)
         if isinstance(planned, str):
@@ -152,7 +152,7 @@ def _tell(space, i, is_sum, size):
 
 @inner_kernel
 def _sum_up(space, i, at):
-    """Messages up to slots that are `at` these places; returns the log-partition."""
+    """Send messages up, to slots `at` these places, and return the log-partition."""
     tree, work = space.own.inference.tree, space.work
     begin, end = _buckets_of(space, i)
     sum_buckets(work.factors, tree, work.base, at, work.up, begin, end, work.elimination)
@@ -252,22 +252,22 @@ def _(space, i, theta, out):
 top_k_oracle.register(JunctionSpace)(top_k_by_max_marginals)
 
 
-# Entries of all tables of a tree per score of a node or an edge, at most, with inference="auto". At
-# that size a visit takes 2 to 4 times as long as with "lp" or "roof-dual": a price exactness is
-# worth. Beyond, it grows by a factor of about n_labels with each row of an image.
+# With inference="auto", maximum number of table entries per score of a node or an edge. At that
+# size a visit takes 2 to 4 times as long as with "lp" or "roof-dual", which exactness is worth.
+# Beyond, it grows by a factor of about n_labels with each row of an image.
 _WORTH = 256
 
 # Kernels count the entries of a table in 32 bits.
 _LARGEST = 2**32 - 1
 
-# Larger graphs are not searched again only to tell how large their tables would be.
+# For larger graphs, the message does not compute how large the tables would be.
 _SEARCHED_AGAIN = 2_000
 
 
 def _plan(graph, samples, n_labels):
-    """Orders of elimination with tables of ``graph.max_table`` entries at most, or why not.
+    """Elimination orders with tables of at most ``graph.max_table`` entries, or the reason why not.
 
-    Where the graph leaves the choice to us, also that a relaxation takes a fraction of the time.
+    With inference="auto", the reason may be that a relaxation takes a fraction of the time.
     """
     limit = graph.max_table
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
@@ -307,7 +307,7 @@ def _refusal(samples, i, n_labels, limit, size):
 
 
 def _too_wide(samples, n_labels, limit):
-    """Images whose tree width, their shorter side, is too much already."""
+    """Images whose tree width, the shorter side, is too large."""
     if samples.shapes is None:
         return []
     side = samples.shapes.min(axis=1, initial=2**31)
@@ -333,7 +333,7 @@ def _distinct(samples):
 
 
 def _tables(n, edges, n_labels):
-    """The factors of a graph, without scores: a node each, then an edge each."""
+    """The factors of a graph, without scores: one per node, then one per edge."""
     return Tables(
         n_states=np.full(n, n_labels, dtype=np.int64),
         scope_ptr=np.concatenate((np.arange(n), n + 2 * np.arange(len(edges) + 1))),
@@ -343,7 +343,7 @@ def _tables(n, edges, n_labels):
     )
 
 
-# What the numbers in a plan count, where plans stand one after the other.
+# Kinds of the indices in a plan, for the concatenation of plans.
 _SHIFTS = {
     "dim_ptr": "dim",
     "input_ptr": "source",
@@ -352,7 +352,7 @@ _SHIFTS = {
 
 
 def _concatenate(trees):
-    """One plan of several; the pointers' ends are kept, those of slots left out."""
+    """Concatenate plans; ends of pointers are kept, except those of slots."""
     fields = {}
     for name in JunctionTree._fields:
         parts = [getattr(tree, name) for tree in trees]
@@ -382,7 +382,7 @@ def _concatenate(trees):
 
 
 def _too_large(samples, plans, limit):
-    """The error where memory does not suffice."""
+    """The error for too little memory."""
     entries = plans.n_messages[plans.plan]
     i = int(entries.argmax())
     return MemoryError(

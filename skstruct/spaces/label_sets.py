@@ -39,9 +39,9 @@ from ..inference.tree import (
 )
 from .labels import draw_by_conditioning
 
-# Parts of a sample of L labels and m edges: L parts "label j is on", L parts "label j is off" (they
-# have no weights, but the task loss and constraints need them), then for each edge one part "both
-# ends are on", or four parts (first end, second end) with full tables.
+# Parts of a sample of L labels and m edges: L parts "label j is on", L parts "label j is off"
+# (without weights, for task losses and constraints), then for each edge one part "both ends are
+# on", or four parts (first end, second end) with full tables.
 
 
 class LabelSetSpace(NamedTuple):
@@ -50,7 +50,7 @@ class LabelSetSpace(NamedTuple):
     # (n_samples + 1,): Multiples of the number of parts, and of the number of labels.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
-    # (n_samples * n_labels or 0, 2): Whether each label may be off, and on; no rows when all may.
+    # (n_samples * n_labels or 0, 2): Whether each label may be off, and on; no rows if all may.
     allowed: np.ndarray
     # (n_edges, 2): The labels of each edge.
     ends: np.ndarray
@@ -236,7 +236,7 @@ def _(space, i, theta, out):
 
 # Label sets whose edges have cycles: exact by enumeration for few labels, else relaxed.
 
-# From this many labels on a flow is tried before the enumeration.
+# Minimum number of labels for a flow before the enumeration.
 _FLOW_PAYS = 8
 
 
@@ -249,8 +249,7 @@ class LoopScratch(NamedTuple):
     pair: np.ndarray
     # For the relaxation.
     roof: RoofScratch
-    # (n_labels, 2): Potentials of labels; of no labels, as what follows, where nothing is
-    # enumerated.
+    # (n_labels, 2): Potentials of labels; this and what follows are empty without enumeration.
     states: np.ndarray
     # (n_labels, n_labels, 2, 2): Potentials of all pairs of labels, and marginals of (1, 1).
     tables: np.ndarray
@@ -358,7 +357,7 @@ def _reduce(space, theta, unary, pair, states):
         states[j] = HALF
         unary[j] = on - off
         if on == -math.inf or off == -math.inf:
-            # A forced label is fixed before anything else; where it is on, its score counts there.
+            # A forced label is fixed first; if it is on, its score is added.
             states[j] = 0 if on == -math.inf else 1
             unary[j] = 0.0 if on == -math.inf else on
         constant += off if states[j] != 1 else 0.0
@@ -376,7 +375,7 @@ def _reduce(space, theta, unary, pair, states):
 
 @inner_kernel
 def _relax(space, theta, states):
-    """Half-integral optimum of the relaxation, to `states`; its score, whether it has halves."""
+    """Write the half-integral optimum to `states`; return its score, and whether it has halves."""
     n = n_labels_of(space)
     unary, pair = space.work.unary, space.work.pair
     constant = _reduce(space, theta, unary, pair, states)
@@ -420,7 +419,7 @@ def _(space, i, theta, labels, mu):
         _write_pair(space, mu, e, first, second, both)
     if halves:
         labels[0] = -1
-    # The LP is solved to its end: its optimum attains the bound.
+    # The LP is solved exactly: its optimum attains the bound.
     return value, value
 
 

@@ -1,4 +1,4 @@
-"""Graphs of any number of labels by the LP relaxation, with messages that samples keep."""
+"""Graphs of any number of labels by the LP relaxation, warm-started from stored messages."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from .pairwise import NetworkSpace, add_pair, expand_tables, pair_score, shape_o
 
 # Entries of ``Messages.counts``.
 VISITS, SWEEPS, SOFT_SWEEPS = range(3)
-# A gap below this share of the scores is rounding.
+# A gap below this fraction of the scores is rounding.
 _ROUNDING = 1e-10
-# Share of the training gap that a visit may leave; in training it is never 0.
+# Tolerance of a visit as a fraction of the training gap, and its minimum in training.
 _SHARE, _TRAINING = 0.1, 1e-300
-# Most double sweeps, and most rounds of smoothed sweeps: of a single call, and of a training visit,
-# whose next one goes on where it stopped.
+# Maximum number of double sweeps, and of rounds of smoothed sweeps: in a single call, and in a
+# training visit, from whose messages the next one starts.
 _ALONE, _VISIT = (100, 60), (10, 10)
 _ROUND = 10
-# Smaller marginals of nodes are left out: they come from the smoothing.
+# Smaller marginals of nodes are set to 0: they are due to the smoothing.
 _SMALL = 1e-3
 
 
 class Messages(NamedTuple):
     """The edges of each node, and what is stored of the last visits to samples."""
 
-    # As those of :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes are counted over
-    # all samples; edges within the sample.
+    # As in :class:`~skstruct.inference.pairwise_lp.PairwiseLP`, but nodes have indices over all
+    # samples; edges within the sample.
     ptr: np.ndarray
     half: np.ndarray
     # (n_edges, 2, n_labels): The messages of all samples.
     delta: np.ndarray
-    # (n_samples,): Smoothing of the last visit; 0 where none was needed.
+    # (n_samples,): Smoothing of the last visit; 0 for none.
     gamma: np.ndarray
-    # (1,): How far the value may stay below the bound.
+    # (1,): Tolerance: allowed difference of bound and value.
     slack: np.ndarray
     # (n_samples, 3): Visits, sweeps, smoothed sweeps.
     counts: np.ndarray
-    # Of tree-reweighted marginals, see :func:`tree_weights`; else empty.
+    # Weights of tree-reweighted marginals, see :func:`tree_weights`; else empty.
     weight: np.ndarray
     rest: np.ndarray
 
-    #: Changes what a visit costs, not what it promises.
+    #: Changes the cost of a visit, not its guarantees.
     is_memory = True
 
     def forget(self) -> None:
@@ -72,18 +72,18 @@ class LPWork(NamedTuple):
     # (n_tables, n_labels, n_labels): Finite scores of edges.
     full: np.ndarray
     flipped: np.ndarray
-    # (n_edges, 2, n_labels): Messages that the sample keeps, and such that it does not.
+    # (n_edges, 2, n_labels): Stored messages of the sample, and temporary ones.
     delta: np.ndarray
     trial: np.ndarray
     # (n_nodes,): The best labelling.
     best: np.ndarray
     # Of the sweeps.
     lp: LPScratch
-    # Of tree-reweighted marginals. (n_nodes, n_labels): Those of the double sweep before.
+    # For tree-reweighted marginals. (n_nodes, n_labels): Those of the previous double sweep.
     before: np.ndarray
     # (n_nodes,): Entropies of nodes.
     entropy: np.ndarray
-    # (1,): How far the marginals of the last visit are from their bound.
+    # (1,): Slack of the marginals of the last visit.
     slack: np.ndarray
 
 
@@ -119,7 +119,7 @@ class LPSpace(NetworkSpace):
         return cls(**fields, own=network._replace(inference=_messages(network, offsets)), work=work)
 
     def set_target_gap(self, gap):
-        """Of a training gap each visit may leave a tenth, and need not go on for long."""
+        """Set the oracle's tolerance to a tenth of the duality gap, and cap its sweeps."""
         self.own.inference.slack[0] = max(_SHARE * gap, _TRAINING)
 
 
@@ -135,7 +135,7 @@ def _largest(values, stop):
 
 @inner_kernel
 def finite_model(space, i, theta, delta, least):
-    """Sample i with finite scores; what is as good as -inf, 8 times `least` below 0 or lower."""
+    """Sample i with finite scores, and the number that stands for -inf: below -8 times `least`."""
     own, work = space.own, space.work
     first, n, n_labels, n_tables = shape_of(space, i)
     e0, e1 = own.ptr[i], own.ptr[i + 1]
@@ -178,7 +178,7 @@ def _copy(source, target, stop):
 
 @inner_kernel
 def _hard(space, i, p, bound, best, labels, most, slack):
-    """Sweeps forth and back until the bound meets a labelling, or stalls."""
+    """Sweep forth and back until the bound meets a labelling, or stalls."""
     work = space.work
     found = work.best
     for r in range(most):
@@ -209,7 +209,7 @@ def _soft(space, i, p, gamma):
 
 @inner_kernel
 def add_square(space, theta, begin, square, mu):
-    """Add marginals of an edge to its table; their score."""
+    """Add marginals of an edge to its table, and return their score."""
     value = 0.0
     for j in range(square.shape[0]):
         for k in range(square.shape[0]):
@@ -221,7 +221,7 @@ def add_square(space, theta, begin, square, mu):
 
 @inner_kernel
 def _sharpen(beliefs):
-    """Marginals of a node without those that are small."""
+    """Set small marginals of a node to 0, and normalise."""
     total = 0.0
     for k in range(beliefs.shape[0]):
         beliefs[k] = beliefs[k] if beliefs[k] > _SMALL else 0.0
@@ -232,7 +232,7 @@ def _sharpen(beliefs):
 
 @inner_kernel
 def _point(space, i, theta, p, mu):
-    """Write the point that the last smoothed sweep has left to `mu`; its score."""
+    """Write the point of the last smoothed sweep to `mu`, and return its score."""
     n, n_labels = p.unary.shape
     s = space.work.lp
     for q in range(space.part_ptr[i + 1] - space.part_ptr[i]):

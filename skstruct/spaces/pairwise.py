@@ -1,4 +1,4 @@
-"""Labels of nodes, and pairs of labels on edges: what their spaces share."""
+"""Base classes of spaces with labels of nodes and pairs of labels on edges."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class PairwiseSpace(NamedTuple):
     shares_tables : int
         1 when edges share tables, 0 when each has its own.
     n_tables : ndarray of shape (n_samples,) of int64
-        Number of transition tables in the parts of each sample: its edges, or those they share.
+        Number of transition tables in the parts of each sample: that of its edges, or of the
+        tables that they share.
     width : int
-        Entries of a table, ``n_labels ** 2``. Where label pairs share weights there are fewer: such
-        a class registers all operations itself, :func:`~skstruct.core.oracles.forbid`, too.
+        Entries of a table, ``n_labels ** 2``, or fewer if label pairs share weights: such a class
+        registers all operations itself, including :func:`~skstruct.core.oracles.forbid`.
     transition_mask : ndarray of shape (n_labels, n_labels)
         0, or -inf for a forbidden transition.
     allowed : ndarray of shape (n_nodes or 0, n_labels) of uint8
@@ -40,7 +41,7 @@ class PairwiseSpace(NamedTuple):
 
     Notes
     -----
-    Parts of a sample of T nodes and K labels: the node block, label k of node t at ``t * K + k``;
+    Parts of a sample of T nodes and K labels: the node parts, label k of node t at ``t * K + k``;
     then ``n_tables[i]`` tables of transitions, (j, k) of table e at ``T * K + e * K * K + j * K +
     k``. With one shared table its indicators are summed over the edges.
     """
@@ -68,7 +69,7 @@ def shape_of(space, i):
 
 @inner_kernel(inline=True)
 def blocks(space, i, theta):
-    """Node block and transition block of part-space array `theta`, shaped."""
+    """Node parts and transition parts of `theta`, as views with their shapes."""
     n_labels, n_tables = space.allowed.shape[1], space.n_tables[i]
     n = space.label_ptr[i + 1] - space.label_ptr[i]
     size = n * n_labels
@@ -93,15 +94,15 @@ for _verb in (count_states, sample_oracle):
     _verb.register(PairwiseSpace)(_verb.registry[LabelSpace])
 
 
-# Draws and entropies from marginals of edges, where these have no cycles.
+# Draws and entropies from marginals of edges, for graphs without cycles.
 
 
 @generic(part="space")
 def edge_above(problem, i, position):
-    """A node and its parent (-1: none), in an order in which parents come before their children.
+    """A node and its parent (-1: none), in an order with parents before children.
 
-    Returns also where the marginals of the edge between them begin, and what a label of the parent
-    and one of the node add to that.
+    Returns also the offset of the marginals of their edge, and its strides by label of the parent
+    and of the node.
     """
 
 
@@ -136,19 +137,19 @@ def entropy_along_edges(space, i, theta, mu, room):
     return total
 
 
-# Graphs of any edges: what all ways of inference share.
+# Graphs of any edges: the common part of all inference methods.
 
 
 class Network(NamedTuple):
     """The edges of all samples."""
 
-    # (n_edges, 2): Nodes of each edge, counted within its sample.
+    # (n_edges, 2): Nodes of each edge, as indices within the sample.
     ends: np.ndarray
     # (n_samples + 1,): Where the edges of each sample begin.
     ptr: np.ndarray
-    # (n_edges,): Which table of the sample's parts an edge has: that of its type, or its own.
+    # (n_edges,): Index of the table of an edge in the sample's parts: that of its type, or its own.
     table: np.ndarray
-    # (n_labels, n_labels): Entry of a table that a pair of labels has; -1 if it scores 0.
+    # (n_labels, n_labels): Entry of a pair of labels in a table; -1 if it scores 0.
     column: np.ndarray
     # Additional data of the oracles.
     inference: tuple
@@ -157,8 +158,8 @@ class Network(NamedTuple):
 class NetworkSpace(PairwiseSpace):
     """Graphs packed for kernels; `own` is their :class:`Network`.
 
-    Forbidden pairs are not in the potentials, which hold a number for several pairs: the oracles
-    add them.
+    Forbidden pairs are not in the potentials, where several pairs share an entry: the oracles add
+    them.
     """
 
     structure, inference, writes_what_fits = "Pairwise", "exact", True
@@ -196,7 +197,7 @@ def expand_tables(space, i, theta, out):
 
 @inner_kernel
 def fold_tables(space, i, full, mu):
-    """Write the tables of `mu`: sums of full ones over the label pairs that share an entry."""
+    """Write the tables of `mu`: sums of full tables over the label pairs that share an entry."""
     _, n, n_labels, n_tables = shape_of(space, i)
     size, width = n * n_labels, space.width
     for q in range(size, size + n_tables * width):

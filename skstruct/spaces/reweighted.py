@@ -17,14 +17,14 @@ from ..inference.pairwise_lp import (
 )
 from .lp import LPSpace, add_square, finite_model
 
-# How far marginals may be from their bound, as a share of it, and most double sweeps.
+# Relative tolerance of marginals, and maximum number of double sweeps.
 _ACCURACY, _MOST = 1e-9, 400
-# The change of marginals in a double sweep at which the two are compared first; the factor after
-# each comparison that fails; most sweeps on the same factors of messages.
+# Change of marginals in a double sweep at which they are first compared with the bound, its factor
+# after each failed comparison, and maximum number of sweeps with the same factors of messages.
 _FIRST, _FALL, _ROUND = 1e-4, 0.2, 40
-# A score this far below all others is as good as -inf.
+# A score this far below all others counts as -inf.
 _LEAST = 100.0
-# Rounds of raising the weights of edges.
+# Rounds of raising the edge appearance probabilities.
 _RAISES = 50
 
 
@@ -39,7 +39,8 @@ def tree_weights(first, second, n_nodes):
     n_after = np.bincount(earlier, minlength=n_nodes)
     weight = np.zeros(earlier.size)
     for _ in range(_RAISES):
-        # What is still free is given out evenly, to each edge what both of its ends have for it.
+        # Distribute the remaining probability evenly: each edge gets the smaller amount of its two
+        # ends.
         before = 1.0 - np.bincount(later, weight, n_nodes)
         after = 1.0 - np.bincount(earlier, weight, n_nodes)
         for_each = (
@@ -52,14 +53,14 @@ def tree_weights(first, second, n_nodes):
 
 
 class ReweightedSpace(LPSpace):
-    """Graphs whose log-partition is bounded by trees; labellings are those of the LP relaxation."""
+    """Graphs with a tree-reweighted bound on the log-partition; labellings are from the LP."""
 
     structure = "Pairwise by tree-reweighted marginals"
     method = "tree-reweighted"
 
     @classmethod
     def make(cls, graph, samples, fields, network, n_best):
-        """The space, or why not."""
+        """The space, or the reason why not."""
         if np.isneginf(fields["transition_mask"]).any():
             return "tree-reweighted marginals cannot rule out forbidden pairs of labels"
         made = super().make(graph, samples, fields, network, n_best)
@@ -70,7 +71,7 @@ class ReweightedSpace(LPSpace):
 
 @inner_kernel
 def _change(beliefs, before):
-    """Largest change of a marginal, which takes its place."""
+    """Return the largest change of a marginal, and store the new ones."""
     largest = 0.0
     for t in range(beliefs.shape[0]):
         for k in range(beliefs.shape[1]):
@@ -82,7 +83,7 @@ def _change(beliefs, before):
 
 @inner_kernel
 def _rule_out(beliefs, unary, low):
-    """Take the last traces of probability from labels that score ``low``."""
+    """Set the probability of labels that score ``low`` to exactly 0."""
     for t in range(unary.shape[0]):
         total = 0.0
         for k in range(unary.shape[1]):
@@ -94,9 +95,9 @@ def _rule_out(beliefs, unary, low):
 
 @inner_kernel
 def _solve(space, i, theta, temperature):
-    """The graph of sample i after sweeps, and the bound on its log-partition.
+    """Sweep over the graph of sample i; return it and the bound on its log-partition.
 
-    Begins with messages of 0, so that the answer depends on the potentials alone.
+    Begins with messages of 0, so that the result depends on the potentials only.
     """
     work, s = space.work, space.work.lp
     first, e0 = space.label_ptr[i], space.own.ptr[i]

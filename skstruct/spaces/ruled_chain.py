@@ -54,16 +54,16 @@ class RuledChainScratch(NamedTuple):
 
 
 class WideChainSpace(SequenceSpace):
-    """Chains packed for kernels: labellings that obey rules count, `own` is their product.
+    """Chains packed for kernels, with the labellings that obey rules; `own` is their product.
 
-    There is no room for the marginals of single edges.
+    Without scratch for the marginals of single edges.
     """
 
     structure, has_one_table = "Chain under rules so large", True
 
 
 class RuledChainSpace(WideChainSpace):
-    """The same, with room for the marginals of single edges."""
+    """The same, with scratch for the marginals of single edges."""
 
     structure = "Chain"
 
@@ -78,7 +78,7 @@ def _ruled(fields, rules, classes, n_best) -> WideChainSpace:
             f"rules: {n_tables:,} transition tables of {size:,} labels in the product of the rules "
             f"are more than {_MOST_NUMBERS:,} numbers: give fewer rules"
         )
-    # Of the room for marginals of single edges no memory is touched before they are found.
+    # The scratch for marginals of single edges takes no memory until they are computed.
     has_room = longest * size * size <= _MOST_NUMBERS
     kind = RuledChainSpace if has_room else WideChainSpace
     work = RuledChainScratch(

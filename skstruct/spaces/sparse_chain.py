@@ -1,4 +1,4 @@
-"""Chains with many labels, for decoding at given weights: most transitions score 0."""
+"""Chains with many labels, for decoding at given weights where most transitions score 0."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FEW = 0.25
 
 
 class SparseTransitions(NamedTuple):
-    """Transition weights most of which are 0."""
+    """Transition weights that are mostly 0."""
 
     # (n_labels, n_labels): All of them.
     table: np.ndarray
-    # Those that are not 0, see :func:`skstruct.inference.viterbi.sparse_viterbi`.
+    # The nonzero ones, see :func:`skstruct.inference.viterbi.sparse_viterbi`.
     ptr: np.ndarray
     columns: np.ndarray
     values: np.ndarray

@@ -1,1 +1,1 @@
-"""Targets: true labels, and what errors cost."""
+"""Targets: true labels and the costs of errors."""

@@ -16,7 +16,7 @@ class BoxTarget(NamedTuple):
 
     # (4 * n_samples,): True labels; empty when unknown.
     labels: np.ndarray
-    # The task loss, as :mod:`skstruct.inference.subwindow` has them.
+    # The task loss, in the form of :mod:`skstruct.inference.subwindow`.
     loss: int
 
 

@@ -15,19 +15,19 @@ OTHER, SURE, POSSIBLE = 0, 1, 2
 
 
 class LinkCosts(NamedTuple):
-    """What errors cost against the gold standard: exactly 0 where that is met."""
+    """Costs of errors against the gold standard: exactly 0 for labellings that agree with it."""
 
-    # As of ItemCosts: of linking each pair, and of no links.
+    # As in ItemCosts: costs of linking each pair, and of no links.
     item_ptr: np.ndarray
     part_ptr: np.ndarray
     loss: np.ndarray
     constant: np.ndarray
-    # (n_items or 0,): What each pair is in the gold standard.
+    # (n_items or 0,): Kind of each pair in the gold standard.
     kind: np.ndarray
-    # (n_samples or 0,): Cost of a sure link that is missed, and of a wrong link.
+    # (n_samples or 0,): Costs of a missed sure link, and of a wrong link.
     missed: np.ndarray
     extra: np.ndarray
-    # (n_samples or 0,): Cost of the labelling that is trained toward, which counts as 0.
+    # (n_samples or 0,): Cost of the training target, which counts as 0.
     base: np.ndarray
 
 
@@ -44,5 +44,5 @@ def _(target, i, labels):
             extra += 1 if kind == OTHER else 0
         else:
             missed += 1 if kind == SURE else 0
-    # Of the labelling that is trained toward this is exactly 0; rounding may leave others under it.
+    # For the training target this is exactly 0; by rounding, others may be below.
     return max(0.0, target.missed[i] * missed + target.extra[i] * extra - target.base[i])

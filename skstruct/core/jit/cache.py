@@ -1,9 +1,10 @@
-"""A folder for compiled kernels: never stale, never another user's, never in the way of an import.
+"""A folder for compiled kernels.
 
-An entry is one file, named by all that it depends on (:mod:`skstruct.core.jit.cache_key`), written
-aside and renamed, so that processes may compile at once. It begins with a checksum: a damaged entry
-is deleted and compiled again. Entries are pickles, which run code when they are read, so a folder
-or file that another user could have written is not touched.
+An entry is one file, whose name is a hash of everything it depends on
+(:mod:`skstruct.core.jit.cache_key`). It is written under another name and renamed, so that several
+processes may compile at once. It begins with a checksum: a damaged entry is deleted and compiled
+again. Entries are pickles, which run code when they are read, so folders and files that another
+user could have written are not read.
 """
 
 import contextlib
@@ -35,12 +36,12 @@ _DAY = 86400.0
 _UNUSED_DAYS = 14
 _OLD_NAME = re.compile(r"skstruct-[0-9a-f]{16}")
 _CHECKSUM_BYTES = 32
-# Longest wait for what another process compiles, and between two looks.
+# Longest wait for a kernel that another process compiles, and time between two checks.
 _PATIENCE, _LOOK = 60.0, 0.02
 
 
 def user():
-    """Number of the user, or None where files have no such owners (Windows)."""
+    """User id, or None where files have no such owners (Windows)."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
@@ -68,7 +69,7 @@ def _is_writable(folder):
 
 
 def _make(folder, mode=0o755):
-    """Make a folder that only its user can write, if there is none; True if it is new."""
+    """Make a folder that only its user can write, unless it exists; True if it is new."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=mode)
@@ -85,7 +86,7 @@ def _user_folders():
         if os.path.isabs(folder):
             yield Path(folder) / "skstruct"
             break
-    # The name can be guessed, so it may be there already: somebody else's folder, or a link.
+    # The name can be guessed: another user may have made a folder or link of this name.
     name = "skstruct-cache" if user() is None else f"skstruct-cache-{user()}"
     with contextlib.suppress(OSError):  # there may be no such folder
         private = Path(tempfile.gettempdir()) / name
@@ -95,7 +96,7 @@ def _user_folders():
 
 
 def _places(package, chosen):
-    """Folders to try, with those who may have written there: root may prepare what others read."""
+    """Folders to try, each with users who may have written there: root may fill it for others."""
     if chosen and str(chosen).strip():
         yield Path(os.path.expanduser(chosen)).absolute(), {user(), 0}
     yield package / "__pycache__", {user(), 0}
@@ -106,8 +107,8 @@ def _places(package, chosen):
 def _prune(folder, last_use):
     """Delete entries, and folders of other versions, that no process has used for a while.
 
-    Entries of a folder that nobody has used, as in an image, age from its last use. One that is in
-    use all the same loses nothing but time: what is missing is compiled again.
+    The age of an entry is relative to the last use of its folder, since a folder in an image may be
+    unused for long. A deleted entry that is still needed is compiled again.
     """
     for path in [*folder.iterdir(), *folder.parent.iterdir()]:
         with contextlib.suppress(OSError):
@@ -127,12 +128,12 @@ def _delete(path, reason):
 
 
 def open_file(path, flags):
-    """Open a file without waiting for the other end of a pipe that lies there."""
+    """Open a file; if it is a named pipe, do not wait for its other end."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class Store:
-    """Named entries in the first folder that can be written and in those tried before it."""
+    """Named entries in the first writable folder and in those tried before it."""
 
     def __init__(self, readable, writable, last_use=0.0):
         self.readable = readable
@@ -141,10 +142,9 @@ class Store:
         self._reserved = {}
 
     def reserve(self, name):
-        """Say that this process is about to make an entry; waits while another one is making it.
+        """Lock an entry before it is compiled; wait, not for ever, while another process has it.
 
-        Workers that start at once would all compile the same otherwise. A lock ends with its
-        process, and one that lasts long is not waited for.
+        Otherwise, processes that start at once would all compile the same.
         """
         if fcntl is None or self.writable is None or name in self._reserved:
             return False
@@ -169,7 +169,7 @@ class Store:
             return waited
 
     def release(self, name):
-        """Let other processes make the entry that was reserved, or read it."""
+        """Release the lock of an entry."""
         number = self._reserved.pop(name, None)
         if number is not None:
             with contextlib.suppress(OSError):
@@ -197,7 +197,7 @@ class Store:
         return None
 
     def write(self, name, content):
-        """Keep an entry; if that fails (a full disk), the next process compiles it again."""
+        """Store an entry; if that fails (a full disk), the next process compiles it again."""
         if self.writable is None:
             return
         path = self.writable / name
@@ -226,8 +226,8 @@ class Store:
 def open_store(versions, package, chosen=None):
     """The store of kernels compiled by `versions`, in the first folder that this user can write.
 
-    Tried are `chosen`, the package's ``__pycache__``, the user's cache folder and a private folder
-    for temporary files. Those on the way that cannot be written are read all the same if they
+    Candidates are `chosen`, the package's ``__pycache__``, the user's cache folder and a private
+    folder for temporary files. Earlier candidates that are not writable are read, too, if they
     belong to root or to the user: kernels can be compiled while an image is built.
     """
     readable = []
@@ -258,15 +258,15 @@ def open_store(versions, package, chosen=None):
 class DiskCache:
     """Cache of a dispatcher, on a :class:`Store`.
 
-    Numba's own cache numbers its files in an index that two processes can write at once, and ends
-    the process when a file is damaged.
+    Numba's own cache has an index file that two processes can write at once, and a damaged file
+    crashes the process.
     """
 
     def __init__(self, function, store, frozen=()):
         self._function = function
         self._store = store
         self._making = []
-        #: Types that the code depends on beside those of the arguments.
+        #: Types that the code depends on in addition to those of the arguments.
         self._frozen = frozen
 
     @property
@@ -293,7 +293,7 @@ class DiskCache:
                     raise ValueError("it is for another key")
                 own = result.signature.args
                 if tuple(classes_of(own)) != tuple(classes_of(arguments_of(sig))):
-                    # It would not be found again, but loaded at every call.
+                    # Numba would not find it under its signature, and load it at every call.
                     raise ValueError("it is for other classes of the same names")
                 return result
         except Exception as error:
@@ -302,7 +302,7 @@ class DiskCache:
         return None
 
     def save_overload(self, sig, result):
-        """Keep a specialisation; one that cannot be kept is compiled in every process."""
+        """Store a specialisation; one that cannot be stored is compiled in every process."""
         try:
             name, key = self._entry(sig, result.target_context)
             content = packed(key, result) if name else None
@@ -314,7 +314,7 @@ class DiskCache:
             self.end_compile()
 
     def end_compile(self):
-        """Let other processes compile what this one has compiled, or could not."""
+        """Release the lock after a compilation, successful or not."""
         while self._making:
             self._store.release(self._making.pop())
 
@@ -350,6 +350,6 @@ class DiskCache:
 
 
 def cache_on_disk(dispatcher, store, frozen=()):
-    """Let a dispatcher keep what it compiles, if that is possible, and find it again."""
+    """Give a dispatcher a cache on disk, if possible."""
     cache = DiskCache(dispatcher.py_func, store, frozen)
     return cache if store.readable and keep_in(dispatcher, cache) else None

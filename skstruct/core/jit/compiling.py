@@ -1,4 +1,4 @@
-"""What surrounds a compile: Ctrl-C is held, users are told, and errors are put in their words."""
+"""Around a compilation: hold Ctrl-C, notify users, and translate numba's error messages."""
 
 import gc
 import linecache
@@ -24,7 +24,7 @@ except ImportError:  # pragma: no cover
 #: numba's switch for debugging: kernels run as plain Python.
 JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
-# A user who sees nothing for ten seconds believes that a program hangs.
+# After ten seconds without output, a user would think that the program hangs.
 _COMPILING = (
     "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
     "seconds, later processes load them from the cache (`python -m skstruct compile` compiles in "
@@ -33,7 +33,7 @@ _COMPILING = (
 _PATIENCE = 2.0  # seconds of compiling
 _has_said, _n_announcing = False, 0
 
-# Numba's messages about functions without reference counts, and what they mean to an author.
+# Numba's messages about functions without reference counts, and their meaning for an author.
 _ADVICE = dict.fromkeys(
     ("Only accept returning of array passed", "NRT required but not enabled"),
     "a kernel neither allocates (arrays, lists, copies of slices) nor returns an array that is not "
@@ -66,7 +66,7 @@ def classes_of(numba_type):
 def _held_interrupt():
     """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
 
-    The second one interrupts at once, if it does not hit a callback.
+    A second one interrupts at once, unless it hits a callback.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -90,14 +90,15 @@ def _held_interrupt():
 
 @contextmanager
 def _no_collections():
-    """Collect no garbage until the block ends: that takes an eighth of a compile's time."""
+    """Suspend garbage collection until the block ends: it takes an eighth of compile time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            # Objects of a compile count as old: to search them now takes a twentieth of the time.
+            # Count the objects of a compilation as old: to search them now takes a twentieth of its
+            # time.
             if gc.get_freeze_count() == 0:
                 gc.freeze()
                 gc.unfreeze()
@@ -131,10 +132,9 @@ def _timed():
 
 
 def hold_interrupts(dispatcher, cache=None):
-    """Let Ctrl-C end what called a dispatcher also while this compiles or is loaded.
+    """Defer Ctrl-C and garbage collection while a dispatcher compiles or loads code.
 
-    The interrupt comes when the compile has ended, and so does the collection of garbage. Nothing
-    changes in other threads and where somebody has set a handler of his own. The time counts, see
+    Other threads, and users' own signal handlers, are not affected. The time is added to
     :func:`compile_seconds`.
     """
     compile_plainly = dispatcher.compile
@@ -157,7 +157,7 @@ def hold_interrupts(dispatcher, cache=None):
 
 
 def _in_short(text, function, arguments):
-    """Numba's message about a kernel of another package in one line; None for one of this."""
+    """Numba's message about a kernel of another package, in one line; None for this package."""
     owners = [cls for cls in classes_of(arguments) if problem_kernels([cls])]
     problem = next((cls for cls in owners if hasattr(cls, "structure")), *owners[:1] or [None])
     foreign = problem_kernels([problem] if problem else [])
@@ -186,7 +186,7 @@ def _in_short(text, function, arguments):
 
 
 def _say_once():
-    """Explain once per process why the first fit takes long, unless that is announced elsewhere."""
+    """Explain once per process why the first fit takes long, unless announced elsewhere."""
     global _has_said
     if not (_has_said or _n_announcing):
         _has_said = True
@@ -196,7 +196,7 @@ def _say_once():
 
 @contextmanager
 def _notice():
-    """Say that this process compiles once that has taken some seconds, here and before."""
+    """Print that this process compiles, once that has taken some seconds in total."""
     waiting = []
 
     def wait(name):
@@ -218,7 +218,7 @@ def _notice():
 
 @contextmanager
 def announced_compiles(announce):
-    """Tell of every kernel that Python calls and that is compiled until the block ends."""
+    """Report every kernel that Python calls and that is compiled until the block ends."""
     global _n_announcing
     _n_announcing += 1
     try:

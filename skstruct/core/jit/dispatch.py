@@ -45,7 +45,7 @@ except ImportError:  # pragma: no cover - solvers are compiled for each structur
     Opaque = Operation = None
 
 # NaN and inf keep their meaning: "nnan" and "ninf" are left out. Kernels allocate nothing: without
-# numba's reference counts they compile faster, and one that does allocate does not compile.
+# numba's reference counts they compile faster, and a kernel that allocates does not compile.
 _FLAGS = {
     "nogil": True,
     "error_model": "numpy",
@@ -85,7 +85,7 @@ def cache_folders_read():
 
 
 def cache_folder():
-    """Folder that keeps compiled kernels; its name holds a hash of the versions that compile.
+    """Folder of compiled kernels; its name has a hash of the versions that they are compiled with.
 
     An entry's name holds a hash of the sources that it depends on, so an edited or upgraded kernel
     can never run stale (:mod:`skstruct.core.jit.cache_key`). The folder is the first that this user
@@ -122,14 +122,14 @@ def _compile(function, **options):
 
 
 def _outer(function, frozen=(), **options):
-    """A numba dispatcher that keeps on disk what it compiles."""
+    """A numba dispatcher that stores compiled code on disk."""
     dispatcher = _compile(function, **_OUTER, **options)
     hold_interrupts(dispatcher, cache_on_disk(dispatcher, _STORE, frozen))
     return dispatcher
 
 
 def kernel(function):
-    """Compile `function` lazily with the house's flags and cache it on disk.
+    """Compile `function` lazily with the package's flags and cache it on disk.
 
     Parameters
     ----------
@@ -143,13 +143,12 @@ def kernel(function):
 
     Notes
     -----
-    What is compiled is kept on disk. The key covers the modules of the kernel, of the problem
-    classes that it takes and of other packages' kernels for these, and what they import, directly
-    or not, from this package and from their own (scripts: from their own folder). Numba freezes the
-    globals and closures that a kernel and its callees read, so outside this package their values
-    count too. Compiled in every process are kernels whose source is in no file (notebooks), that
-    take or close over functions, or that read anything but numbers, strings, arrays and tuples of
-    these.
+    The cache key covers the modules of the kernel, of the problem classes that it takes and of
+    other packages' kernels for these, and their imports, direct or not, from this package and from
+    their own (for scripts, from their folder). Numba freezes the globals and closures that a kernel
+    and its callees read, so outside this package the key covers their values, too. Kernels are
+    compiled in every process if their source is not in a file (notebooks), if they take or close
+    over functions, or if they read anything but numbers, strings, arrays and tuples of these.
     """
     if JIT_IS_DISABLED:
         return _compile(function)
@@ -162,8 +161,8 @@ def kernel(function):
 def inner_kernel(function=None, *, inline=False):
     """A kernel that only other kernels call.
 
-    It has no wrapper for Python, no machine code and no cache of its own: its callers hold its
-    code, which saves compile time.
+    It has no wrapper for Python, no machine code and no cache entry: its code is part of its
+    callers, which saves compile time.
 
     Parameters
     ----------
@@ -210,9 +209,9 @@ def _kind(problem, part):
 
 
 def _tell_apart(cls):
-    """Give a class a name of its own: numba takes two with one name and fields for one.
+    """Rename a class if another one has its name and fields: numba takes both for one type.
 
-    So it is with a class in a notebook's cell that is run again.
+    This happens when a notebook cell with a class is run again.
     """
     twins = _problem_classes.setdefault((cls.__name__, getattr(cls, "_fields", None)), [])
     if cls not in twins:
@@ -223,7 +222,7 @@ def _tell_apart(cls):
 
 
 def _refuse_raise(function):
-    """Solvers call kernels as C calls functions, through which nothing can be raised."""
+    """Raise TypeError for a kernel that raises: solvers call kernels as C functions."""
     steps = dis.get_instructions(function) if is_foreign(function.__module__) else ()
     if any(step.opname == "RAISE_VARARGS" for step in steps):
         raise TypeError(
@@ -241,7 +240,7 @@ def _returns_nothing(function):
 
 
 def _check_kernel(verb, result, cls, dispatcher):
-    """Refuse what cannot be a kernel of a verb for the instances of a class."""
+    """Raise TypeError unless a function can be a kernel of a verb for the instances of a class."""
     name, names, function = verb.__name__, verb.names, _python(dispatcher)
     own = tuple(inspect.signature(function).parameters)
     if own[1:] != names[1:] or len(own) != len(names):
@@ -266,7 +265,7 @@ def _check_kernel(verb, result, cls, dispatcher):
 
 
 def _check_new(name, cls, known, function, in_use):
-    """Refuse what would replace a kernel, or would not, as it is compiled already."""
+    """Raise TypeError for a kernel that would replace another one, or one that is compiled."""
     if known is function:
         return
     before = known and known.__code__
@@ -286,12 +285,12 @@ def _check_new(name, cls, known, function, in_use):
         )
 
 
-#: Of operations.
+#: Message about operations.
 NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
 
 
 def _operation(verb, contract):
-    """What solvers call a verb by, if its contract declares types."""
+    """The entry of a verb in solvers' tables, if its contract declares types."""
     signature = None if JIT_IS_DISABLED or Operation is None else Signature.of(contract)
     if signature is not None:
         verb.operation = Operation(verb, verb.names, signature)
@@ -352,7 +351,7 @@ def generic(contract=None, *, part=None, follows=()):
         raise TypeError(f"{name} is not available for {cls.__name__}; it is for: {known}")
 
     def choose(cls, kind_of, is_used=True):
-        """Kernel for a class, and the part of its instances that it takes, or None for all."""
+        """Kernel for a class, and the part of the problem that it takes, or None for all of it."""
         of_part = part if hasattr(cls, "parts") else None
         kind = kind_of(part or "space") if hasattr(cls, "parts") else cls
         is_own = of_part or any(base in registry for base in kind.__mro__[:-1])
@@ -362,7 +361,7 @@ def generic(contract=None, *, part=None, follows=()):
         return found, of_part
 
     def of_values(first):
-        """The kernel for a first argument, and what that kernel takes first."""
+        """The kernel for a first argument, and the first argument of that kernel."""
         kernel, of_part = choose(type(first), partial(_kind, first))
         return kernel, first if of_part is None else getattr(first, of_part)
 
@@ -432,7 +431,7 @@ def generic(contract=None, *, part=None, follows=()):
 
 
 def _passed_on(verb, names):
-    """Code by which kernels pass a part of a problem on to the kernel of that part."""
+    """Code that passes a part of a problem on to the kernel of that part."""
     name, first = f"{verb.__name__}_of_{verb.part}", names[0]
     rest = "".join(f", {other}" for other in names[1:])
     namespace = {"verb": verb, "__name__": __name__}
@@ -442,11 +441,10 @@ def _passed_on(verb, names):
 
 
 def require(verb, problem, advice, given=None):
-    """Raise in Python, before any compile, when `problem` has no kernel for `verb`.
+    """Raise TypeError, before any compilation, if `problem` has no kernel for `verb`.
 
-    The message names the structure and what the verb gives in users' words, where the class of the
-    part that lacks it has an attribute ``structure`` (perhaps also ``remedy``) and the verb an
-    attribute ``gives``.
+    The message has the attribute ``gives`` of the verb, and ``structure`` and ``remedy`` of the
+    class of the part that lacks it.
     """
     if verb.supports(problem):
         return

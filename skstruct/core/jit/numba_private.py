@@ -1,7 +1,7 @@
-"""Internals of numba, which may change, each with a plain fallback; no other file uses any.
+"""Internals of numba, which may change, each with a fallback; no other file uses any.
 
-A kernel that only other kernels call becomes no machine code of its own: numba optimises and emits
-each function, and again whatever it has been linked into. Types are inferred faster by
+A kernel that only other kernels call gets no machine code of its own: numba would optimise and emit
+each function by itself, and again in each of its callers. Types are inferred faster by
 :mod:`skstruct.core.jit.passes`.
 """
 
@@ -35,7 +35,7 @@ _SETTINGS = "BOUNDSCHECK OPT LOOP_VECTORIZE SLP_VECTORIZE DEBUGINFO_DEFAULT USIN
 
 
 def known_options(options):
-    """Options that this numba has; those it lacks only cost compile time."""
+    """Options that this version of numba has; without the others, compilation takes longer."""
     try:
         from numba.core.cpu import CPUTargetOptions as Known
     except ImportError:  # pragma: no cover
@@ -44,7 +44,7 @@ def known_options(options):
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """Code of a kernel that only other kernels call: it becomes machine code within them."""
+    """Code of a kernel that only other kernels call: it becomes machine code in its callers."""
 
     @property
     def codegen(self):
@@ -151,11 +151,11 @@ def address_of(dispatcher, signature):
     return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
 
 
-# What a dispatcher keeps on disk.
+# The cache of a dispatcher on disk.
 
 
 def keep_in(dispatcher, cache):
-    """Let a dispatcher ask a cache before it compiles; False if numba lacks the parts for it."""
+    """Attach a cache to a dispatcher; False if this version of numba does not support it."""
     parts = (CompileResult, "_reduce"), (CompileResult, "_rebuild"), (dispatcher, "_cache")
     if not all(hasattr(owner, name) for owner, name in parts):
         return False
@@ -164,7 +164,7 @@ def keep_in(dispatcher, cache):
 
 
 def target_of(target_context):
-    """What machine code depends on: system, processor, its features, and numba's settings."""
+    """What machine code depends on: system, processor with its features, and numba's settings."""
     settings = [getattr(numba.config, name, None) for name in _SETTINGS]
     return target_context.codegen().magic_tuple(), settings
 
@@ -175,7 +175,7 @@ def _in_script(path):
 
 
 class _Pickler(NumbaPickler):
-    """By name also the classes of a script: numba takes a copy of one for another type."""
+    """Pickle classes of a script by name, too: numba takes a copy of one for another type."""
 
     def reducer_override(self, obj):
         is_of_script = isinstance(obj, type) and obj.__module__ == "__main__"
@@ -185,7 +185,7 @@ class _Pickler(NumbaPickler):
 
 
 def packed(key, result):
-    """A compiled function and its key as bytes; None if it refers to what lies in this process."""
+    """A compiled function and its key as bytes; None if it refers to addresses in this process."""
     if result.library.has_dynamic_globals:
         return None
     out = io.BytesIO()

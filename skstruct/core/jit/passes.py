@@ -1,4 +1,4 @@
-"""Type inference with a memory; apart, since its import may fail.
+"""Type inference with a cache; a separate file, since its import may fail.
 
 Numba tries all overloads of an operator at each use, and compiles a module whenever it needs the
 size of a type.
@@ -13,14 +13,14 @@ _PLAIN = types.Number, types.Boolean, types.Array, types.SliceType
 
 
 def _is_plain(kind):
-    """Return whether an operator's result depends on this type alone, not on what is compiled."""
+    """Return whether an operator's result depends only on this type, not on compiled functions."""
     if isinstance(kind, types.BaseTuple):
         return all(map(_is_plain, kind))
     return isinstance(kind, _PLAIN)
 
 
 def _remembering(resolve):
-    """`resolve` with a memory."""
+    """`resolve` with a cache."""
     known = {}
 
     def resolve_function_type(func, args, kws):
@@ -55,7 +55,7 @@ _sizes = {}
 
 
 class _Context(CPUContext):
-    """Target of kernels, which looks a size up once."""
+    """Target of kernels, with a cache of sizes of types."""
 
     def get_abi_sizeof(self, ty):
         name = str(ty)
@@ -65,7 +65,7 @@ class _Context(CPUContext):
 
 
 def infer_faster(pipelines, state):
-    """Put these into the pipelines of one compile, and into its target, which is a copy."""
+    """Use these in the pipelines of one compilation, and in a copy of its target."""
     if type(state.targetctx) is CPUContext:
         state.targetctx.__class__ = _Context
     for pipeline in pipelines:

@@ -1,7 +1,7 @@
 """Declared signatures: the types of what operations take and return.
 
 The contract of an operation states them as annotations. Solvers call operations through a table of
-addresses (:mod:`skstruct.core.jit.table`), where nothing else tells the compiler what they take.
+addresses (:mod:`skstruct.core.jit.table`), from which the compiler cannot infer their types.
 """
 
 import inspect
@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numba
 from numba import types
 
-#: Potentials, parts, probabilities; and labels, one a node. Arrays of one dimension are contiguous.
+#: Potentials, parts, probabilities; and labels, one per node. 1-D arrays are contiguous.
 Floats, Labels = types.float64[::1], types.int32[::1]
-#: Several of them, a row each.
+#: Several of them, one per row.
 FloatRows, LabelRows = types.float64[:, ::1], types.int32[:, ::1]
 #: Two numbers.
 Pair = types.UniTuple(types.float64, 2)
@@ -29,7 +29,7 @@ _records = {}
 
 
 def declare(example):
-    """Let the class of a NamedTuple stand for the types of this one in signatures."""
+    """Let the class of a NamedTuple stand for the types of this instance in signatures."""
     _records[type(example)] = numba.typeof(example)
 
 
@@ -41,7 +41,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(cls, contract):
-        """The signature that a contract states, or None if it leaves something open."""
+        """The signature that a contract declares, or None if it is incomplete."""
         found = inspect.signature(contract, eval_str=True)
         given = [own.annotation for own in found.parameters.values()][1:]
         result = found.return_annotation
@@ -59,7 +59,7 @@ def _numba_type(annotation):
 
 
 def in_words(kind):
-    """What a type is called in messages."""
+    """The name of a type in messages."""
     if isinstance(kind, types.BaseNamedTuple):
         return kind.instance_class.__name__
     if isinstance(kind, types.BaseTuple):

@@ -1,4 +1,4 @@
-"""Graphs of nodes and pairwise edges: what chains, trees and other graphs share."""
+"""Graphs of nodes and pairwise edges: base class of chains, trees and other graphs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class PairwiseGraph(NodeGraph):
         )
 
     def _edge_factors(self, problem, samples):
-        """Feature rows of the edges for :meth:`factors`, None where all score by one table."""
+        """Feature rows of the edges for :meth:`factors`, None if all edges have one table."""
         return problem.rows.edges if self.edge_features and samples.n_edges.sum() else None
 
     def _no_features(self, estimator):
@@ -109,15 +109,15 @@ class PairwiseGraph(NodeGraph):
         return np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64), edges
 
     def _node_rows(self, samples):
-        """Features in the rows of the node table that they belong to."""
+        """Features as rows of the node table."""
         return samples.features
 
     def _edge_rows(self, samples):
-        """Edge features in the rows of the pair table that they belong to."""
+        """Edge features as rows of the pair table."""
         return samples.edge_features
 
     def _parts(self, samples, classes, fit_intercept, codes, loss, mask, allowed):
-        """What makes a problem of a space, and fields that do not depend on the order of nodes."""
+        """The remaining arguments of a problem, and fields that do not depend on the order of nodes."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, samples.lengths

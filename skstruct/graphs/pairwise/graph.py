@@ -27,13 +27,13 @@ from ...spaces.reweighted import ReweightedSpace
 from ..base import Graph
 from .base import PairwiseGraph
 
-# Sharing of weights between pairs of labels.
+# Pairs of labels that share weights.
 
 INTERACTIONS = "full", "symmetric", "potts"
 
 
 def check_interactions(interactions: str) -> None:
-    """Refuse unknown names of interactions."""
+    """Raise ValueError for unknown names of interactions."""
     if interactions not in INTERACTIONS:
         raise ValueError(f"interactions must be one of {INTERACTIONS}, got {interactions!r}")
 
@@ -61,21 +61,21 @@ def pair_columns(interactions: str, n_classes: int) -> np.ndarray:
     return columns
 
 
-# Ways of inference for a graph: each class has `make`, which builds the space or says why not.
+# Inference methods of a graph: `make` of each class returns the space or the reason why not.
 
 _WAYS = {
     space.method: space
     for space in (ForestSpace, CutSpace, JunctionSpace, RoofSpace, LPSpace, ReweightedSpace)
 }
 METHODS = tuple(_WAYS)
-# Fields in which the ways differ.
+# Fields in which the methods differ.
 _OWN = "own", "work"
-# What "auto" chooses among for best labellings, and for marginals.
+# Candidates of "auto" for best labellings, and for marginals.
 _OF_LABELLINGS, _OF_MARGINALS = METHODS[:-1], ("tree", "junction-tree", "tree-reweighted")
 
 
 def choose_space(graph: Any, *parts: Any) -> NamedTuple:
-    """The space of the way that the graph asks for, or of the first that applies."""
+    """The space of the inference method of the graph, or of the first that applies."""
     asked = graph.inference
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
@@ -109,11 +109,11 @@ class Networks(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where the nodes of each sample begin.
     offsets: np.ndarray
-    # (n_edges, 2): Nodes of each edge, counted within the sample.
+    # (n_edges, 2): Nodes of each edge, as indices within the sample.
     edges: np.ndarray
     # (n_samples + 1,): Where the edges of each sample begin.
     edge_ptr: np.ndarray
-    # (n_edges,): Type of each edge, where there can be several.
+    # (n_edges,): Type of each edge, if there are several.
     types: np.ndarray | None = None
     # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
@@ -121,12 +121,12 @@ class Networks(NamedTuple):
     shapes: np.ndarray | None = None
 
     def numbers(self) -> np.ndarray:
-        """The edges, counted within each sample."""
+        """Indices of the edges within each sample."""
         every = np.arange(len(self.edges), dtype=np.int32)
         return every - np.repeat(self.edge_ptr[:-1].astype(np.int32), self.n_edges)
 
     def global_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of all edges, counted over all samples."""
+        """The ends of all edges, as indices over all samples."""
         shift = np.repeat(self.offsets[:-1], self.n_edges)
         return self.edges[:, 0] + shift, self.edges[:, 1] + shift
 
@@ -165,7 +165,7 @@ def read_edges(edges, n: int, n_types: int, i: int) -> tuple[np.ndarray, np.ndar
 
 
 def check_ends(ends: np.ndarray, n: int, i: int) -> None:
-    """Refuse edges of sample i that do not join two of its nodes."""
+    """Raise ValueError for edges of sample i that do not join two of its nodes."""
     wrong = np.flatnonzero(((ends < 0) | (ends >= n)).any(axis=1))
     if wrong.size:
         pair = tuple(int(node) for node in ends[wrong[0]])
@@ -177,7 +177,7 @@ def check_ends(ends: np.ndarray, n: int, i: int) -> None:
 
 
 def _refuse_duplicates(ends, types, i):
-    """One edge twice, in whichever direction, is a mistake; of another type it is not."""
+    """Raise ValueError for two edges of one type, in either direction, between two nodes."""
     low, high = np.minimum(*ends.T), np.maximum(*ends.T)
     order = np.lexsort((types, high, low))
     keys = np.stack([low, high, types])[:, order]
@@ -240,7 +240,7 @@ def grid_edges(height: int, width: int, neighborhood: int) -> tuple[np.ndarray, 
 __all__ = ["Networks", "Pairwise"]
 
 _MOST = np.iinfo(np.int32).max
-# Most entries of tables where a single sample is decoded by a junction tree after all.
+# Maximum number of table entries for decoding a single sample by a junction tree as a fallback.
 _LARGE_TABLE = 2**20
 
 
@@ -410,7 +410,7 @@ class Pairwise(PairwiseGraph):
         return samples, y
 
     def _check_counts(self, estimator, samples, reset):
-        """Refuse negative edge features where tables must stay attractive."""
+        """Raise ValueError for negative edge features if tables must stay attractive."""
         super()._check_counts(estimator, samples, reset)
         rows = samples.edge_features
         if not self.attractive or rows is None:
@@ -541,7 +541,7 @@ class Pairwise(PairwiseGraph):
         return make(space=choose_space(self, samples, fields, network, n_best))
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:
-        """Coefficients of attraction, if it is asked for."""
+        """Coefficients of attraction, if required."""
         if not isinstance(self.attractive, (bool, np.bool_)):
             raise ValueError(f"attractive must be a bool, got {self.attractive!r}")
         if not self.attractive:
@@ -565,7 +565,7 @@ class Pairwise(PairwiseGraph):
         return samples.global_ends()
 
     def relaxation(self, problem: Problem) -> Problem:
-        """With cycles the LP relaxation takes the place of what was chosen."""
+        """With cycles, the LP relaxation in place of the chosen method."""
         space = problem.space
         if space.method in ("tree", "lp"):
             return problem
@@ -573,7 +573,7 @@ class Pairwise(PairwiseGraph):
         return problem._replace(space=LPSpace.of(fields, space.own._replace(inference=())))
 
     def factors(self, problem: Problem, samples: Any) -> PairwiseFactors:
-        """The nodes and edges, where messages can keep to the pairs that may occur."""
+        """The nodes and edges, if messages can respect forbidden pairs."""
         kind = type(self).__name__
         space = problem.space
         if space.method != "tree" and np.isneginf(space.transition_mask).any():
@@ -593,7 +593,7 @@ class Pairwise(PairwiseGraph):
 
 
 def check_tuple(item, i, n_parts, wanted):
-    """Refuse a sample that is no tuple of so many parts."""
+    """Raise TypeError unless a sample is a tuple of so many parts."""
     if isinstance(item, tuple) and len(item) == n_parts:
         return
     got = f"a tuple of {len(item)}" if isinstance(item, tuple) else type(item).__name__
@@ -606,7 +606,7 @@ def check_tuple(item, i, n_parts, wanted):
 def pack(features, offsets, read, edge_rows):
     """Packed samples."""
     n_edges = np.array([len(ends) for ends, _ in read], dtype=np.int64)
-    # Kernels count nodes within a sample, and edges, in 32 bits.
+    # Kernels have 32-bit indices of nodes within a sample, and of edges.
     many = np.flatnonzero(np.diff(offsets) > _MOST)
     if many.size:
         raise ValueError(
@@ -623,13 +623,13 @@ def pack(features, offsets, read, edge_rows):
 
 
 def no_networks(nodes, offsets, edge_rows):
-    """Packed samples, none of them."""
+    """No packed samples."""
     none = np.empty((0, 2), dtype=np.int32)
     return Networks(nodes, offsets, none, offsets, none[:, 0].copy(), edge_rows)
 
 
 def _by_type(rows, types, n_types):
-    """Edge features in the block of columns of the edge's type, as CSR."""
+    """Edge features in the columns of the edge's type, as CSR."""
     rows = sparse.csr_matrix(rows)
     n_columns = rows.shape[1]
     if n_types * n_columns > _MOST:

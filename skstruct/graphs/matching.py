@@ -16,6 +16,7 @@ from ..core.typing import LossLike, SamplesLike
 from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
 from ..data.ragged import object_array
+from ..inference.assignment import assignment, assignment_work
 from ..inference.fertility import fertile_links, fertility_work
 from ..losses.task import cost_matrix
 from ..spaces.matching import (
@@ -293,9 +294,18 @@ class Matching(ItemGraph):
         score = np.array([-cost[0, 1], cost[1, 0], 0.0])[samples.kind]
         for i in np.flatnonzero(~feasible):
             (n, m), first = samples.sizes[i].tolist(), samples.item_ptr[i]
-            theta, links = score[first : first + n * m], labels[first : first + n * m]
-            limits = bool(self.null), int(self.max_degree), np.empty(0, dtype=np.uint8)
-            fertile_links(theta, n, m, *limits, links, fertility_work(n, m))
+            theta, links = score[first : first + n * m], np.zeros(n * m, dtype=np.int32)
+            if self.max_degree == 1:
+                match = np.full(n, -1, dtype=np.int32)
+                work = assignment_work(n, m)
+                assignment(theta, n, m, bool(self.null), np.zeros(m), match, work)
+                rows = np.flatnonzero(match >= 0)
+                links[rows * m + match[rows]] = 1
+            else:
+                none, work = np.empty(0, dtype=np.uint8), fertility_work(n, m)
+                degree = int(self.max_degree)
+                fertile_links(theta, n, m, bool(self.null), degree, none, links, work)
+            labels[first : first + n * m] = links
         return labels
 
     def is_labelling(self, codes: np.ndarray, samples: PairTables, classes: Any) -> np.ndarray:

@@ -200,7 +200,8 @@ class Matching(ItemGraph):
     systematic comparison of various statistical alignment models, section 6). Best links are found
     by shortest augmenting paths (:mod:`skstruct.inference.assignment`,
     :mod:`skstruct.inference.fertility`). Among several best matchings the prediction depends on the
-    weights and the sample alone.
+    weights and the sample alone; for ``max_degree=1`` it is the lowest, source by source, with no
+    link before the first target.
 
     References
     ----------

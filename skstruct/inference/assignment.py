@@ -20,8 +20,10 @@ class AssignmentWork(NamedTuple):
     # (n_sources,): Prices of the sources.
     u: np.ndarray
     # (n_sources,): By how much the prices of sources may fall, and reduced costs of one of them.
-    near: np.ndarray
+    slack: np.ndarray
     gap: np.ndarray
+    # (n_sources + n_targets,): Prices of both sides before links changed.
+    before: np.ndarray
     # (n_targets,): The source each target is linked to, or -1.
     mate: np.ndarray
     # (n + 1,): Lengths of paths; n is the larger side.
@@ -30,15 +32,23 @@ class AssignmentWork(NamedTuple):
     path: np.ndarray
     remaining: np.ndarray
     order: np.ndarray
+    # (n_sources + 1,): Where the ties of each source begin, and which search met it last.
+    begin: np.ndarray
+    stamp: np.ndarray
+    # Places that each source could have at no cost.
+    ties: np.ndarray
 
 
 def assignment_work(n_sources, n_targets):
     """Room for assignments of at most so many sources and targets."""
     n = max(n_sources, n_targets) + 1
     path, remaining, order = np.empty((3, n), dtype=np.int32)
+    begin, stamp = np.empty((2, n_sources + 1), dtype=np.int32)
+    ties = np.empty(n_sources * (n_targets + 1), dtype=np.int32)
     mate = np.empty(n_targets, dtype=np.int32)
-    u, near = np.empty((2, n_sources))
-    return AssignmentWork(u, near, np.empty(n_targets), mate, np.empty(n), path, remaining, order)
+    u, slack = np.empty((2, n_sources))
+    floats = u, slack, np.empty(n_targets), np.empty(n_sources + n_targets)
+    return AssignmentWork(*floats, mate, np.empty(n), path, remaining, order, begin, stamp, ties)
 
 
 class Side(NamedTuple):
@@ -56,7 +66,7 @@ class Side(NamedTuple):
 
 
 @inner_kernel
-def _count_above(scores, at, price, size, limit):
+def count_above(scores, at, price, size, limit):
     """Count the ``scores[at + j] - price[j]`` above a limit, as a float: such sums vectorise."""
     count = 0.0
     for j in range(size):
@@ -156,8 +166,144 @@ def _flip(vertex, sink, path, mate, other_mate):
         j = before
 
 
+# Among the assignments of largest score, the lowest: what a warm start cannot change.
+#
+# All of them use *tight* pairs only (reduced cost 0), and vertices without a link have the price 0.
+# Two of them differ by exchanges: a source takes the target of another, which does the same, until
+# the first place is taken. Paths between vertices without a link are such cycles, too, through a
+# vertex that stands for staying alone.
+
+# Of the sum of all prices: less is what rounding leaves of 0.
+_ROUNDING, _LEAST = 2.0**-49, 1e-300
+
+
+@inner_kernel
+def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
+    """Change the links to those that are lowest source by source: none, then the first target.
+
+    `alone` and `kept`: whether sources and targets may stay without a link. Sources whose
+    ``work.slack`` is above `margin` fit no other target, at these prices or others that are
+    optimal: if that is more than what rounding leaves, their rows are not looked at.
+    """
+    # Most that rounding may leave of 0.
+    zero = 0.0
+    for i in range(sources.size):
+        zero += abs(sources.price[i])
+    for j in range(targets.size):
+        zero += abs(targets.price[j])
+    zero = _ROUNDING * zero + _LEAST
+    if margin < zero:  # then `slack` says nothing
+        margin = math.inf
+    if not _find_ties(scores, sources, targets, alone, zero, margin, work):
+        return
+    n, mate, begin, ties = sources.size, sources.mate, work.begin, work.ties
+    for x in range(n + 1):
+        work.stamp[x] = -1
+    for i in range(n):
+        place = mate[i]
+        for q in range(begin[i], begin[i + 1]):
+            if ties[q] >= place or _exchange(i, ties[q], sources, targets, kept, zero, work):
+                break
+
+
+@inner_kernel
+def _find_ties(scores, sources, targets, alone, zero, margin, work):
+    """Write where each source could be at no cost, in order; False if all have to stay."""
+    n, m, mate = sources.size, targets.size, sources.mate
+    u, v, begin, ties = sources.price, targets.price, work.begin, work.ties
+    count, several = 0, False
+    for i in range(n):
+        begin[i] = count
+        at, least, free = i * m, u[i] - zero, alone and u[i] <= zero
+        if work.slack[i] > margin and not free:
+            ties[count] = mate[i]
+            count += 1
+            continue
+        if free:
+            ties[count] = -1
+            count += 1
+        tight = count_above(scores, at, v, m, least)
+        if count - begin[i] + tight > 1.0:
+            several = True
+            for j in range(m):
+                if scores[at + j] - v[j] > least:
+                    ties[count] = j
+                    count += 1
+        elif count == begin[i]:
+            ties[count] = mate[i]
+            count += 1
+    begin[n] = count
+    return several
+
+
+@inner_kernel
+def _exchange(i, place, sources, targets, kept, zero, work):
+    """Move source i to `place` if the sources after it can make up for it at no cost."""
+    mate, taken, n = sources.mate, targets.mate, sources.size
+    begin, ties, queue = work.begin, work.ties, work.order
+    goal, first = mate[i], 0
+    last = _reach(i, i, place, 0, n, taken, work)
+    while first < last:
+        x = queue[first]
+        first += 1
+        if x < n:
+            for q in range(begin[x], begin[x + 1]):
+                if ties[q] >= 0 and ties[q] == goal:
+                    _move(i, x, goal, n, mate, taken, work)
+                    return True
+                last = _reach(i, x, ties[q], last, n, taken, work)
+            continue
+        for k in range(i, n):
+            if mate[k] >= 0 and not (kept and targets.price[mate[k]] <= zero):
+                continue
+            if k == i:
+                _move(i, x, goal, n, mate, taken, work)
+                return True
+            last = _queue(i, x, k, mate[k], last, work)
+    return False
+
+
+@inner_kernel
+def _reach(i, x, place, last, n, taken, work):
+    """Queue the source that source x displaces at a place; n stands for none."""
+    y = n
+    if place >= 0 and taken[place] >= 0:
+        y = taken[place]
+    return _queue(i, x, y, place, last, work) if y > i else last
+
+
+@inner_kernel
+def _queue(i, x, y, place, last, work):
+    """Queue y, displaced by x at a place, if the search from i did not meet it before."""
+    if work.stamp[y] == i:
+        return last
+    work.stamp[y] = i
+    work.path[y] = x
+    work.remaining[y] = place
+    work.order[last] = y
+    return last + 1
+
+
+@inner_kernel
+def _move(i, x, place, n, mate, taken, work):
+    """Move x to `place`, who displaced it to x's, and so on back to source i."""
+    while True:
+        if x < n:
+            mate[x] = place
+            if place >= 0:
+                taken[place] = x
+        elif place >= 0:
+            taken[place] = -1
+        if x == i:
+            return
+        place = work.remaining[x]
+        x = work.path[x]
+
+
 # Of the numbers that a gain is made of: what rounding may add to it.
 _SAME = 2.0**-50
+# Of the sum of all scores: pairs that fit worse by this are no tie.
+_MARGIN = 2.0**-44
 # With so few sources without links a price war takes longer than paths.
 _FEW = 4
 
@@ -190,13 +336,13 @@ def _repair(price, least, most):
 
 
 @inner_kernel
-def _keep_links(scores, n, m, mate, taken, u, v, alone):
-    """Keep links of sources that find nothing better."""
+def _keep_links(scores, n, m, mate, taken, u, v, alone, margin, near):
+    """Keep links of sources that find nothing better; `near` is inf if nothing is as good."""
     for j in range(m):
         taken[j] = -1
     for i in range(n):
         at, place, gain, slack = i * m, mate[i], 0.0, 0.0
-        mate[i], u[i] = -1, math.inf
+        mate[i], u[i], near[i] = -1, math.inf, 0.0
         if 0 <= place < m and taken[place] < 0:
             gain = scores[at + place] - v[place]
             slack = _SAME * (abs(gain) + v[place])
@@ -204,7 +350,9 @@ def _keep_links(scores, n, m, mate, taken, u, v, alone):
                 continue
         elif place >= 0 or not alone:
             continue
-        if _count_above(scores, at, v, m, gain + slack) == 0.0:
+        lonely = count_above(scores, at, v, m, gain - margin) == (1.0 if place >= 0 else 0.0)
+        if lonely or count_above(scores, at, v, m, gain + slack) == 0.0:
+            near[i] = math.inf if lonely else 0.0
             u[i] = gain
             mate[i] = max(place, -1)
             if place >= 0:
@@ -242,6 +390,40 @@ def _centre(scores, n, m, mate, u, v, alone, kept, near, far, gap):
             shift = 0.5 * (near[i] - max(0.0, far[mate[i]]))
             u[i] -= shift
             v[mate[i]] += shift
+
+
+@inner_kernel
+def _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
+    """As `_centre`, for pairs whose prices have changed; False where others may have come near."""
+    fell = 0.0
+    for j in range(m):
+        fell += 1.0 if v[j] < before[n + j] else 0.0
+    if fell > 0.0:
+        return False
+    for i in range(n):
+        place = mate[i]
+        if u[i] == before[i] and near[i] > 0.0:
+            continue
+        at, price = i * m, u[i]
+        here = price if alone else math.inf
+        for j in range(m):
+            gap = price + v[j] - scores[at + j]
+            if gap < here and j != place:
+                here = gap
+        near[i] = max(0.0, here)
+        if place < 0:
+            continue
+        price = v[place]
+        there = price if kept else math.inf
+        for k in range(n):
+            gap = u[k] + price - scores[k * m + place]
+            if gap < there and k != i:
+                there = gap
+        if max(here, there) < math.inf:
+            shift = 0.5 * (near[i] - max(0.0, there))
+            u[i] -= shift
+            v[place] += shift
+    return True
 
 
 @inner_kernel
@@ -324,9 +506,14 @@ def _bid(scores, sources, targets, alone, work):
 @inner_kernel
 def _link_again(scores, sources, targets, alone, kept, work):
     """Link every vertex that may not stay without a link at its price; False if one cannot be."""
-    n, m = sources.size, targets.size
+    n, m, before, near = sources.size, targets.size, work.before, work.slack
     mate, u, v = sources.mate, sources.price, targets.price
-    if _take_best(scores, sources, targets, alone) > _FEW:
+    for i in range(n):
+        before[i] = u[i]
+    for j in range(m):
+        before[n + j] = v[j]
+    many = _take_best(scores, sources, targets, alone) > _FEW
+    if many:
         _bid(scores, sources, targets, alone, work)
     for i in range(n):
         satisfied = mate[i] >= 0 or (alone and u[i] <= 0.0)
@@ -336,7 +523,8 @@ def _link_again(scores, sources, targets, alone, kept, work):
         satisfied = targets.mate[j] >= 0 or (kept and v[j] <= 0.0)
         if not (satisfied or augment(j, scores, targets, sources, kept, kept, work)):
             return False
-    _centre(scores, n, m, mate, u, v, alone, kept, work.near, work.distance, work.gap)
+    if many or not _centre_few(scores, n, m, mate, u, v, alone, kept, near, before):
+        _centre(scores, n, m, mate, u, v, alone, kept, near, work.distance, work.gap)
     return True
 
 
@@ -349,8 +537,9 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
     problems, steps 2 and 3). Prices that do not fit the scores are repaired; sources and targets
     whose links they leave suboptimal are linked again, the others are not looked at.
 
-    Which of several best matchings is chosen depends on the scores, and on the prices and links at
-    the start.
+    Of several best matchings the lowest is chosen: source by source no link if that is one of
+    them, then the first target. So the answer does not depend on the prices at the start, as long
+    as second-best matchings are worse by more than rounding.
     """
     n, m = n_sources, n_targets
     most = _bound(scores, n * m, not null)
@@ -362,12 +551,14 @@ def assignment(scores, n_sources, n_targets, null, price, match, work):
     sources = Side(n, m, 0, work.u[:n], match)
     targets = Side(m, 1, 0, price[:m], work.mate[:m])
     _repair(targets.price, 0.0 if kept else -most, most)
-    _keep_links(scores, n, m, match, targets.mate, work.u, price, alone)
+    margin, near = _MARGIN * most, work.slack
+    _keep_links(scores, n, m, match, targets.mate, work.u, price, alone, margin, near)
     done = _are_satisfied(sources, targets, kept)
     if not (done or _link_again(scores, sources, targets, alone, kept, work)):
         for i in range(n):
             match[i] = -1
         return -math.inf
+    lowest_of_ties(scores, sources, targets, alone, kept, margin, work)
     return total_score(scores, n, m, match)
 
 

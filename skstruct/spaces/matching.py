@@ -39,7 +39,7 @@ class LastMatchings(NamedTuple):
     # (n_all_targets,): The targets' prices then.
     price: np.ndarray
 
-    #: Changes the time, and which of several best matchings is found.
+    #: Changes the time, never the answer.
     is_memory = True
 
     def forget(self) -> None:

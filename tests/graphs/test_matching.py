@@ -78,7 +78,7 @@ def test_a_repaired_reference_has_the_least_loss(seed, degree, null, costs):
         np.testing.assert_array_equal(problem.labels.reshape(n, m), pairs == 1)
 
 
-def test_memory_of_samples_changes_no_score():
+def test_memory_of_samples_changes_no_answer():
     rng = np.random.default_rng(2)
     X, y = draw(rng, 1, sizes=(6, 7))
     warm, *_ = training_problem(Matching(), X, y)
@@ -88,8 +88,8 @@ def test_memory_of_samples_changes_no_score():
         cold, *_ = training_problem(Matching(), X, y)
         labels = np.zeros((2, 42), dtype=np.int32)
         values = [max_oracle(p, 0, theta, row) for p, row in zip((warm, cold), labels, strict=True)]
-        assert values[0] == pytest.approx(values[1])
-        np.testing.assert_allclose(labels @ theta[:-1] + 0.5, values)
+        assert values[0] == values[1]
+        np.testing.assert_array_equal(labels[0], labels[1])
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def lay_arcs(space, i, theta, n, slack, network):
 
 @inner_kernel
 def _cut(space, i, theta, n):
-    """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and the magnitude."""
+    """Solve a sample whose edges attract; -1: no labelling, -2: an edge repels; and its size."""
     work, signs = space.work, space.work.signs
     network, forest, states = work.network, work.forest, work.states
     size = lay_nodes(space, theta, n, network.excess)

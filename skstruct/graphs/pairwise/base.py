@@ -117,7 +117,7 @@ class PairwiseGraph(NodeGraph):
         return samples.edge_features
 
     def _parts(self, samples, classes, fit_intercept, codes, loss, mask, allowed):
-        """The remaining arguments of a problem, and fields that do not depend on the order of nodes."""
+        """The other arguments of a problem, and fields that any order of nodes has."""
         n_classes = len(classes)
         shapes = self.weight_shapes(samples, n_classes, fit_intercept)
         offsets, lengths = samples.offsets, samples.lengths

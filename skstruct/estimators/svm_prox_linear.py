@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..core.weights import Weights
+from ..data.matrices import readable
 from ..data.packing import rows_as_scores, sample_of
 from ..graphs.base import Graph
 from ..losses.hinge import hinge_of
@@ -345,7 +346,9 @@ class ProxLinearSSVM(StructuralSVM):
     def _mean_loss(self, mapped, weights, data):
         params, ends, pair = weights
         scores = _scores(mapped.score_map, params, mapped.rows, mapped.row_ptr, ends.shape[1])
-        tables = Weights(np.ascontiguousarray(np.concatenate([scores, ends])), pair)
+        tables = Weights(
+            *(readable(own, np.float64) for own in (np.concatenate([scores, ends]), pair))
+        )
         return super()._mean_loss(mapped.problem, tables, data)
 
     def _solve(self, mapped, shapes, sample_weight, lam, *, start, **common):
@@ -400,7 +403,7 @@ class ProxLinearSSVM(StructuralSVM):
 
     def _weights(self):
         tables = np.concatenate([self._scores, self.end_weights_]), self.pair_weights_
-        return Weights(*map(np.ascontiguousarray, tables))
+        return Weights(*(readable(table, np.float64) for table in tables))
 
     # Views
 

@@ -61,7 +61,7 @@ def test_a_copy_of_the_cache_is_all_that_predictions_of_a_model_need(folder, tmp
     assert title == f"{model}: SAGCRF on Chain(), csr features"
     assert rest[-1].startswith(f"kept in {tmp_path / 'filled'}")
     names = [path.name for path in (tmp_path / "filled").rglob("*.nbc")]
-    for kernel in ("decode", "decode_top_k", "node_marginals", "log_likelihoods"):
+    for kernel in ("_decode", "decode_top_k", "node_marginals", "log_likelihoods"):
         assert any(f".{kernel}-" in name for name in names)
     assert not any("sag_epoch" in name for name in names)
     shutil.copytree(tmp_path / "filled", tmp_path / "image")

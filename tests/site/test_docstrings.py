@@ -260,7 +260,8 @@ def test_methods_of_users_classes_have_their_parameters():
     for name, item in shown.items():
         methods = {} if issubclass(item, skstruct.graphs.Graph) else dict(_methods(item))
         for method, function in methods.items():
-            assert "Parameters" not in _lacking(function), f"{name}.{method}"
+            if not _documents_again(item, method):
+                assert "Parameters" not in _lacking(function), f"{name}.{method}"
 
 
 def test_what_authors_call_has_its_contract_only():

@@ -26,7 +26,7 @@ _NAMES = "getting_started", "imperfect_labels", "scale", "small_models", "text"
 PAGES = [DOC / f"{name}.rst" for name in _NAMES]
 _MODULES = (
     *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
-    *(".preprocessing", ".scores", ".ssvm"),
+    *(".preprocessing", ".scores", ".estimators"),
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Its kernels are in no file, so that every process would compile them and the solvers around them.

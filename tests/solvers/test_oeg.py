@@ -282,7 +282,7 @@ def test_samples_that_are_certain_do_not_hold_it_up():
 
 def test_what_it_refuses(few, monkeypatch):
     X, y = few
-    with pytest.raises(ValueError, match="warm_start=True is not for"):
+    with pytest.raises(ValueError, match="does not take warm_start=True"):
         SAGCRF(solver="oeg", warm_start=True).fit(X, y)
     partial = [np.array(row, dtype=object) for row in y]
     partial[0][0] = None

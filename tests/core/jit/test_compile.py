@@ -69,7 +69,7 @@ def test_few_functions_are_compiled_and_the_command_fills_the_cache(tmp_path):
     command += ["SubgradientSSVM", "--features", "dense"]
     counts, *first = _python("-c", code, *command, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
     fitted, predicted, *names = counts.split()
-    assert int(fitted) <= 90, names
+    assert int(fitted) <= 92, names
     assert int(predicted) <= 110, names
     assert first[0] == "SubgradientSSVM on MultiClass(), dense features"
     assert first[-1].startswith(f"kept in {tmp_path}")

@@ -102,6 +102,20 @@ def potentials(problem, i: int, w: Weights, theta: Floats) -> None:
     """``theta <- A_i w``, with -inf on forbidden parts; `w` is plain or lazy."""
 
 
+@generic(part="rows")
+def row_potentials(problem, i: int, w: Weights, theta: Floats) -> None:
+    """:func:`potentials` of rows, before any part is forbidden.
+
+    An operation by itself, so that tables of solvers have one entry for all spaces.
+    """
+
+
+@row_potentials.register(object)
+@kernel
+def _(rows, i, w, theta):
+    potentials(rows, i, w, theta)
+
+
 @generic(part="space")
 def forbid(problem, i: int, theta: Floats) -> None:
     """Write or add -inf to the parts that no labelling of sample i may have, and nothing else."""

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import generic, kernel
-from .jit.signatures import Floats
-from .oracles import forbid, potentials
+from .jit.dispatch import kernel
+from .oracles import forbid, potentials, row_potentials
 from .tree import tree_items
-from .weights import Weights
 
 
 class Problem(NamedTuple):
@@ -93,20 +91,6 @@ def require_room(problem, n_best: int) -> None:
             f"work.n_best of {type(problem.space).__name__} has room for {room} labellings, not "
             f"for {n_best}: make_problem must pass its option n_best to n_best_scratch"
         )
-
-
-@generic(part="rows")
-def row_potentials(problem, i: int, w: Weights, theta: Floats) -> None:
-    """:func:`~skstruct.core.oracles.potentials` of rows, before any part is forbidden.
-
-    An operation by itself, so that tables of solvers have one entry for all spaces.
-    """
-
-
-@row_potentials.register(object)
-@kernel
-def _(rows, i, w, theta):
-    potentials(rows, i, w, theta)
 
 
 @potentials.register(Problem)

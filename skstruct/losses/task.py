@@ -53,7 +53,7 @@ def weighted(loss, weights: LossWeights):
 
 
 def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights]:
-    """Return ``cost, normalize`` of :func:`cost_matrix`, and the :class:`LossWeights`.
+    """Return ``cost, normalize`` of :func:`cost_matrix`, and the ``LossWeights``.
 
     `loss` is an argument of :func:`cost_matrix`, or a :class:`WeightedLoss`.
     """

@@ -193,7 +193,8 @@ class Keeper:
     def __init__(self, folder, fingerprint: dict):
         #: Folder of the states; it may also have dual points, whose names begin with ``a-``.
         self.folder = Path(folder).absolute()
-        self.fingerprint = fingerprint | {"version of checkpoints": _VERSION}
+        format = {"format of the checkpoint (of another version of skstruct)": _VERSION}
+        self.fingerprint = fingerprint | format
         self.folder.mkdir(parents=True, exist_ok=True)
         #: The last round whose state is saved.
         self.safe = 0
@@ -264,9 +265,10 @@ class Keeper:
             found = state["round"], state["numbers"]
             break
         if damaged:
-            then = "training begins anew" if found is None else f"round {found[0]} is gone on from"
+            then = f"continues from round {found[0]}" if found else "starts from the beginning"
             warn_user(
-                f"checkpoint: {damaged[0]} or a file that it names is missing or damaged; {then}"
+                f"checkpoint: {damaged[0]} or a file that it names is missing or damaged; "
+                f"training {then}"
             )
             for path in damaged:
                 path.unlink(missing_ok=True)

@@ -216,8 +216,8 @@ def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
     if not is_named or "ThreadingBackend" in names:
         return Threads(n)
     raise ValueError(
-        "shards are computed on by threads or on Dask, not by "
-        f"{type(backend).__name__}, the active backend of joblib: leave parallel_config out and "
+        f"fits on shards run in threads or on Dask, not on {type(backend).__name__}, "
+        "the active backend of joblib: leave parallel_config out and "
         "set n_jobs for threads; for processes of this machine, or a cluster, call it within "
         '"with distributed.Client():"'
     )
@@ -367,11 +367,7 @@ class _Map:
         self.engine._homes |= dict.fromkeys(keys, slot)
         calls = [self.arguments(key) for key in keys]
         function, rest = (_attempt_all, [calls]) if len(keys) > 1 else (_attempt, calls[0])
-        try:
-            future = self.workers.submit(slot, function, (self.function, *rest))
-        except WorkerLost as error:
-            future = Future()
-            future.set_exception(error)
+        future = self.workers.submit(slot, function, (self.function, *rest))
         self.running[future] = task, slot, time.monotonic()
         future.add_done_callback(self.events.put)
 

@@ -34,10 +34,6 @@ class ShardProblem(NamedTuple):
     shapes: tuple
     # (n_samples,): Weights whose mean over *all* shards is 1.
     sample_weight: np.ndarray
-    # First and second nodes of all edges, and where those of each sample begin.
-    ends: tuple = ()
-    # Labels that nodes may have.
-    n_labels: int = 0
     # What tasks leave for the next one of this process, and its "n_bytes".
     memory: Any = None
 

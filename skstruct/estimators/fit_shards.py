@@ -9,7 +9,7 @@ import numpy as np
 from joblib import hash as hash_of
 
 from ..core.gram import Gram, not_stored
-from ..core.offsets import ends_of
+from ..core.jit.cache_key import closure, digest
 from ..data.matrices import csr_from_parts
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
@@ -67,10 +67,7 @@ class ShardSource:
         n_classes = len(model.classes_)
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
-        ends = *model.graph_.edge_ends(shard.samples), ends_of(shard.samples.n_edges)
-        return ShardProblem(
-            (problem, *more) if more else problem, loss, shapes, weight, ends, n_classes, {}
-        )
+        return ShardProblem((problem, *more) if more else problem, loss, shapes, weight, {})
 
 
 def _renumbered(shard, n_features):
@@ -187,10 +184,17 @@ def _fingerprint(new, shards, start):
         parameters["random_state"] = state.get_state()
     known = {name: hash_of(value) for name, value in parameters.items()}
     known |= {"shards": shards.fingerprint, "estimator": type(new).__qualname__}
+    known["code of the model"] = _code_of(type(new), type(new.graph_), *parameters.values())
     known["weights of the warm start"] = "none"
     if start is not None:
         known["weights of the warm start"] = hash_of(start.tables)
     return known
+
+
+def _code_of(*parts):
+    """Hash of the sources that parts of a model need; a bound of other code may be none here."""
+    modules = {getattr(part, "__module__", None) or type(part).__module__ for part in parts}
+    return digest(closure(sorted(modules))[0]) or "unknown"
 
 
 def _what_is_safe(keeper):

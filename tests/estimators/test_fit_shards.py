@@ -9,10 +9,12 @@ import warnings
 import numpy as np
 import pytest
 from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import BCFWSSVM, SAGCRF, SubgradientSSVM
 from skstruct.callbacks import EarlyStopping
+from skstruct.core.jit import cache_key
 from skstruct.data.store import Damage, open_array, write_array
 from skstruct.datasets import Shards, pack_shards
 from skstruct.distributed import checkpoint, quasi
@@ -164,7 +166,7 @@ def test_damaged_states_are_seen(shards, tmp_path, monkeypatch, which, damage):
     else:
         content[-10] ^= 1
     last.write_bytes(content)
-    with pytest.warns(UserWarning, match="damaged; round 5 is gone on from"):
+    with pytest.warns(UserWarning, match="damaged; training continues from round 5"):
         crf.fit(shards, checkpoint=tmp_path / "c")
     assert _same(known, crf)
 
@@ -175,7 +177,7 @@ def test_a_state_whose_fingerprint_is_damaged_is_of_no_other_training(
     crf = _rounds_to(tmp_path / "c", SAGCRF(tol=1e-6), shards, 3, monkeypatch)
     last = tmp_path / "c" / "round-00000003.json"
     last.write_text(last.read_text().replace("fit_intercept", "fit_intercepu"))
-    with pytest.warns(UserWarning, match="damaged; round 2 is gone on from"):
+    with pytest.warns(UserWarning, match="damaged; training continues from round 2"):
         crf.fit(shards, checkpoint=tmp_path / "c")
 
 
@@ -213,9 +215,27 @@ def test_states_of_another_version_are_refused_and_stay(shards, tmp_path, monkey
     SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr(checkpoint, "_VERSION", checkpoint._VERSION + 1)
-    with pytest.raises(ValueError, match=r"version of checkpoints differ; name another folder"):
+    with pytest.raises(
+        ValueError, match=r"another version of skstruct.* differ; name another folder"
+    ):
         SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_states_of_other_code_are_refused(shards, tmp_path, monkeypatch):
+    """As after an edit of the structure, for which the bound that they hold may be none."""
+    crf = SAGCRF(tol=1e-2).fit(shards, checkpoint=tmp_path)
+    again = clone(crf).fit(shards, checkpoint=tmp_path)
+    assert again.dual_objective_ == crf.dual_objective_
+    read = cache_key._read
+
+    def edited(module):
+        source = read(module)
+        return source._replace(digest=b"other") if module == "skstruct.graphs.chain" else source
+
+    monkeypatch.setattr(cache_key, "_read", edited)
+    with pytest.raises(ValueError, match=r"another training: code of the model differ"):
+        clone(crf).fit(shards, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("kind", [TypeError, KeyError])
@@ -259,7 +279,7 @@ def test_states_that_are_none_are_seen(shards, tmp_path, text):
     known = crf.node_weights_
     for path in tmp_path.glob("round-*.json"):
         path.write_text(text)
-    with pytest.warns(UserWarning, match="training begins anew"):
+    with pytest.warns(UserWarning, match="training starts from the beginning"):
         crf.fit(shards, checkpoint=tmp_path)
     assert np.array_equal(known, crf.node_weights_)
 

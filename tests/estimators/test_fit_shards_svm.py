@@ -320,7 +320,7 @@ def test_the_state_before_is_gone_on_from_if_dual_points_are_damaged(
         path.write_bytes(content[: len(content) // 2] if damage == "torn" else content)
         if damage == "missing":
             path.unlink()
-    then = "training begins anew" if damage == "of both states" else "round 2 is gone on from"
+    then = "starts from the beginning" if damage == "of both states" else "continues from round 2"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         svm = BCFWSSVM(max_iter=15, **options).fit(shards, checkpoint=tmp_path / "folder")

@@ -89,11 +89,13 @@ class Pairs:
         return f"pair-{slot}-{self._count[slot]}"
 
     def take_state(self, numbers: dict, arrays: dict) -> None:
-        """Become what another one was; ValueError if that had vectors of another length."""
+        """Become what another one was; ValueError if its vectors cannot be ours."""
         slots, count = numbers["slots"], numbers["count"]
         pairs = [arrays[f"pair-{k}-{count[k]}"] for k in slots]
-        if any(pair.shape != (2, self.rows.shape[1]) for pair in pairs):
-            raise ValueError("a pair has another size")
+        for pair in pairs:
+            fits = pair.shape == (2, self.rows.shape[1]) and pair.dtype == self.rows.dtype
+            if not (fits and np.isfinite(pair).all()):
+                raise ValueError("a pair is not what the training has")
         self._slots, self._next, self._count = slots, numbers["next"], count
         self._gram, self._products = np.array(numbers["gram"]), np.array(numbers["products"])
         for k, pair in zip(slots, pairs, strict=True):

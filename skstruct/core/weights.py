@@ -28,7 +28,7 @@ import numpy as np
 from .jit.dispatch import inner_kernel, kernel
 from .jit.signatures import declare
 
-# v is exact until it nears the end of float64: every update of v is relative to s v.
+# No precision is lost until v nears the end of float64: updates of v are relative to s v.
 _FOLD_BELOW = 1e-100
 _FOLD_SINGLE_BELOW = 1e-15  # the same for float32
 _LINE = 8  # floats in a cache line

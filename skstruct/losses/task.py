@@ -25,7 +25,7 @@ class LossWeights(NamedTuple):
     # (n_nodes or 0,): Additional cost of an error; may be negative. -inf: the node has its true
     # label.
     offset: np.ndarray
-    # (n_labels or 0,): Costs of true labels less those of predicted ones, of any sign.
+    # (n_labels or 0,): A number for each label, of any sign: see above.
     shift: np.ndarray
     # (n_nodes or 0,): A row of `costs`, or -1 for a node that has a label.
     choice: np.ndarray = np.empty(0, dtype=np.int32)

@@ -95,7 +95,7 @@ class Decoder:
                 broken |= found if values is None else found & np.isfinite(values[again, q, None])
             if (taken[again] & broken).any():
                 raise TypeError(
-                    f"make_problem of {type(graph).__name__} does not heed the rules that its "
+                    f"make_problem of {type(graph).__name__} ignores the rules that its "
                     "with_rules takes"
                 )
             taken[again] |= broken

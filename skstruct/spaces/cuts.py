@@ -454,7 +454,8 @@ def _(space, i, theta, labels):
 # of the labellings ``x > t`` for t from 0 to 1: it is in the hull of labellings, too, as
 # certificates require.
 
-# Rounding error of an interaction of 0, relative to the largest score; below it, an edge repels.
+# Rounding error of an interaction of 0, relative to the largest score; an edge repels if its
+# interaction is below minus this.
 _SLACK = 1e-12
 
 

@@ -630,7 +630,7 @@ def test_decoding_ends_where_labellings_do_not_heed_rules(sequences):
     X, y = sequences
     crf = SAGCRF(max_iter=2).fit(X, y)
     crf.graph_ = Careless()
-    with pytest.raises(TypeError, match="make_problem of Careless does not heed the rules"):
+    with pytest.raises(TypeError, match="make_problem of Careless ignores the rules"):
         crf.predict(X, rules=[Exactly(9, label) for label in "abc"])
 
 

@@ -18,7 +18,7 @@ except ImportError:  # pragma: no cover
     Table = None
 
 _lock = threading.RLock()
-#: Addresses of the defaults of operations, which are those of all problems.
+#: Addresses of functions that serve all problems, by operation and kernel.
 _of_all = {}
 #: Addresses of others, by numba's type of what they take first.
 _of_parts = {}
@@ -155,9 +155,10 @@ def _of_all_problems(verb, cls):
 
 def _function(operation, first, chosen, known):
     """The address of the function of an operation for what it takes first."""
-    if operation not in known:
-        known[operation] = _compile(operation, first, chosen)
-    return known[operation]
+    key = operation, chosen
+    if key not in known:
+        known[key] = _compile(operation, first, chosen)
+    return known[key]
 
 
 def _compile(operation, first, chosen):

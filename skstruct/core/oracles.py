@@ -88,6 +88,7 @@ __all__ = [
     "potentials",
     "relaxed_oracle",
     "require_linear_loss",
+    "row_potentials",
     "sample_oracle",
     "score",
     "score_rows",

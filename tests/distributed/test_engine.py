@@ -203,7 +203,7 @@ def test_the_workers_are_those_that_the_user_names():
 
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_processes_are_those_of_dask(backend):
-    advice = r"not by \w+Backend, the active backend.* for processes .* distributed.Client\(\)"
+    advice = r"not on \w+Backend, the active backend.* for processes .* distributed.Client\(\)"
     with parallel_config(backend, n_jobs=2):
         for n_jobs in (None, 2):
             with pytest.raises(ValueError, match=advice):

@@ -221,7 +221,7 @@ def main():
     task = tasks.conll2000(arguments.data, arguments.limit)
     vectorizer = SequenceVectorizer()
     X = vectorizer.fit_transform(task.train.attributes)
-    solvers = ("auto", "sag", "lbfgs") if arguments.all_solvers else ("auto",)
+    solvers = ("auto", "lbfgs") if arguments.all_solvers else ("auto",)
     results = {}
     for setting in arguments.settings or SETTINGS:
         result = compare(task, X, vectorizer, setting, solvers, arguments)

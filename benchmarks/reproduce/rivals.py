@@ -23,8 +23,8 @@ from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton.solver import QuasiNewton
 from skstruct.solvers.run import Method
-from skstruct.solvers.sag.kernels import MAX_L, N_KNOWN
-from skstruct.solvers.sag.solver import SAG, _StepSchedule
+from skstruct.solvers.sag.kernels import MAX_L, N_KNOWN, PAIRED
+from skstruct.solvers.sag.solver import SAG, _new_block, _StepSchedule
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -267,17 +267,13 @@ class PaperSAG(SAG):
     `first` is the constant L that SAG begins with.
     """
 
-    in_blocks = False
-
     def __init__(self, *task, first=1.0, **options):
         super().__init__(*task, loss=LogLoss(), track_objective=True, **options)
+        self.schedule = _StepSchedule(constant=True)
+        self._grain = 2 if self._kind == PAIRED else 1
+        self._block = _new_block(self.problem, self._grain)
         if self._uniform:
             self.state.totals[MAX_L] = first
-
-    @staticmethod
-    def steps(constant):
-        """A factor of 1."""
-        return _StepSchedule(True)
 
 
 class _SameStep(_StepSchedule):

@@ -23,11 +23,11 @@ from ..losses.log import LogLoss, SoftmaxMargin
 from ..losses.task import NamedLoss, WeightedLoss, weighted
 from ..solvers.casimir import CasimirOptions, SmoothCasimir
 from ..solvers.hybrid import auto
-from ..solvers.oeg import OEG, ProximalOEG
+from ..solvers.oeg import OEG
+from ..solvers.proximal_oeg import ProximalOEG
 from ..solvers.quasi_newton.orthant import OrthantWise
 from ..solvers.quasi_newton.solver import QuasiNewton
 from ..solvers.run import run
-from ..solvers.sag.proximal import ProximalSAG
 from ..solvers.sag.solver import SAG, takes_single
 from .base import StructuredEstimator, fit_path
 from .class_weight import likelihood_weights
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _TAKES = {
     "auto": {"l1", "warm_start", "partial", "shards"},
     "lbfgs": {"l1", "warm_start", "partial", "shards"},
-    "sag": {"l1", "warm_start"},
+    "sag": {"warm_start"},
     "oeg": {"l1"},
     "saga": {"warm_start", "paired"},
     "casimir": {"warm_start"},
@@ -112,9 +112,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG, its unbiased
         variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
         ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient [6]_, which steps
-        in the dual. With `l1_ratio`, "auto" is "oeg" (SAG and then OWL-QN where
-        memory is short, or `sampling` or `line_search` are set), "lbfgs" is OWL-QN [5]_, SAG is
-        proximal, and "saga", "casimir" and "svrg" are not available.
+        in the dual. With `l1_ratio`, "auto" is "oeg" (OWL-QN where memory is
+        short), "lbfgs" is OWL-QN [5]_, and the others are not available.
     warm_start : bool, default=False
         Start from the previous weights of labels and features that still exist: labels are matched
         by value, features by name where they have names (vectorizers, data frames), else by
@@ -552,8 +551,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options["skipping"] = self.line_search == "skip"
         if solver == "auto":
             return auto(*task, tol=tol, bounding=bounding, **options)
-        if ratio > 0.0:
-            return ProximalSAG(*task, **options)
         kind = {"saga": solver == "saga", "paired": self.sampling == "paired"}
         return SAG(*task, **kind, **options)
 

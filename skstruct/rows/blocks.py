@@ -16,7 +16,7 @@ from ..core.features import DenseFeatures, SparseFeatures, add_outer, constant_r
 from ..core.gram import Gram, gram_product, not_stored, product_scratch
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import accumulate, gram, potentials
-from ..core.proximal import catch_up, catch_up_rows, rest_potentials, rest_scores
+from ..core.proximal import rest_potentials, rest_scores
 from ..core.weights import aligned
 
 # From this size on, training converts dense features to sparse ones if at most this fraction is
@@ -171,23 +171,14 @@ def _(rows, i, r, out):
         gram_product(how, edges, i, e0, stop, pair_width, r, out, offset, work.pair)
 
 
-@catch_up.register(BlockRows)
-@kernel
-def _(rows, i, w, clock):
-    first, n, e0, n_tables, _ = _shape(rows, i)
-    catch_up_rows(rows.nodes, first, first + n, w.node, clock.node, clock)
-    if n_tables > 0:
-        catch_up_rows(rows.edges, e0, e0 + n_tables, w.pair, clock.pair, clock)
-
-
 @rest_potentials.register(BlockRows)
 @kernel
-def _(rows, i, w, clock, theta):
+def _(rows, i, w, penalty, theta):
     first, n, e0, n_tables, offset = _shape(rows, i)
-    stop, width, row = e0 + n_tables, rows.pair_width, rows.work.row
+    stop, width, row, how = e0 + n_tables, rows.pair_width, rows.work.row, penalty
     nodes, edges = rows.nodes, rows.edges
-    rest_scores(nodes, first, first + n, rows.width, w.node, w, clock.node, clock, row, theta, 0)
+    rest_scores(nodes, first, first + n, rows.width, w.node, w, how.node, how, row, theta, 0)
     for q in range(n * rows.width, offset):
         theta[q] = 0.0
     if n_tables > 0:
-        rest_scores(edges, e0, stop, width, w.pair, w, clock.pair, clock, row, theta, offset)
+        rest_scores(edges, e0, stop, width, w.pair, w, how.pair, how, row, theta, offset)

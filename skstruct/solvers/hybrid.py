@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from ..core.features import ObservedFeatures, SparseFeatures, is_reducible
-from .oeg import OEG, OEGMemory, ProximalOEG
-from .quasi_newton.orthant import OrthantWise, SparseOrthantWise
+from ..core.features import ObservedFeatures, SparseFeatures
+from .oeg import OEG, OEGMemory
+from .proximal_oeg import ProximalOEG
+from .quasi_newton.orthant import OrthantWise
 from .quasi_newton.solver import QuasiNewton
 from .run import Method
-from .sag.proximal import FewRows, ProximalSAG
 from .sag.solver import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
@@ -35,11 +35,12 @@ _MANY = 1 << 15
 
 
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
-    """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
+    """Return the method to begin with.
 
-    OEG, with an L1 penalty or if sparse features have many weights, if memory has room for its dual
-    point and, without L1, there are no weights to start from; else SAG. `bounding` is the problem
-    that OEG takes, where it is another one: with upper bounds on squared norms.
+    OEG if sparse features have many weights, memory has room for its dual point and there are no
+    weights to start from; else SAG. With an L1 penalty proximal OEG, or OWL-QN where memory is
+    short. `bounding` is the problem that OEG takes, where it is another one: with upper bounds on
+    squared norms.
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]
@@ -49,14 +50,13 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     is_plain = options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:
-        if is_plain:
-            with contextlib.suppress(MemoryError):
-                known = {name: options[name] for name in (*names[:3], "start")}
-                # OWL-QN does not follow: from the start it needs more passes than OEG, up to eleven
-                # times as many on text (c1 from 0.01 to 1, c2 from 0 to 0.1), and more after it.
-                return ProximalOEG(*for_oeg, l1=l1, **known)
-        method = ProximalSAG(*task, l1=l1, **options)
-    elif isinstance(options.get("memory"), OEGMemory):
+        # OWL-QN does not follow: from the start it needs more passes than OEG, up to eleven times
+        # as many on text (c1 from 0.01 to 1, c2 from 0 to 0.1), and more after it.
+        with contextlib.suppress(MemoryError):
+            known = {name: options[name] for name in (*names[:3], "start")}
+            return ProximalOEG(*for_oeg, l1=l1, **known)
+        return OrthantWise(*task, l1=l1, loss=options["loss"], start=options["start"])
+    if isinstance(options.get("memory"), OEGMemory):
         method = OEG(*for_oeg, **{name: options[name] for name in names})
     elif is_plain and is_sparse and options["start"] is None and math.prod(shapes[0]) >= _MANY:
         with contextlib.suppress(MemoryError):  # SAG may take half as much
@@ -98,18 +98,14 @@ def is_slow(gaps, tol: float, cost: float) -> bool:
 
 
 def change(early: StoredMixtures) -> Method:
-    """L-BFGS, or OWL-QN on the rows that matter, from the weights so far and with their bound."""
-    kind, task = QuasiNewton, (early.problem, early.shapes)
-    if isinstance(early, FewRows):  # whose L1 term is the same for all features
-        task, known = early.given, {"l1": early.l1, "start": early.weights()}
-        kind = SparseOrthantWise if is_reducible(task[0]) else OrthantWise
-    else:
-        known = {"point": early.leave(), "start": early.own_weights()}
-        if early.copies is not None:
-            known["spread"] = early.copies.spread
+    """L-BFGS, from the weights so far and with their bound."""
+    task = early.problem, early.shapes, early.sample_weight, early.lam, early.n_jobs
+    known = {"point": early.leave(), "start": early.own_weights()}
+    if early.copies is not None:
+        known["spread"] = early.copies.spread
     if isinstance(early, SAG):  # OEG knows no curvature
         known["first_step"] = 1.0 / (early.state.lipschitz.mean() + early.lam)
     known |= {"loss": early.loss, "dual": early.dual}
     if type(early) is OEG:
         known["scales"] = early.scales()
-    return kind(*task, early.sample_weight, early.lam, early.n_jobs, **known)
+    return QuasiNewton(*task, **known)

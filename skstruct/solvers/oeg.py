@@ -15,27 +15,21 @@ from ..core.oracles import (
     accumulate,
     add_indicator,
     exp_slack,
-    forbid,
     gram,
     potentials,
     truth,
 )
 from ..core.parallel import Pieces
-from ..core.proximal import SOFT, rest_potentials, soft_sums
 from ..core.weights import (
     Weights,
     aligned,
-    halves,
-    lazy_weights,
     padded_width,
     squared_norm,
-    zero_weights,
 )
 from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
 from .batch import BatchGradient, Worker
 from .certificate import certify
 from .primal import compile_losses
-from .sag.proximal import FewRows
 from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
@@ -60,7 +54,7 @@ MEMORY = 5
 
 # Tests of a visit; rates stay above the least, from which they come back.
 _MOST_TESTS = 20
-_FIRST_RATE, _WARM_RATE, _LEAST_RATE = 0.9, 0.5, 1e-4
+_FIRST_RATE, WARM_RATE, _LEAST_RATE = 0.9, 0.5, 1e-4
 _GROWTH = 1.5
 # Increase in confidence in the truth at a first visit after one that lowered the dual.
 _SURER = 1.0
@@ -232,7 +226,7 @@ def _divergence(loss, problem, i, weight, linear, rate, options, state, memory, 
 
 
 @inner_kernel(inline=True)
-def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
+def visit(loss, problem, i, weight, w, options, state, buffers, labels):
     """A step of a sample that has been visited before."""
     rate = state.rates[i]
     recall(loss, problem, i, state, buffers, labels)
@@ -262,7 +256,7 @@ def _visit(loss, problem, i, weight, w, options, state, buffers, labels):
 
 
 @inner_kernel(inline=True)
-def _visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
+def visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
     """The first step of a sample: surer of the truth until the dual does not fall."""
     totals = state.totals
     rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
@@ -296,48 +290,23 @@ def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, la
         weight = sample_weight[i]
         potentials(problem, i, w, buffers[0])
         if state.rates[i] == 0.0:
-            _visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
+            visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
         else:
-            _visit(loss, problem, i, weight, w, options, state, buffers, labels)
+            visit(loss, problem, i, weight, w, options, state, buffers, labels)
 
 
-# Under an L1 penalty the weights of a dual point are ``w = -soft(g, lam1) / lam2`` with g the mean
-# gradient: where the proximal flow of :mod:`skstruct.core.proximal` comes to rest. The part of the
-# penalty in the dual, ``-|soft(g, lam1)|^2 / (2 lam2)``, curves no more than without lam1, so steps
-# are tested as there: the gain that is computed is at most the true one.
-
-# A span of the flow after which nothing of the start is left.
-_REST = 2.0**200
 # With L1 or without, rho begins at ``sqrt((lam1 + lam2) s / n)``, s the mean weight of a sample: on
 # text, with L1 (:mod:`benchmarks.bench_l1`) and without it for C from 1 to 500, half or twice as
 # much is hardly better. It is raised where the gap does not fall and most of it is that of the
 # epoch's own problem, and lowered where epochs solve theirs, up to a factor of a million each way.
-# It is larger in the first epochs, whose mixtures are rough. By `_FIRST_FACTOR` with L1: that saves
+# It is larger in the first epochs, whose mixtures are rough. By `FIRST_FACTOR` with L1: that saves
 # a third of the epochs to 1e-2 on Dutch entities with c1 = 0.6 and c2 = 0.5, on other tasks few or
 # none. Without, by the cube root of 1 / (n rho) but no more: a tenth of the passes to 1e-3 on these
 # with C of 50 and 500 (POS tags with 50: 3 % more). With C = 1, where rho is 1 / n, it would cost
 # passes, and is not.
-_FIRST_FACTOR, _FALL = 4.0, 0.7
+FIRST_FACTOR, _FALL = 4.0, 0.7
 _RAISE, _LOWER, _LEAST_RHO = 1.5, 0.8, 1e-6
 _MOST_INNER = 0.5
-
-
-@solver_kernel
-def proximal_oeg_pass(
-    loss, problem, w, clock, sample_weight, options, state, order, buffers, labels
-):
-    """Steps at the samples of an order; rows are read as they are at rest."""
-    for step in range(order.shape[0]):
-        i = order[step]
-        weight = sample_weight[i]
-        rest_potentials(problem, i, w, clock, buffers[0])
-        forbid(problem, i, buffers[0])
-        if state.rates[i] == 0.0:
-            _visit_first(loss, problem, i, weight, w, options, state, buffers, labels)
-        else:
-            _visit(loss, problem, i, weight, w, options, state, buffers, labels)
-        clock.now[0] += _REST
-        clock.now[1] += _REST
 
 
 @solver_kernel
@@ -466,9 +435,9 @@ def _product(tables, others):
 # Fraction of the divergences at the visits of an epoch that is left at its end, about.
 _LEFT = 0.8
 # Rounding of a float, and roundings of a weight in an epoch but for those of its visits.
-_EPS, _ROUNDINGS = float(np.finfo(np.float64).eps), 4
+EPS, ROUNDINGS = float(np.finfo(np.float64).eps), 4
 # Share of the gap that rounding may be, before g is summed again.
-_LOST = 0.1
+LOST = 0.1
 
 
 class OEG(StoredMixtures):
@@ -548,7 +517,7 @@ class OEG(StoredMixtures):
         share = self.sample_weight.mean() / self.n
         self.rho = math.sqrt(convexity * share)
         self._rhos = _LEAST_RHO * self.rho, self.rho / _LEAST_RHO
-        self._first = min(max(math.cbrt(share / max(self.rho, TINY)), 1.0), _FIRST_FACTOR)
+        self._first = min(max(math.cbrt(share / max(self.rho, TINY)), 1.0), FIRST_FACTOR)
 
     def _early(self, k):
         """Factor on rho in epoch `k`, which is larger while mixtures are rough."""
@@ -572,10 +541,10 @@ class OEG(StoredMixtures):
             v *= rho
         # Every visit rounds the weights; g is known from their change.
         size = math.sqrt(_product(self.w.tables, self.w.tables))
-        self._rounding += _EPS * rho * (self._n_visits + _ROUNDINGS) * size
+        self._rounding += EPS * rho * (self._n_visits + ROUNDINGS) * size
         best = max(self._dual_objective(), self.dual)
         # About what the bound has lost so, and the gap.
-        if self._rounding * size > _LOST * (self._model + divergence - best) and not self._single:
+        if self._rounding * size > LOST * (self._model + divergence - best) and not self._single:
             self._sum_memory()
             best = max(self._dual_objective(), self.dual)
         # Divergences are those at the visits, and have fallen since.
@@ -742,109 +711,3 @@ class OEG(StoredMixtures):
         """The weights without their padding."""
         tables = zip(self.w.tables, self.shapes, strict=True)
         return Weights(*(table[:, :width].astype(np.float64) for table, (_, width) in tables))
-
-
-class ProximalOEG(FewRows, OEG):
-    """OEG under an L1 penalty; ``lam`` is lam2.
-
-    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``, in the dual of Collins et
-    al. 2008 with the conjugate of the elastic net. Epochs are steps of the proximal point method,
-    as without L1.
-    """
-
-    least_inner = 0.02
-
-    def __init__(self, *task, l1, start=None, **options):
-        super().__init__(*task, **options)
-        self.w = lazy_weights(zero_weights(self.shapes))
-        start = None if start is None else self._own(start)
-        if start is not None and any(map(np.any, start.tables)):
-            # From the mixtures of these weights, which are the first proximal point.
-            self.w, self._shift, self._resumes = lazy_weights(start), start, True
-            self.state.rates[:] = _WARM_RATE
-        self._options = self._options._replace(on_weights=0.0, on_direction=1.0 / self.n)
-        self._begin_with_all(l1, 1.0)
-        self._set_rho(l1 + self.lam)
-        self._first = _FIRST_FACTOR
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        soft_sums(self.w, self.clock, (self.share, 1.0))
-
-    def begin(self, progress):
-        """The mixtures of the weights to start from."""
-        super().begin(progress)
-        if self._resumes:
-            self._offer_memory()
-
-    def epoch(self, k, rng, progress):
-        """Steps on the rows that are not known to stay 0, towards a proximal point."""
-        self._choose_rows(k, self._resumes)
-        rho, whole = self._early(k) * self.rho, self.clock
-        # The flow that comes to rest at the proximal point; its stamps are those of `whole`.
-        self.clock = whole._replace(l2=self.lam + rho)
-        self._options = self._options._replace(inverse=1.0 / (self.clock.l2 * self.n))
-        pulls = [rho * v for v, _ in halves(self.w, self.shapes)]
-        size = 0.0
-        for (_, d), pull in zip(halves(self.w, self.shapes), pulls, strict=True):
-            d -= pull
-            size = math.hypot(size, np.linalg.norm(d))
-        self.clock.now[:] += _REST
-        divergence = self._visits(rng, progress)
-        self._norms()
-        self.clock = whole
-        for (_, d), pull in zip(halves(self.w, self.shapes), pulls, strict=True):
-            d += pull
-        self._norms()
-        self._rounding += _EPS * (self._n_visits + _ROUNDINGS) * size
-        lost, terms = self._lost(), self._mean_term()
-        estimates = self._estimate_gaps(terms - lost, divergence)
-        if lost > _LOST * estimates[0] * estimates[2]:
-            self._sum_memory()
-            self._norms()
-            estimates = self._estimate_gaps(terms - self._lost(), divergence)
-        self.estimate, gap, objective = estimates
-        self._adapt_rho(gap, divergence, objective)
-        self.gaps.append(gap)
-
-    def _steps(self, order):
-        task = self.w, self.clock, self.sample_weight, self._options, self.state, order
-        proximal_oeg_pass(self.loss, self.problem, *task, *self._scratch)
-
-    def _sum_memory(self):
-        for _, d in halves(self.w, self.shapes):
-            d[:] = 0.0
-        self._rounding = 0.0
-        self._sum(self.w, self.n)
-
-    def _lost(self):
-        """What rounding may have added to the bounds of :meth:`_best_multiple`."""
-        lost = self._mean_term() / self.l1  # where g is taken into the box
-        if self.lam > 0.0:
-            lost += (math.sqrt(self._sums[SOFT]) + 0.5 * self._rounding) / self.lam
-        return self._rounding * lost
-
-    def _mean_term(self):
-        return float(self.state.terms @ self.sample_weight) / self.n
-
-    def _offer_memory(self):
-        self._norms()
-        self.dual = max(self.dual, self._best_multiple(self._mean_term()))
-
-    def certify(self):
-        """Certify the present weights, on all rows, by a pass of its own."""
-        self._expand()
-        gradient, out = zero_weights(self.shapes), np.zeros((2, self.n))
-        self._gradients.add(self.own_weights(), gradient, out, Pieces())
-        self._measured += 1
-        directions = [d for _, d in halves(self.w, self.shapes)]
-        kept = [d.copy() for d in directions]
-        for d, g in zip(directions, gradient.tables, strict=True):
-            np.divide(g, self.n, out=d)
-        loss, magnitude = out @ self.sample_weight / self.n
-        self.certificate = self._certificate(float(loss), float(magnitude))
-        for d, own in zip(directions, kept, strict=True):
-            d[:] = own
-        self.dual = max(self.dual, self.certificate.dual_objective)
-        self.certificate_schedule.measured(self.certificate.relative)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.problem import require_problem, require_room
-from ..core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
+from ..core.proximal import elastic_net, rest_potentials, set_at_rest
 from ..core.tree import is_memory, tree_items
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
@@ -327,7 +327,7 @@ def _check_linear_map(problem, i, shapes, weights, rng):
         oracles.potentials(problem, i, w, theta)
         np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="potentials")
 
-    _check_catch_up(problem, i, lazy, theta)
+    _check_rest(problem, i, lazy, theta)
     r = np.where(np.isfinite(offset), rng.normal(size=n_parts), 0.0)
     gradient = zero_weights(shapes)
     oracles.accumulate(problem, i, r, (2.0, 0.0), gradient)
@@ -349,28 +349,20 @@ def _check_linear_map(problem, i, shapes, weights, rng):
     return theta
 
 
-def _check_catch_up(problem, i, w, theta):
-    """No potentials read a row that was not brought up to date."""
+def _check_rest(problem, i, w, theta):
+    """Potentials with weights at rest are those of such weights."""
     w.scale[:] = 1.0, 0.0
     for table in w.tables:
         table[:, table.shape[1] // 2 :] += 0.3  # all rows move
     there = w._replace(node=w.node.copy(), pair=w.pair.copy())
-    clocks = [start_clock(some, 0.1, 0.5) for some in (w, there)]
-    for clock in clocks:
-        clock.node[:, 2] = np.linspace(1.0, 2.0, w.node.shape[0])
-    for now in ((2.0, 3.0), (2.0**200, 2.0**200)):
-        for clock in clocks:
-            clock.now[:] = now
-        catch_up_and_sum(there, clocks[1], 1.0, np.zeros(9))
-        oracles.potentials(problem, i, there, theta)
-        expected = theta.copy()
-        if now[0] > 2.0:
-            rest_potentials(problem, i, w, clocks[0], theta)
-            oracles.forbid(problem, i, theta)
-        else:
-            catch_up(problem, i, w, clocks[0])
-            oracles.potentials(problem, i, w, theta)
-        np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="catch_up")
+    penalty = elastic_net(w, 0.1, 0.5)
+    penalty.node[:] = np.linspace(1.0, 2.0, w.node.shape[0])
+    set_at_rest(there, penalty)
+    oracles.potentials(problem, i, there, theta)
+    expected = theta.copy()
+    rest_potentials(problem, i, w, penalty, theta)
+    oracles.forbid(problem, i, theta)
+    np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-9, err_msg="rest_potentials")
 
 
 _NEEDED = [

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from skstruct import SAGCRF, Chain, Grid, MultiClass, Pairwise, Tree
 from skstruct.callbacks import Checkpoint, EarlyStopping
 from skstruct.core.oracles import accumulate, add_indicator, gram, potentials, truth
-from skstruct.core.proximal import catch_up, catch_up_and_sum, rest_potentials, start_clock
+from skstruct.core.proximal import elastic_net, rest_potentials
 from skstruct.core.weights import Weights, flatten, lazy_weights, plain_weights, zero_weights
 from skstruct.datasets import load_conll, pack_shards
 from skstruct.estimators import crf_path
@@ -163,7 +163,7 @@ def test_with_partial_labels_all_that_may_occur_has_weights():
 
 @pytest.mark.parametrize(
     ("solver", "C", "ratio"),
-    [("auto", 2.0, 0.4), ("auto", 50.0, 0.9), ("sag", 2.0, 0.4), ("lbfgs", 2.0, 0.4)],
+    [("auto", 2.0, 0.4), ("auto", 50.0, 0.9), ("lbfgs", 2.0, 0.4)],
 )
 def test_an_l1_penalty(solver, C, ratio):
     X, y = _draw()
@@ -244,36 +244,20 @@ def test_verbs_are_those_of_all_weights(graph, sparse_X):
 
 
 @pytest.mark.parametrize("graph", [Chain(edge_features=True), Pairwise()], ids=str)
-def test_weights_under_an_l1_penalty_are_up_to_date_where_they_are_read(graph):
+def test_weights_under_an_l1_penalty_are_read_at_rest(graph):
     rng = np.random.default_rng(0)
     problem, samples, *_ = training_problem(graph, *graph.example(rng, False))
     few = graph.observed(problem, samples, None, False, False)
-    w = zero_weights(few.shapes)
-    for table, places in zip(w.tables, few.places, strict=True):
-        table[:, 0] = rng.normal(size=len(table)) * (places >= 0)
-    l1, l2 = 0.4, 0.5
-    for now, reads in ((2.0, catch_up), (2.0**200, rest_potentials)):
-        lazy = lazy_weights(w)
-        for table, places in zip(lazy.tables, few.places, strict=True):
-            table[:, 1] = rng.normal(size=len(table)) * (places >= 0)
-        there = lazy._replace(node=lazy.node.copy(), pair=lazy.pair.copy())
-        clocks = [start_clock(some, l1, l2) for some in (lazy, there)]
-        for clock in clocks:
-            clock.now[:] = now
-        if reads is rest_potentials:
-            rest = [np.clip(table[:, 1:], -l1, l1) - table[:, 1:] for table in lazy.tables]
-            there = Weights(*(own / l2 for own in rest))
-        else:
-            catch_up_and_sum(there, clocks[1], 1.0, np.zeros(9))
-        for i in range(problem.label_ptr.size - 1):
-            found, expected = np.zeros((2, problem.part_ptr[i + 1] - problem.part_ptr[i]))
-            potentials(few.problem, i, there, expected)
-            if reads is rest_potentials:
-                rest_potentials(few.problem, i, lazy, clocks[0], found)
-            else:
-                catch_up(few.problem, i, lazy, clocks[0])
-                potentials(few.problem, i, lazy, found)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    lazy, l1, l2 = lazy_weights(zero_weights(few.shapes)), 0.4, 0.5
+    for table, places in zip(lazy.tables, few.places, strict=True):
+        table[:, 1] = rng.normal(size=len(table)) * (places >= 0)
+    rest = [np.clip(table[:, 1:], -l1, l1) - table[:, 1:] for table in lazy.tables]
+    there = Weights(*(own / l2 for own in rest))
+    for i in range(problem.label_ptr.size - 1):
+        found, expected = np.zeros((2, problem.part_ptr[i + 1] - problem.part_ptr[i]))
+        potentials(few.problem, i, there, expected)
+        rest_potentials(few.problem, i, lazy, elastic_net(lazy, l1, l2), found)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)

@@ -357,7 +357,7 @@ class WordVote(Vote):
     [
         SAGCRF(max_iter=3, random_state=0),
         SAGCRF(max_iter=3, random_state=0, solver="sag"),
-        SAGCRF(max_iter=3, random_state=0, solver="sag", l1_ratio=0.5),
+        SAGCRF(max_iter=3, random_state=0, solver="oeg", l1_ratio=0.5),
         SAGCRF(max_iter=3, random_state=0, solver="oeg"),
         SAGCRF(max_iter=3, random_state=0, l1_ratio=0.5),
         SAGCRF(max_iter=3, solver="lbfgs", l1_ratio=0.5),

@@ -46,15 +46,6 @@ class Pairs:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def take(self, other: Pairs, places: np.ndarray) -> None:
-        """Take over the pairs of shorter vectors; elements that they lack are 0."""
-        if other.memory != self.memory:
-            return
-        self.rows[:, places] = other.rows
-        self._gram, self._slots, self._next = other._gram, other._slots, other._next
-        self._products = other._products
-        self._count = list(other._count)
-
     def forget(self) -> None:
         """Discard all pairs."""
         self._slots = []
@@ -293,12 +284,6 @@ class QuasiNewton(Method):
         if point is not None:
             self._term, direction = point
             np.concatenate(direction, out=self._mixed)
-
-    def take_pairs(self, other, places):
-        """Begin with the pairs of a run on fewer weights, which are at `places` among these."""
-        self._pairs.take(other._pairs, places)
-        if len(self._pairs):
-            self.first_step = None
 
     def compile(self):
         """Compile outside the clock."""

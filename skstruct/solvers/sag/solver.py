@@ -211,9 +211,10 @@ class StoredMixtures(Method):
     """A method that stores mixtures of labellings: a dual point, which gives a bound each pass."""
 
     def __init__(self, problem, shapes, *task, loss, track_objective=False):
-        #: The problem and its shapes; and what is trained instead, or None.
-        self.given, self.copies = (problem, shapes), merge_copies(problem, shapes)
-        super().__init__(*(self.given if self.copies is None else self.copies[:2]), *task)
+        #: What is trained instead, or None.
+        self.copies = merge_copies(problem, shapes)
+        trained = (problem, shapes) if self.copies is None else self.copies[:2]
+        super().__init__(*trained, *task)
         self.loss, self.track_objective = loss, track_objective
         #: The best lower bound on the optimum so far.
         self.dual = 0.0
@@ -259,12 +260,6 @@ class SAG(StoredMixtures):
     2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling: Needell, Srebro and Ward 2014.
     """
 
-    #: Whether threads work on several samples at once.
-    in_blocks = True
-    steps, kernel = _StepSchedule, staticmethod(sag_epoch)
-    #: Factor of an L1 term, which :mod:`skstruct.solvers.sag.proximal` sets.
-    l1 = 0.0
-
     def __init__(
         self,
         *task,
@@ -282,7 +277,7 @@ class SAG(StoredMixtures):
         start = self._own(start)
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
         self.state = _new_state(self.problem, uniform) if memory is None else memory
-        self.schedule = self.steps(constant=saga or uniform)
+        self.schedule = _StepSchedule(constant=saga or uniform)
         self._resumes = memory is not None
         if self._resumes:
             self.state.totals[[N_FORWARD, N_ORACLE, DECAY]] = 0.0
@@ -297,7 +292,7 @@ class SAG(StoredMixtures):
         #: The direction to go on with after a certificate; empty if it is summed again.
         self._direction = None
         # A pass may be cut at multiples of this.
-        size = min(block_size(self.problem), self.n // SHARE) if self.in_blocks else 1
+        size = min(block_size(self.problem), self.n // SHARE)
         self._grain = 2 if paired else max(size, 1)
         self._block = _new_block(self.problem, self._grain)
         n_threads = min(count_threads(self.problem, self.n_jobs), self._grain)
@@ -361,7 +356,7 @@ class SAG(StoredMixtures):
         steps, which are unbiased, do not.
         """
         self._put_back()
-        self._unbiased = self._warm and not (self._resumes or self.l1) and k <= _UNBIASED
+        self._unbiased = self._warm and not self._resumes and k <= _UNBIASED
         if not self._uniform:
             self.state.totals[MAX_L] = self.state.lipschitz.max()
         order = rng.permutation(self.n) if k == 1 else _NO_ORDER
@@ -381,11 +376,13 @@ class SAG(StoredMixtures):
             visits = self.state, order[cut], uniforms[cut], self._block
 
             def arguments(own, share, visits=visits):
-                weights = self._weights_of(own, share)
-                return own.loss, *weights, self.sample_weight, options, *visits, *own.scratch
+                # Steps are in the coefficients: `w` has moved on by all of the block.
+                weights = self.w, self.w._replace(share=share, scale=_UNIT)
+                task = own.loss, own.problem, *weights, self.sample_weight, options
+                return *task, *visits, *own.scratch
 
             self._block.counters[DRAW] = 0
-            self._workers.call(self.kernel, arguments, alone=not len(uniforms))
+            self._workers.call(sag_epoch, arguments, alone=not len(uniforms))
             n_visits = min(last * size, len(uniforms))
         means = self.state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():
@@ -393,11 +390,6 @@ class SAG(StoredMixtures):
                 f"the loss is {means[0]}: scale the features (sklearn.preprocessing), or lower C"
             )
         return means
-
-    def _weights_of(self, own, share):
-        """The problem and the weights for one thread of :attr:`kernel`."""
-        # Steps are in the coefficients: `w` has moved on by all of the block.
-        return own.problem, self.w, self.w._replace(share=share, scale=_UNIT)
 
     def _norms(self):
         norms = norms_in_threads(self.w, 1.0 / self.n, self.lam, self._workers.size)
@@ -494,7 +486,7 @@ class SAG(StoredMixtures):
     def remedy(self):
         """Return the advice for a run that has not reached the tolerance."""
         # Passes that SAG needs grow with L / (lam n), those of L-BFGS with the root of L / lam.
-        steepness = 20.0 * self.state.lipschitz.mean() / (self.lam + self.l1)
+        steepness = 20.0 * self.state.lipschitz.mean() / self.lam
         if self.successor is None and steepness > self.n**2:
             return 'regularisation is weak for so few samples: try solver="auto", or ' + REMEDY
         return REMEDY

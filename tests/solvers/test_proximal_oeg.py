@@ -1,4 +1,4 @@
-"""L1 penalties: the flow of single weights, proximal SAG, its certificates, what it leaves out."""
+"""L1 penalties: proximal OEG, its certificates, what it leaves out."""
 
 import pickle
 import warnings
@@ -14,69 +14,44 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skstruct import SAGCRF, Candidates, Chain
-from skstruct.core.proximal import catch_up_and_sum, soft_sums, start_clock
+from skstruct.core.proximal import elastic_net, set_at_rest, soft_sums, sum_weights
 from skstruct.core.weights import Weights, lazy_weights
-from skstruct.solvers import hybrid
-from skstruct.solvers.quasi_newton import orthant as sparse_owlqn
-from skstruct.solvers.sag import proximal
+from skstruct.solvers import hybrid, proximal_oeg
 from skstruct.testing import random_sequences
 
 _NUMBER = st.floats(-3.0, 3.0, allow_nan=False)
 
 
-def _flow(v, d, l1, l2, times, share=1.0):
-    """Weights of one row after some times, brought up to date at each."""
+def _lazy(v, d):
     w = lazy_weights(Weights(np.array([v]), np.zeros((0, 0))))
     half = w.node.shape[1] // 2
     w.node[0, half : half + len(d)] = d
-    clock = start_clock(w, l1, l2)
-    clock.node[:, 2] = share
-    for time in times:
-        clock.now[:] = time
-        sums = np.zeros(9)
-        catch_up_and_sum(w, clock, 1.0, sums)
-    return w.node[0, : len(v)].copy(), sums, soft_sums(w, clock, (1.0, 1.0))
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9),
-    st.floats(0.01, 2.0),
-    st.sampled_from([0.0, 1e-3, 0.7]),
-    st.floats(0.01, 20.0),
-)
-def test_the_flow_is_the_limit_of_proximal_steps(pairs, l1, l2, span):
-    v, d = map(np.array, zip(*pairs, strict=True))
-    n_steps = 20000
-    alpha, w = span / n_steps, v.copy()
-    for _ in range(n_steps):
-        w -= alpha * d
-        w = np.sign(w) * np.maximum(np.abs(w) - alpha * l1, 0.0) / (1.0 + alpha * l2)
-    once, *_ = _flow(v, d, l1, l2, [span])
-    np.testing.assert_allclose(once, w, atol=2e-3 * max(1.0, span))
-    # How often a row is read changes nothing.
-    often, *_ = _flow(v, d, l1, l2, [0.2 * span, 0.3 * span, 0.5 * span])
-    np.testing.assert_allclose(often, once, atol=1e-9 * max(1.0, span))
-    shared, *_ = _flow(v, d, 2.0 * l1, l2, [span], 0.5)
-    np.testing.assert_array_equal(shared, once)
+    return w
 
 
 @given(st.lists(st.tuples(_NUMBER, _NUMBER), min_size=1, max_size=9), st.floats(0.01, 2.0))
 def test_sums_are_those_of_certificates(pairs, l1):
     v, g = map(np.array, zip(*pairs, strict=True))
-    l2 = 0.7
-    _, sums, soft_only = _flow(v, g, l1, l2, [0.0])
+    l2, found, w = 0.7, np.zeros(9), _lazy(v, g)
     soft = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     least = np.where(v != 0, l2 * v + g + l1 * np.sign(v), soft)
     gap = l1 * np.abs(v).sum() + 0.5 * l2 * v @ v + v @ g + soft @ soft / (2 * l2)
     expected = [np.abs(v).sum(), v @ v, v @ g, least @ least, gap, np.abs(g).max(), soft @ soft]
     expected += [np.abs(g) @ np.abs(soft), (g * g)[soft != 0].sum()]
-    np.testing.assert_allclose(sums, expected, atol=1e-9)
-    np.testing.assert_allclose(soft_only, expected[6:], atol=1e-9)
+    penalty = elastic_net(w, l1, l2)
+    sum_weights(w, penalty, found)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(soft_sums(w, penalty, 1.0), expected[6:], atol=1e-9)
     # A row with a share of lam1.
-    _, sums, soft_only = _flow(v, g, 2.0 * l1, l2, [0.0], 0.5)
+    penalty = elastic_net(w, 2.0 * l1, l2)
+    penalty.node[:] = 0.5
+    sum_weights(w, penalty, found)
     expected[0], expected[5] = 0.5 * expected[0], 2.0 * expected[5]
-    np.testing.assert_allclose([*sums[:6], *soft_only], expected, atol=1e-9)
+    np.testing.assert_allclose(found[:6], expected[:6], atol=1e-9)
+    np.testing.assert_allclose(soft_sums(w, penalty, 1.0), expected[6:], atol=1e-9)
+    # The weights at rest.
+    set_at_rest(w, penalty)
+    np.testing.assert_allclose(w.node[0, : len(v)], -soft / l2, atol=1e-12)
 
 
 # Fits
@@ -92,7 +67,7 @@ def _optimum(X, y, **options):
 def _fit(X, y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return SAGCRF(**{"solver": "sag", "random_state": 0} | options).fit(X, y)
+        return SAGCRF(**{"solver": "oeg", "random_state": 0} | options).fit(X, y)
 
 
 def _words(rng, n_samples, n_words):
@@ -123,7 +98,7 @@ def _check_history(crf, best):
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0])
-def test_proximal_sag_is_a_logistic_regression(ratio):
+def test_a_table_is_a_logistic_regression(ratio):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 6))
     y = (X[:, :3] + 0.7 * rng.normal(size=(60, 3))).argmax(axis=1)
@@ -132,46 +107,11 @@ def test_proximal_sag_is_a_logistic_regression(ratio):
         warnings.simplefilter("ignore", FutureWarning)  # versions of sklearn name penalties anew
         more = {"solver": "saga", "penalty": "elasticnet", "tol": 1e-10, "max_iter": 100_000}
         theirs = LogisticRegression(**options, **more).fit(X, y)
-    for sampling in ("nus", "uniform"):
-        crf = _fit(X, y, graph="multiclass", tol=1e-8, max_iter=3000, sampling=sampling, **options)
-        np.testing.assert_allclose(crf.coef_, theirs.coef_, atol=3e-3)
-        np.testing.assert_array_equal(crf.coef_ == 0.0, theirs.coef_ == 0.0)
-        assert not np.signbit(crf.coef_[crf.coef_ == 0.0]).any()
-        _check_history(crf, _optimum(X, y, graph="multiclass", **options))
-
-
-@pytest.mark.parametrize(("C", "ratio"), [(0.3, 1.0), (3.0, 0.3), (3.0, 1.0)])
-def test_proximal_sag_on_words_is_owlqn(words, C, ratio):
-    options = {"C": C, "l1_ratio": ratio}
-    best = _optimum(*words, **options)
-    crf = _fit(*words, tol=1e-7, max_iter=600, track_objective=True, **options)
-    assert crf.objective_ == pytest.approx(best.objective_, rel=1e-6)
-    _check_history(crf, best)
-    # OWL-QN's zeros, but for weights that are all but 0.
-    for name in ("node_weights_", "pair_weights_"):
-        ours, theirs = getattr(crf, name), getattr(best, name)
-        np.testing.assert_allclose(ours, theirs, atol=0.05)
-        assert not theirs[ours == 0.0].any() or np.abs(theirs[ours == 0.0]).max() < 0.05
-    assert (crf.coef_ == 0.0).mean() > 0.2
-    # The minimal subgradient is what stops there.
-    assert crf.gradient_norm_ < 1e-3
-    if ratio < 1.0:
-        assert crf.suboptimality_ <= 1e-7
-
-
-def test_rows_that_were_left_out_too_early_come_back(words, monkeypatch):
-    options = {"C": 3.0, "l1_ratio": 0.5}
-    crf = _fit(*words, tol=1e-6, max_iter=600, **options)
-    # All rows of weight 0 go, whatever their gradients, and at once.
-    monkeypatch.setattr(proximal, "_STAYS", np.inf)
-    monkeypatch.setattr(proximal, "_FIRST_REFRESH", 2)
-    hasty = _fit(*words, tol=1e-6, max_iter=600, **options)
-    assert hasty.suboptimality_ <= 1e-6
-    np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
-    # With all rows throughout there is nothing to come back.
-    monkeypatch.setattr(proximal, "is_reducible", lambda problem: False)
-    whole = _fit(*words, tol=1e-6, max_iter=600, **options)
-    assert whole.objective_ == pytest.approx(hasty.objective_, rel=2e-6)
+    crf = _fit(X, y, graph="multiclass", tol=1e-8, max_iter=3000, **options)
+    np.testing.assert_allclose(crf.coef_, theirs.coef_, atol=3e-3)
+    np.testing.assert_array_equal(crf.coef_ == 0.0, theirs.coef_ == 0.0)
+    assert not np.signbit(crf.coef_[crf.coef_ == 0.0]).any()
+    _check_history(crf, _optimum(X, y, graph="multiclass", **options))
 
 
 def test_constraints_weights_and_margins(words):
@@ -180,7 +120,7 @@ def test_constraints_weights_and_margins(words):
     weight = np.random.default_rng(1).integers(1, 4, size=len(X)).astype(float)
     options = {"graph": Chain(forbidden="iob2", boundary=True), "C": 1.0, "l1_ratio": 0.4}
     options |= {"margin": "hamming"}
-    crf = SAGCRF(solver="sag", tol=1e-5, max_iter=600, random_state=0, **options)
+    crf = SAGCRF(solver="oeg", tol=1e-5, max_iter=600, random_state=0, **options)
     best = SAGCRF(solver="lbfgs", tol=1e-8, max_iter=600, **options).fit(X, y, weight)
     crf.fit(X, y, weight)
     _check_history(crf, best)
@@ -191,36 +131,14 @@ def test_constraints_weights_and_margins(words):
 def test_structures_whose_rows_are_not_nodes():
     X, y = Candidates().example(np.random.default_rng(0), True)
     options = {"graph": Candidates(), "C": 3.0, "l1_ratio": 0.6}
-    crf = SAGCRF(solver="sag", tol=1e-5, max_iter=600, random_state=0, **options).fit(X, y)
+    crf = SAGCRF(solver="oeg", tol=1e-5, max_iter=600, random_state=0, **options).fit(X, y)
     assert crf.suboptimality_ <= 1e-5
     _check_history(crf, _optimum(X, y, **options))
 
 
-@pytest.mark.parametrize("ratio", [0.5, 1.0])
-def test_auto_goes_on_with_owlqn_on_few_rows(words, ratio, monkeypatch):
-    monkeypatch.setattr(hybrid, "is_slow", lambda gaps, tol, cost: len(gaps) >= 4)
-    sizes, take = [], sparse_owlqn.SparseOrthantWise._take
-
-    def counted(self, rows, start):
-        sizes.append(rows.size)
-        take(self, rows, start)
-
-    monkeypatch.setattr(sparse_owlqn.SparseOrthantWise, "_take", counted)
-    options = {"C": 3.0, "l1_ratio": ratio}
-    best = _optimum(*words, **options)
-    tol = 1e-7 if ratio < 1.0 else 1e-3
-    # Options of SAG's choose SAG.
-    options["sampling"] = "uniform"
-    crf = _fit(*words, solver="auto", tol=tol, max_iter=600, **options)
-    _check_history(crf, best)
-    assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
-    assert 0 < sizes[0] < len(crf.node_weights_)
-    assert sizes == sorted(sizes)
-
-
 def test_a_path_of_warm_starts_takes_fewer_passes(words):
     cold, warm = 0.0, 0.0
-    crf = SAGCRF(solver="sag", l1_ratio=0.9, warm_start=True, random_state=0, tol=1e-2)
+    crf = SAGCRF(l1_ratio=0.9, warm_start=True, random_state=0, tol=1e-2)
     sizes = []
     for C in (0.2, 0.4, 0.6, 0.8):
         crf.set_params(C=C).fit(*words)
@@ -231,8 +149,7 @@ def test_a_path_of_warm_starts_takes_fewer_passes(words):
         sizes.append(np.count_nonzero(crf.node_weights_))
     assert warm < cold
     assert sizes == sorted(sizes)
-    again = crf.fit(*words)
-    assert again.n_iter_ == 1
+    assert crf.fit(*words).n_iter_ <= 2
 
 
 def test_the_same_bits_for_any_threads_and_small_pickles(words):
@@ -249,7 +166,7 @@ def test_bad_ratios_and_solvers(words):
     for ratio in (-0.1, 1.1, np.nan):
         with pytest.raises(ValueError, match="l1_ratio"):
             SAGCRF(l1_ratio=ratio).fit(*words)
-    for solver in ("saga", "casimir", "svrg"):
+    for solver in ("sag", "saga", "casimir", "svrg"):
         with pytest.raises(ValueError, match=f"{solver}.*does not take l1_ratio=0.5"):
             SAGCRF(l1_ratio=0.5, solver=solver).fit(*words)
 
@@ -258,14 +175,14 @@ def test_bad_ratios_and_solvers(words):
 def test_proximal_oeg_on_words_is_owlqn(words, C, ratio):
     options = {"C": C, "l1_ratio": ratio}
     best = _optimum(*words, **options)
-    crf = _fit(*words, solver="oeg", tol=1e-7, max_iter=2000, track_objective=True, **options)
+    crf = _fit(*words, tol=1e-7, max_iter=2000, track_objective=True, **options)
     assert crf.suboptimality_ <= 1e-7
     assert crf.objective_ == pytest.approx(best.objective_, rel=1e-6)
     _check_history(crf, best)
     np.testing.assert_allclose(crf.node_weights_, best.node_weights_, atol=0.05)
     assert (crf.coef_ == 0.0).mean() > 0.2
     assert crf.gradient_norm_ < 1e-2
-    two = _fit(*words, solver="oeg", tol=1e-7, max_iter=2000, n_jobs=2, **options)
+    two = _fit(*words, tol=1e-7, max_iter=2000, n_jobs=2, **options)
     np.testing.assert_array_equal(two.node_weights_, crf.node_weights_)
 
 
@@ -295,14 +212,18 @@ def test_bounds_of_proximal_oeg_hold_anywhere(words, C, ratio, scale, weighted):
 
 
 def test_rows_that_oeg_left_out_too_early_come_back(words, monkeypatch):
-    options = {"C": 3.0, "l1_ratio": 0.5, "tol": 1e-6, "max_iter": 2000, "solver": "oeg"}
+    options = {"C": 3.0, "l1_ratio": 0.5, "tol": 1e-6, "max_iter": 2000}
     crf = _fit(*words, **options)
     # As many rows of weight 0 go as may at all, and at once.
-    monkeypatch.setattr(proximal, "_STAYS", 1.0)
-    monkeypatch.setattr(proximal, "_FIRST_REFRESH", 2)
+    monkeypatch.setattr(proximal_oeg, "_STAYS", 1.0)
+    monkeypatch.setattr(proximal_oeg, "_FIRST_REFRESH", 2)
     hasty = _fit(*words, **options)
     assert hasty.suboptimality_ <= 1e-6
     np.testing.assert_allclose(hasty.node_weights_, crf.node_weights_, atol=0.02)
+    # With all rows throughout there is nothing to come back.
+    monkeypatch.setattr(proximal_oeg, "is_reducible", lambda problem: False)
+    whole = _fit(*words, **options)
+    assert whole.objective_ == pytest.approx(hasty.objective_, rel=2e-6)
 
 
 @pytest.mark.slow
@@ -319,11 +240,11 @@ def test_auto_needs_few_passes_where_penalties_are_weak(words, C, ratio, few):
     assert crf.history_["passes"][-1] <= 200
 
 
-def test_auto_is_sag_where_memory_is_short(words, monkeypatch):
+def test_auto_is_owlqn_where_memory_is_short(words, monkeypatch):
     monkeypatch.setattr(hybrid, "ProximalOEG", Mock(side_effect=MemoryError))
     options = {"l1_ratio": 0.5, "tol": 1e-2}
-    auto, sag = (_fit(*words, solver=solver, **options) for solver in ("auto", "sag"))
-    np.testing.assert_array_equal(auto.node_weights_, sag.node_weights_)
+    auto, lbfgs = (_fit(*words, solver=solver, **options) for solver in ("auto", "lbfgs"))
+    np.testing.assert_array_equal(auto.node_weights_, lbfgs.node_weights_)
 
 
 @pytest.mark.parametrize("table", [True, False])

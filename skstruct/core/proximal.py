@@ -1,15 +1,10 @@
 """Weight rows under an L1 penalty, brought up to date when they are read.
 
 Between two visits of a feature its gradient d_j is constant, and its weights follow the proximal
-gradient flow ``w' = -(lam2 w + g + lam1 sign w)``, with g the mean gradient. Its solution is in
-closed form: a weight moves in one direction, and at 0 either stops or continues with the other
-sign. So a row needs only the time at which it was last read, and the result does not depend on how
-often it is.
-
-A flow is the limit of proximal steps (soft thresholds, as in the truncated gradient of Langford, Li
-and Zhang 2009, Sparse online learning via truncated gradient) of vanishing size: both have the
-same stationary point. The lazy updates are those of section 3.5 of Schmidt, Le Roux and Bach 2017,
-Minimizing finite sums with the stochastic average gradient.
+gradient flow ``w' = -(lam2 w + g + lam1 sign w)``, g the mean gradient, in closed form: a weight
+moves in one direction, and at 0 stops or continues with the other sign. The flow is the limit of
+the truncated gradient's soft thresholds (Langford, Li and Zhang 2009); lazy updates: Schmidt, Le
+Roux and Bach 2017, section 3.5.
 """
 
 import math

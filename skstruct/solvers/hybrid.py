@@ -37,9 +37,8 @@ _MANY = 1 << 15
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
     """Return the method to begin with: SAG or OEG, with an L1 penalty the proximal ones.
 
-    OEG, with an L1 penalty or if sparse features have many weights, if memory has room for its dual
-    point and, without L1, there are no weights to start from; else SAG. `bounding` is the problem
-    that OEG takes, where it is another one: with upper bounds on squared norms.
+    OEG with L1, or for sparse features of many weights, if memory has room for its dual point and,
+    without L1, there are no weights to start from. `bounding`: OEG's problem, where it differs.
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]
@@ -68,10 +67,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
 
 
 def late(tol: float, early: StoredMixtures) -> Method | None:
-    """L-BFGS, from where an early method is, if that needs more passes than L-BFGS may.
-
-    That depends on passes and gaps, never on clocks: a seed gives the same weights.
-    """
+    """L-BFGS after an early method that needs more passes, by passes and gaps, never by clocks."""
     tables = zip(early.w.tables, early.shapes, strict=True)
     n_weights = sum(table.shape[0] * width for table, (_, width) in tables)
     share = n_weights / max(int(early.problem.part_ptr[-1]), 1)
@@ -82,10 +78,7 @@ def late(tol: float, early: StoredMixtures) -> Method | None:
 
 
 def is_slow(gaps, tol: float, cost: float) -> bool:
-    """Return whether an early method, as its gap falls, is slower than L-BFGS.
-
-    `cost` is that of an iteration of L-BFGS, in passes.
-    """
+    """Return whether an early method, as its gap falls, is slower than L-BFGS of `cost` passes."""
     k = len(gaps)
     if k < _FIRST:
         return False

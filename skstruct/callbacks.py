@@ -23,10 +23,7 @@ __all__ = ["Checkpoint", "EarlyStopping", "TimeLimit"]
 
 
 class _Timed:
-    """A callback that measures the time of each fit that it watches.
-
-    Clones of an estimator share its callbacks, and may be fitted by several threads at once.
-    """
+    """A callback that times each fit that it watches; clones share it, perhaps across threads."""
 
     def __init__(self) -> None:
         self._since = {}

@@ -1,8 +1,4 @@
-"""Decoding of plain arrays: scores of a network or a classifier, without a model of this package.
-
-A feature of its own for each node makes the scores the weights of a chain: the kernels are those of
-estimators, compiled once for both, and equal scores have the same answers, bit for bit.
-"""
+"""Decoding of plain arrays, scores of a network or a classifier, by the kernels of estimators."""
 
 from __future__ import annotations
 

@@ -332,11 +332,7 @@ def _compiled(pattern):
 
 
 def search(pattern: str, string: str) -> re.Match | None:
-    """Search a string for a pattern of templates, unless that could take more than about a second.
-
-    A search that fails has tried all places of its beginning and of the ends of repetitions, with
-    each option and without.
-    """
+    """Search a string for a pattern of templates, unless that could take over about a second."""
     compiled, repeats, options = _compiled(pattern)
     n = len(string)
     is_small = max(min(n, repeats), min(n, options)) < 40  # of larger ones no number is needed

@@ -133,11 +133,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def writing(name: str, sources: tuple[str, ...], encoding: str):
-    """A function that writes lines to a file, ``-`` for standard output.
-
-    A regular file is replaced at the end, if nothing is raised; pipes and devices get lines at
-    once.
-    """
+    """Write lines to a file, replaced at the end if nothing is raised, or to a pipe or ``-``."""
     refuse_same(name, sources)
     if name == "-" or _is_standard_output(name):
         out = standard(sys.stdout, "output")

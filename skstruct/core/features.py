@@ -1,7 +1,7 @@
 """Rows of a feature matrix times a weight table: the form that all structures share.
 
-The feature types are NamedTuples, so a solver is compiled once for dense and once for CSR features.
-``intercept`` is the table row of the constant feature, or -1.
+A solver is compiled once for dense, once for CSR features. ``intercept`` is the table row of the
+constant feature, or -1.
 """
 
 from typing import Any, NamedTuple
@@ -50,11 +50,7 @@ _FLOATS = 8  # floats in a cache line
 
 @inner_kernel(inline=True)
 def share_of(w, n_rows, width):
-    """The part of a table that this thread adds to: rows where there are many, else columns.
-
-    One thread adds to each weight, in the order of the samples: results are bitwise independent of
-    the number of threads.
-    """
+    """The rows (columns, if rows are few) to which this thread adds, in the order of samples."""
     start, stop, low, high = 0, width, 0, ALL_CLASSES
     if w.share.shape[0] > 0:
         k, n = w.share[0], w.share[1]
@@ -109,12 +105,9 @@ class SparseFeatures(NamedTuple):
 
 
 class ObservedFeatures(NamedTuple):
-    """Feature rows whose features have weights for some labels only, in two CSR matrices.
+    """CSR rows of features with weights for some labels: padded rows for those with many labels.
 
-    The weights are one column; lazy ones have a second one, their direction. Features with weights
-    for many labels come first: each has room for all labels, padded to whole vectors, where the
-    others stay 0. For the other features, each weight is listed wherever its feature occurs, which
-    needs neither a look-up of the feature nor a branch.
+    The other weights are listed wherever their feature occurs, without a look-up or a branch.
     """
 
     # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, offsets of their weights.
@@ -261,18 +254,12 @@ def merge_copies(problem, shapes) -> Copies | None:
 
 @generic
 def gather(features, t, table, acc, ahead):
-    """``acc <- sum of x_j * table[j]`` over the features j of row t, in the columns of both.
-
-    Prefetches later rows: those before row `ahead`, or any if that is 0.
-    """
+    """``acc <- sum of x_j * table[j]`` over features j of row t; prefetches rows below `ahead`."""
 
 
 @generic
 def scatter(features, t, table, start, stop, low, high, acc):
-    """``table[j, start:stop] += x_j * acc[start:stop]`` over features j of row t.
-
-    Those of classes `low` to `high`, see :func:`skstruct.core.features.share_of`.
-    """
+    """``table[j, start:stop] += x_j * acc[start:stop]``, features j of row t, `low` to `high`."""
 
 
 @generic
@@ -544,10 +531,7 @@ def is_used(r, at, width):
 
 @inner_kernel(inline=True)
 def _is_single(table, w):
-    """Return whether `table` is in single precision, see :class:`skstruct.core.weights.Weights`.
-
-    A pair table may be empty, too: then no row has a feature, and all tables gather zeros.
-    """
+    """Return whether the weights of `table`, then empty, are in single precision."""
     own = w.single.shape[1] == table.shape[1]
     return table.shape[0] == 0 and w.single.shape[0] > 0 and own
 

@@ -131,11 +131,7 @@ def product_scratch(how, shape):
 
 @kernel
 def _fill_sparse(features, row_ptr, stored, head, link):
-    """Fill the Gram matrices of all samples.
-
-    `head` (one entry per feature column, -1 on entry and exit) and `link` (one entry per stored
-    value of the largest sample) are scratch.
-    """
+    """Fill the Gram matrices of all samples; `head` (all -1) and `link` are scratch."""
     for i in range(row_ptr.shape[0] - 1):
         if stored.ptr[i] < 0:
             continue

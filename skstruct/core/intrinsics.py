@@ -1,7 +1,4 @@
-"""LLVM instructions that Python has no expression for.
-
-Each has a plain function that replaces it where nothing is compiled.
-"""
+"""LLVM instructions without an expression in Python, each with a plain function beside it."""
 
 import math
 import platform
@@ -60,18 +57,13 @@ def _ask(builder, place):
 
 
 def sum_rows(size, maximum=False):
-    """An intrinsic that sums rows in three groups of `size` columns, held in registers.
-
-    With `maximum` it works in the (max, +) semiring.
-    """
+    """An intrinsic that sums rows in three groups of `size` columns, or takes their `maximum`."""
     vector = ir.VectorType(ir.DoubleType(), size)
 
     def plain(data, indices, first, stop, last, table, more, start, acc, begins):
-        """``acc[q:q + size] <- more[start, q:q + size] + sum of x_p * table[j_p, q:q + size]``.
+        """``acc[q:q+size] <- more[start, q:q+size] + sum of x_p * table[j_p, q:q+size]``.
 
-        For each q of `begins` and entries p from `first` to `stop`; without `more` where `start` is
-        negative. Entries before `last` are prefetched. With `maximum`, x has an entry for each j,
-        and `more` is added last.
+        For q in `begins`; no `more` if ``start < 0``. With `maximum`, x has an entry per j.
         """
         columns = np.add.outer(begins, np.arange(size)).ravel()
         own = indices[first:stop]
@@ -183,10 +175,7 @@ def sum_rows(size, maximum=False):
 
 @intrinsic(lambda array: array.view(np.float32))
 def as_single(typingctx, array):
-    """The memory of a flat float64 array as twice as many numbers in single precision.
-
-    Numba's own ``view`` is a function, which takes longer to compile.
-    """
+    """View a flat float64 array as float32 numbers; numba's ``view`` takes longer to compile."""
     single = types.Array(types.float32, 1, "C")
 
     def codegen(context, builder, signature, args):
@@ -341,11 +330,9 @@ def _plain_scale(value, exponent):
 
 @intrinsic(_plain_scale)
 def scale_by_power_of_two(typingctx, value, exponent):
-    """``value * 2**exponent`` for an integral float `exponent`, by adding to the exponent bits.
-
-    Written in IR because LLVM may fold the magic-number addition away under `reassoc`, and because
-    a float-to-int64 conversion does not vectorise on AVX2. NaN stays NaN.
-    """
+    """``value * 2**exponent`` for an integral float `exponent`; NaN stays NaN."""
+    # In IR: LLVM may fold a magic-number addition away under `reassoc`, and a conversion from float
+    # to int64 does not vectorise on AVX2.
 
     def codegen(context, builder, signature, args):
         double, int64 = ir.DoubleType(), ir.IntType(64)

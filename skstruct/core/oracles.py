@@ -105,10 +105,7 @@ def potentials(problem, i: int, w: Weights, theta: Floats) -> None:
 
 @generic(part="rows")
 def row_potentials(problem, i: int, w: Weights, theta: Floats) -> None:
-    """:func:`potentials` of rows, before any part is forbidden.
-
-    An operation by itself, so that tables of solvers have one entry for all spaces.
-    """
+    """:func:`potentials` of rows, before parts are forbidden: one table entry for all spaces."""
 
 
 @row_potentials.register(object)
@@ -164,12 +161,9 @@ def score(problem, i: int, theta: Floats, labels: Labels) -> float:
 def score_rows(
     problem, i: int, theta: Floats, labels: Labels, shares: Floats, values: Floats
 ) -> None:
-    """Write the scores of the labellings in a solver's working set to `values`.
-
-    `labels` holds one after the other, each for all samples; those of negative weight in `shares`
-    are skipped. One call for all: on short samples, calls of :func:`score` would take longer than
-    the sum.
-    """
+    """Write the scores of labellings in a working set, stored one after another."""
+    # Those of negative weight in `shares` are skipped. One call for all: on short samples, calls of
+    # `score` would take longer than the sum.
 
 
 @score_rows.register(object)
@@ -220,11 +214,9 @@ def _says(name, verb, part):
 
 
 def n_shared_parts(problem) -> int:
-    """Return the number of potentials at the end of every sample that all samples share.
-
-    Kernels write them once. 0 unless the kernels of rows and space skip the parts beyond the end of
-    `theta`, which they declare by ``writes_what_fits = True``.
-    """
+    """Number of potentials at the end that all samples share: kernels write them once."""
+    # 0 unless the kernels of rows and space declare `writes_what_fits`: they skip the parts beyond
+    # the end of `theta`.
     rows, space = problem.rows, problem.space
     # Potentials of a space, or of another class of problems, are not those of the rows.
     kinds = *type(space).__mro__[:-1], *type(problem).__mro__[:-1]
@@ -318,10 +310,9 @@ def exp_oracle(problem, i: int, theta: Floats, temperature: float, mu: Floats) -
 
 @generic(part="space")
 def exp_slack(problem) -> float:
-    """Upper bound on the suboptimality of the marginals of the last :func:`exp_oracle`.
+    """Upper bound on the suboptimality of the last :func:`exp_oracle`; 0 where it is exact.
 
-    0 where it is exact. The entropy of the marginals as a dual point is at least ``value - <theta,
-    mu>`` minus this slack.
+    The entropy of its marginals, as a dual point, is at least ``value - <theta, mu>`` minus this.
     """
 
 
@@ -443,10 +434,7 @@ _LARGEST_SCORE = 1e300
 
 @inner_kernel
 def overflows(theta, size):
-    """Return whether a potential is NaN or too large; -inf is a label that is not allowed.
-
-    In comparisons of decoders, a label whose score is NaN would silently never win.
-    """
+    """Return whether a potential is NaN or too large; -inf is a label that is not allowed."""
     bad = 0
     for q in range(size):
         bad += 0 if theta[q] <= _LARGEST_SCORE else 1

@@ -113,11 +113,7 @@ def run_team(function, n_threads: int) -> None:
 
 
 class Crew:
-    """Threads for many calls: fewer of them while other processes use the processors.
-
-    Threads that meet all wait for the one that is not running. Results do not depend on the number
-    of threads.
-    """
+    """Threads for many calls: fewer while other processes are busy; results do not depend on it."""
 
     #: Seconds between two counts of the running threads, the fraction of all that is enough, and
     #: the least and largest number of counts with fewer threads before all are tried again.
@@ -164,11 +160,7 @@ class Crew:
 
 
 class Pieces:
-    """Cut a pass into calls of about half a second.
-
-    Between two calls Python runs: it handles Ctrl-C, and callbacks receive the fraction that is
-    done. The result of a pass must not depend on the cuts.
-    """
+    """Cut a pass into calls of about half a second, for Ctrl-C and callbacks between them."""
 
     #: Target seconds of a call, and samples in the first call, whose speed is not known.
     SECONDS, FIRST = 0.5, 1
@@ -296,10 +288,7 @@ def team_pieces(team, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def over_samples(function, problem, n_jobs) -> list:
-    """Call ``function(problem, start, stop)`` on runs of samples, in threads.
-
-    Runs are cut into pieces, so that Ctrl-C takes effect within about a second.
-    """
+    """Call ``function(problem, start, stop)`` on runs of samples, in threads, in pieces."""
     n_threads = count_threads(problem, n_jobs)
     if problem.label_ptr.size == 2:
         return [function(problem, 0, 1)]

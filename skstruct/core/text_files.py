@@ -105,10 +105,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def lines_of(source, encoding: str = "utf-8", name: str | None = None) -> Iterator[str]:
-    """The lines of a text file, or of an open binary file, without their ends (LF, CR LF or CR).
-
-    A byte order mark decides the encoding.
-    """
+    """Lines of a text file or open binary file, without LF, CR LF or CR; a BOM is obeyed."""
     if not isinstance(source, str | os.PathLike) and not hasattr(source, "read"):
         raise TypeError(f"a file must be given by a str or a Path, got {source!r}")
     check_encoding(encoding)

@@ -1,24 +1,14 @@
 """Weight vectors: plain tables, and the lazy form that makes a dense step cost O(nnz).
 
-Every model keeps its weights in two tables. ``node`` has a row per feature (then, if used, the
-intercept, start and stop rows) and a column per label; ``pair`` has a row per edge feature and a
-column per label pair.
+``node`` has a row per feature (then, if used, intercept, start and stop rows) and a column per
+label; ``pair`` a row per edge feature and a column per label pair.
 
-*Lazy* weights represent ``w = s v + b d`` with two scalars, where ``d`` is a dense direction (SAG's
-gradient sum, SVRG's mean gradient). A row holds ``v`` then ``d``, contiguous in memory:
-
-* decay ``w <- rho w`` and step ``w <- w - eta d`` change only `s` and `b`;
-* adding to ``d``, or to ``w``, touches only the rows of the current sample.
-
-Both halves of a row are padded with zeros to whole cache lines (8 floats), which makes a pass over
-the rows faster by a third on CoNLL-2000. Rows of fewer than four columns are not padded.
-
-The node table of lazy weights may be in single precision, which is faster by a third where it is
-larger than the cache. Sums over its rows are computed in double precision, but ``d`` then differs
-from the sum of gradients by rounding, and does not certify anything.
-
-All forms have one type, and kernels branch on the form at run time: code compiled for training
-serves prediction, too.
+*Lazy* weights represent ``w = s v + b d``, with a dense direction ``d`` (SAG's gradient sum, SVRG's
+mean gradient). A row holds ``v`` then ``d``, each padded to whole cache lines (8 floats) if it has
+four columns or more. Decay and steps along ``d`` change `s` and `b` only; adding to ``d`` or ``w``
+touches the rows of the current sample. The node table may be in single precision; then ``d``
+differs from the sum of gradients by rounding, and certifies nothing. All forms have one type:
+kernels branch at run time.
 """
 
 from typing import NamedTuple

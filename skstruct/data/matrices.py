@@ -48,12 +48,9 @@ def feature_dtype(dtype) -> np.dtype:
 
 
 def readable(array: np.ndarray, dtype=None) -> np.ndarray:
-    """`array` as kernels take what they only read; copied only when it is of another type.
-
-    A read-only array (a memory map, what joblib hands to workers) would be one more type to numba,
-    hence a compile: kernels get a view that claims to be writable. Whoever wrote to it would write
-    to the user's data, or end the process where the pages are protected: no one does.
-    """
+    """`array` as kernels read it, copied only if of another type."""
+    # A read-only array (a memory map, what joblib sends) would be one more type to numba, hence a
+    # compile: kernels get a view that claims to be writable. They must not write to it.
     dtype = feature_dtype(array.dtype) if dtype is None else dtype
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array

@@ -38,12 +38,7 @@ def unpack_strings(packed: np.ndarray) -> list[str]:
 
 
 class FeatureNames(ABC):
-    """Names of columns, made when they are asked for.
-
-    One object serves the transformer that has learned the names, all that it puts out, and the
-    model that is fitted on it: in a pickle of a pipeline it is there once. It never changes.
-    ``np.asarray(names)`` is an object array of str.
-    """
+    """Names of columns, made on request; one immutable object for transformer, output and model."""
 
     _digest = None
 

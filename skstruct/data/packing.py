@@ -235,11 +235,7 @@ def read_sample_weight(sample_weight, n_samples: int) -> np.ndarray:
 
 
 def rows_as_scores(samples):
-    """The same samples with a feature of its own for each row, whose weights are the row's scores.
-
-    Kernels, which know features and weights, then take scores from anywhere and write gradients of
-    scores.
-    """
+    """The same samples with one feature per row: its weights are the scores of the row."""
     identity = sparse.identity(samples.features.shape[0], format="csr")
     return samples._replace(features=normal_csr(identity))
 
@@ -317,8 +313,7 @@ def packed(
 ) -> Callable[[type], type]:
     """Give a NamedTuple of packed samples ``lengths``, ``n_edges``, ``take``, ``without_empty``.
 
-    Named are the fields that have a row a node (an item, where there is ``item_ptr``), an edge, or
-    a sample; they may be None. What the class itself defines stays.
+    Named are its fields with a row per node (item, if there is ``item_ptr``), edge, or sample.
     """
 
     def take(self, keep: np.ndarray):

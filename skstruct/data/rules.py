@@ -623,10 +623,7 @@ def _run(after, accepts, codes, offsets, broken):
 
 
 def broken_rules(rules, classes, codes, offsets) -> np.ndarray:
-    """Whether each labelling breaks each rule, of shape (n_samples, n_rules).
-
-    Rules are for nodes: a sample without nodes breaks none.
-    """
+    """Whether each labelling breaks each rule, (n_samples, n_rules); False without nodes."""
     labels = tuple(classes.tolist())
     automata = [automaton_of(rule, labels) for rule in rules]
     longest = max((len(one.after) for one in automata), default=1)
@@ -661,11 +658,7 @@ def _is_feasible(rules, classes, steps, allowed):
 
 
 def clashing_rules(rules, classes, steps, allowed) -> list:
-    """A smallest set of rules, none of which can be left out, that no labelling obeys.
-
-    `steps` and `allowed` are masks of labels and next labels, and of nodes and labels. Empty if
-    there is no labelling anyway.
-    """
+    """A minimal set of rules that no labelling obeys, under masks of steps and labels; or []."""
     rules = list(rules)
     for rule in tuple(rules):
         rest = [other for other in rules if other is not rule]

@@ -83,11 +83,7 @@ class Checked:
 
 @contextlib.contextmanager
 def written_beside(path: Path, *, lasting: bool = False) -> Iterator[IO[bytes]]:
-    """A file that has its name when it is complete; after an error nothing is left of it.
-
-    One that is `lasting` outlives a power cut, and is locked while it is written: see
-    :func:`remove_parts`.
-    """
+    """A file that gets its name when complete; a `lasting` one is locked and flushed to disk."""
     if path.exists() and not path.is_file():  # a device or a pipe would be gone
         raise FileExistsError(f"{path} is not a regular file")
     name = path.name if len(os.fsencode(path.name)) < 200 else path.name[:50]  # 255 are possible
@@ -118,10 +114,7 @@ def remove_parts(folder: Path, pattern: str) -> None:
 
 
 def lock(handle: int) -> bool | None:
-    """Lock an open file or folder until it is closed, or the process is gone.
-
-    False if somebody else has locked it, None where the system or the file system has no locks.
-    """
+    """Lock an open file until it is closed: False if another process has, None without locks."""
     try:
         import fcntl
     except ImportError:

@@ -182,10 +182,7 @@ def separator_hint(line: str, separator: str | None) -> str:
 
 
 class Lines:
-    """Lines of a column file with their columns; None for those without a token.
-
-    The lines that follow must have one of the numbers of columns of the first.
-    """
+    """Lines of a column file with their columns (None without a token); checks their number."""
 
     def __init__(
         self,

@@ -159,10 +159,7 @@ def extrapolate(local: LocalBCFW, source, turns, factor: float) -> tuple:
 
 
 class BCFWBlocks(Blocks):
-    """Rounds of BCFW: the dual point is a bound as it is.
-
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs.
-    """
+    """Rounds of BCFW (Lacoste-Julien et al. 2013): the dual point is a bound as it is."""
 
     numbers = (
         *(*Blocks.numbers, "n_cached_steps", "n_mean", "use_mean"),

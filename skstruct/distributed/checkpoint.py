@@ -1,18 +1,10 @@
-"""States of a training in a folder: from which a driver resumes after it was killed.
+"""States of a training in a folder, from which a driver resumes after it was killed.
 
-A state is a dict of numbers and lists, and arrays. Each array is a file of its own, each state a
-JSON file that names them with sizes and checksums; it is written beside and renamed when all
-arrays are there, so that a state is whole or absent. The last two are kept: should the files of
-one be damaged, the other is taken.
-
-Another solver takes part by having ``state()``, which returns ``(numbers, arrays, constant)``, and
-``take_state(numbers, arrays)`` (of all arrays together; it raises a ValueError before it changes
-anything where an array has another shape or is not finite), and by drawing what it draws from a
-generator whose state is among the numbers. ``constant`` has arrays whose content never changes
-under their name: those that the last state had are not written again.
-
-Checksums find all accidents. They prove nothing of a state that somebody has made up: who can
-write to the folder is trusted.
+A state is numbers and arrays: a file per array, and a JSON file of names, sizes and checksums that
+is renamed when all are there. The last two states are kept. A solver takes part by ``state()``,
+which returns ``(numbers, arrays, constant)``, and ``take_state(numbers, arrays)``, which raises a
+ValueError before it changes anything; its generator's state is among the numbers. Arrays of
+``constant`` never change under their name. Checksums find accidents: the folder is trusted.
 """
 
 from __future__ import annotations
@@ -181,10 +173,7 @@ def _read_state(path):
 
 
 class Keeper:
-    """Saves a method after its rounds, and restores it; for :func:`skstruct.solvers.run.run`.
-
-    Nobody else has the folder until :meth:`close`, or until the process is gone.
-    """
+    """Saves a method after its rounds, and restores it; locks the folder until :meth:`close`."""
 
     #: How much of the time writing may take: states of rounds that come too soon are left out, but
     #: for the last. From which round a training goes on changes no bit.

@@ -1,8 +1,7 @@
-"""Tasks in threads or on Dask: results in order, and what is lost with a worker is given again.
+"""Tasks in threads or on Dask: results in order; a task whose worker is lost is given again.
 
-Another solver uses it so: its task is a function of a module (workers import it), whose result
-depends on its arguments and on files alone; ``engine.map(task, keys, arguments)`` then gives the
-same bits whichever worker runs it, and however often.
+A task is a function of a module, whose result depends on its arguments and on files alone:
+``engine.map(task, keys, arguments)`` gives the same bits whichever worker runs it.
 """
 
 from __future__ import annotations
@@ -195,11 +194,7 @@ def _active_client():
 
 
 def choose_workers(n_jobs: int | None, most: int = 1 << 30) -> Workers | None:
-    """The workers that the user has, or None for this thread alone; at most so many are started.
-
-    A backend of :class:`joblib.parallel_config` decides, by name; without one `n_jobs`, and where
-    nothing is said of that a Dask client, if one is active here.
-    """
+    """Workers by joblib's backend, else `n_jobs`, else an active Dask client; None: this thread."""
     backend, _ = get_active_backend(prefer="threads")
     other, _ = get_active_backend(prefer="processes")
     names = {kind.__name__ for kind in type(backend).__mro__}

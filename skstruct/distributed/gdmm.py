@@ -1,8 +1,6 @@
 """GDMM in rounds over shards.
 
-Of its augmented Lagrangian only ``lam/2 |w|^2`` couples the samples: penalty and multipliers are a
-sample's own, so that a shard's problem is GDMM's with the regulariser of all samples (see
-:mod:`skstruct.distributed.blocks`).
+Only ``lam/2 |w|^2`` couples the samples: a shard's problem is GDMM's with the regulariser of all.
 """
 
 from __future__ import annotations
@@ -77,11 +75,7 @@ class LocalGDMM(Local):
 
 
 class GDMMBlocks(Certifying, Blocks):
-    """Rounds of GDMM: the bound is that of a consistent dual point.
-
-    Yen et al. 2016, Dual Decomposed Learning with Factorwise Oracle for Structural SVM of Large
-    Output Domain.
-    """
+    """Rounds of GDMM (Yen et al. 2016): the bound is that of a consistent dual point."""
 
     fields = (*Blocks.fields, *Certifying.measured_fields)
     # `gap_every` counts passes, of which a round has several.

@@ -1,10 +1,9 @@
-"""Shards: what a worker has of a problem that no process holds as a whole, and what is sent to it.
+"""Shards: what a worker holds of a problem, and what is sent to it.
 
-A *source* opens shards in any process. It is what tasks carry, so it is small and can be pickled;
-it has ``token``, a string that no other source of this run has, ``n_shards``, ``columns(k)`` and
-``open(k)``, which returns a :class:`ShardProblem`. Tasks of any solver begin with ``with
-leased(source, k) as shard``; the driver makes what they take by :func:`gather`, and adds what they
-return by :func:`scatter_add`.
+A *source* opens shards in any process, and can be pickled: ``token`` (unique in a run),
+``n_shards``, ``columns(k)``, ``open(k)`` (a :class:`ShardProblem`). Tasks begin ``with
+leased(source, k) as shard``; :func:`gather` makes their arguments, :func:`scatter_add` adds what
+they return.
 """
 
 from __future__ import annotations

@@ -61,11 +61,9 @@ def _what_is_known(record, tol):
 
 
 class Epochs:
-    """Report each pass, and each piece of a long one, and check whether to stop.
+    """Report each pass, and pieces of one that takes over a second, and check whether to stop."""
 
-    A pass is known to be long only while it runs, and scikit-learn wants to know of subtasks when
-    a task begins. So a task begins when its pass has taken a second, or has ended.
-    """
+    # Scikit-learn wants to know of subtasks when a task begins, so a task begins after that second.
 
     def __init__(self, estimator, context, X, y, fitted):
         self.estimator, self.context = estimator, context

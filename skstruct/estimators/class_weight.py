@@ -27,10 +27,7 @@ def read_node_weight(graph, class_weight, node_weight, samples, partial):
 
 
 def weigh(data, graph, classes, class_weight, node_weight, loss_weights):
-    """Return the training data with weights of classes and nodes.
-
-    On a table with one node a sample they are weights of samples. Else they go into the task loss.
-    """
+    """Return the training data weighted: as samples on tables with one node each, else as costs."""
     if not node_weight.any():
         raise ValueError("node_weight is 0 at all nodes of samples of nonzero sample_weight")
     counts = node_weight * np.repeat(data.sample_weight, data.samples.lengths)
@@ -79,10 +76,7 @@ def hinge_weights(node_weight, class_factors, true, codes) -> LossWeights:
 
 
 def likelihood_weights(node_weight, class_factors, true, codes) -> LossWeights:
-    """Return those of a CRF: log-odds of classes under shifted priors, log weights of nodes.
-
-    Menon, Jayasumana, Rawat, Jain, Veit, Kumar 2021, Long-tail learning via logit adjustment, ICLR.
-    """
+    """For CRFs: log-odds of classes (Menon et al. 2021, logit adjustment), logs of node weights."""
     if not (class_factors > 0).all():
         raise ValueError(
             "class_weight of a CRF must be positive where samples have several nodes; nodes of "

@@ -49,10 +49,7 @@ class Restoring:
         return found.objective, found.magnitude
 
     def _certified(self, weights, published, problem, shapes, data):
-        """Return the fitted attributes for other weights of the same run.
-
-        A lower bound on the optimum is one whatever the weights; the rest is measured again.
-        """
+        """Return the fitted attributes for other weights of the run, with its lower bound."""
         mean, magnitude = self._mean_loss(problem, weights, data)
         l2, l1 = self._penalty(data.lam)
         sizes = sum(np.abs(table).sum() for table in weights.tables) if l1 else 0.0

@@ -66,10 +66,7 @@ TRUSTED = [
 
 
 def in_layout(table):
-    """A table of numbers in the layout of fit, for which kernels are compiled; the rest as it is.
-
-    What may not be written to stays so; :func:`check_shapes` refuses what is not such a table.
-    """
+    """A table of numbers in the layout of fit, for which kernels are compiled; others stay."""
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "biuf":
         return table
     if isinstance(table, np.ma.MaskedArray):  # NaN is refused: nothing is known of these
@@ -137,10 +134,7 @@ def _table_shapes(state):
 
 
 def check_shapes(model, shapes: dict) -> None:
-    """Refuse a model whose weight tables do not have the shapes of its other attributes.
-
-    Kernels do not check indices: such a model would read memory that is not its own.
-    """
+    """Refuse a model whose weight tables have the wrong shapes: kernels do not check indices."""
     for name, shape in shapes.items():
         table = getattr(model, name)
         sound = isinstance(table, np.ndarray) and table.dtype == np.float64

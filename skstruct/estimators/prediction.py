@@ -244,11 +244,7 @@ _LARGEST_WEIGHT = 1e100
 
 
 def on_one_state(method):
-    """Run a method on the model as it is now: a refit in another thread then changes nothing.
-
-    Kernels check no bounds, so the tables must be those whose shapes were compared. On Shards the
-    method runs for each of them, and must return one entry per sample.
-    """
+    """Run a method on the model as it is now, whatever other threads refit; on each of Shards."""
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
@@ -281,10 +277,7 @@ def as_given(results, X, graph, none=None):
 
 
 class Chunk(NamedTuple):
-    """A chunk of a labelling: nodes ``start:stop``, its kind, and the probability that it is there.
-
-    The first three are those of :func:`skstruct.metrics.chunks`.
-    """
+    """A chunk: nodes ``start:stop``, kind (as :func:`skstruct.metrics.chunks`), and probability."""
 
     start: int
     stop: int
@@ -474,10 +467,7 @@ class Predictor(NamedFeatures, Decoder):
         return samples, keep, problem
 
     def _cooled(self, samples):
-        """Divide the weights by the temperature; those of features that samples lack are left out.
-
-        There may be millions, of which a sentence has some hundreds.
-        """
+        """Divide the weights by the temperature, only those of features that the samples have."""
         node, pair, changed = self.node_weights_, self.pair_weights_, {}
         edges = getattr(samples, "edge_features", None)
         if sparse.issparse(samples.features):

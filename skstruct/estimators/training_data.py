@@ -46,10 +46,7 @@ class TrainingData(NamedTuple):
 def read_training_data(
     model, X, y, sample_weight=None, node_weight=None, stream=None
 ) -> TrainingData:
-    """Read the training data; sets ``graph_``, ``classes_`` and the names of features.
-
-    A stream (see ``partial_fit``) comes with its structure, and with its classes or None.
-    """
+    """Read the training data; sets ``graph_``, ``classes_`` (given for streams), feature names."""
     graph = choose_graph(model.graph, X, y) if stream is None else stream.graph
     graph.prefers_exact = not model._takes_relaxations
     graph.prefers_marginals = model._needs_marginals

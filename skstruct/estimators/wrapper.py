@@ -34,10 +34,9 @@ _METHODS = {
 
 
 class Wrapper(MetaEstimatorMixin, BaseEstimator):
-    """Base of estimators that ask a fitted structured model.
+    """Base of estimators around a structured model: subclasses define ``_inside(name, X)``.
 
-    Subclasses define ``_inside(name, X)``: the fitted model whose method `name` is called, and what
-    it sees of X. Where not all models have all methods, ``_offers(name)`` tells.
+    It returns the fitted model that has method `name`, and its X. ``_offers(name)`` is optional.
     """
 
     #: Lines of the examples that make a fitted ``model``.

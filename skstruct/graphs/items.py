@@ -17,11 +17,7 @@ from .base import Graph
 
 
 class ItemGraph(Graph):
-    """A structure whose parts are items, each scored by its features and one column of weights.
-
-    In addition to the fields of :class:`skstruct.graphs.Graph`, packed samples of subclasses have
-    ``item_ptr`` (n_samples + 1, int64): the rows of ``features`` of sample i are its items.
-    """
+    """A structure whose parts are items, rows ``item_ptr[i]:item_ptr[i + 1]`` of ``features``."""
 
     usual_features = "dense"
 

@@ -181,9 +181,8 @@ _ROUNDING, _LEAST = 2.0**-49, 1e-300
 def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
     """Change the links to those that are lowest source by source: none, then the first target.
 
-    `alone` and `kept`: whether sources and targets may stay without a link. Sources whose
-    ``work.slack`` is above `margin` fit no other target, at these prices or others that are
-    optimal: if that is more than what rounding leaves, their rows are not looked at.
+    `alone`, `kept`: whether sources and targets may stay without a link. Sources whose
+    ``work.slack`` exceeds `margin` fit no other target at any optimal prices.
     """
     # Most that rounding may leave of 0.
     zero = 0.0
@@ -530,16 +529,11 @@ def _link_again(scores, sources, targets, alone, kept, work):
 
 @kernel
 def assignment(scores, n_sources, n_targets, null, price, match, work):
-    """Links of largest total score, at most one for each source and each target.
+    """Links of largest total score, at most one per source and target; of equal ones, the lowest.
 
     Shortest augmenting paths on reduced costs after an augmenting row reduction (Jonker and
-    Volgenant 1987, A shortest augmenting path algorithm for dense and sparse linear assignment
-    problems, steps 2 and 3). Prices that do not fit the scores are repaired; sources and targets
-    whose links they leave suboptimal are linked again, the others are not looked at.
-
-    Of several best matchings the lowest is chosen: source by source no link if that is one of
-    them, then the first target. So the answer does not depend on the prices at the start, as long
-    as second-best matchings are worse by more than rounding.
+    Volgenant 1987, steps 2 and 3). Prices that do not fit the scores are repaired; only sources and
+    targets whose links these leave suboptimal are linked again.
     """
     n, m = n_sources, n_targets
     most = _bound(scores, n * m, not null)
@@ -577,14 +571,10 @@ def total_score(scores, n, m, match):
 
 @kernel
 def assignment_max_marginals(scores, n_sources, n_targets, null, price, match, work, best, detour):
-    """Best score with every pair, and without every pair.
+    """Best score with every pair and without it (Duchi, Tarlow, Elidan and Koller 2006, section 4).
 
-    After one best assignment, forcing a pair costs its reduced cost and the shortest chain of
-    exchanges that makes room for it. All chains are shortest paths between the vertices of the
-    smaller side, here by Floyd and Warshall in O(n^3) where that has n.
-
-    J. Duchi, D. Tarlow, G. Elidan and D. Koller 2006, Using combinatorial optimization within
-    max-product belief propagation, NIPS, section 4: max-marginals of matchings by shortest paths.
+    Forcing a pair costs its reduced cost and the shortest chain of exchanges that makes room: here
+    by Floyd and Warshall between the n vertices of the smaller side, in O(n^3).
     """
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, work)

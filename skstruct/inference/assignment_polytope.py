@@ -1,12 +1,8 @@
 """Euclidean projections onto the polytope of assignments: convex quadratic flows.
 
-The polytope is that of matrices without negative entries whose rows and columns sum to at most 1,
-or to 1 where a vertex may not stay without a link.
-
-Projections start from a best assignment and its prices. Scores less prices are at most 0, and 0
-where there is a link, so that scores of any size and temperatures near 0 lose no digits. What is
-left is a dual problem with a number for each vertex, for a Newton method with conjugate gradients
-over the pairs that matter.
+Matrices without negative entries, sums of rows and columns at most 1 (1 where a vertex must have a
+link). Scores less the prices of a best assignment are at most 0, and 0 at links, so scores of any
+size and temperatures near 0 lose no digits.
 """
 
 import math
@@ -150,10 +146,7 @@ def _violation(size, low, dual, slope):
 
 @inner_kernel
 def _find_room(k, size, alone, m, partner, sums, mu, work):
-    """Return the end of a path of changes from vertex k of the side that is linked, -1 if none.
-
-    Each vertex gets more of its partner, at the cost of another that has some of that partner.
-    """
+    """Return the end of a path along which linked vertex k can get more of its partner, or -1."""
     queue, before, n = work.column, work.trial, sums.shape[0] - m
     for v in range(size):
         before[v] = -1.0
@@ -198,11 +191,8 @@ def _change(k, end, alone, m, partner, sums, mu, work):
 
 @inner_kernel
 def _into_polytope(n, m, null, alone, match, mate, mu, work):
-    """Bring sums of rows, then of columns, down to 1, and those that must be 1 up to 1.
-
-    What a vertex lacks by more than rounding comes along alternating paths of the best matching and
-    of the entries above 0, so that no entry becomes positive that should not.
-    """
+    """Bring sums of rows, then columns, to at most 1, and those that must be 1 up to 1."""
+    # Along alternating paths of the best matching and of entries above 0, so no wrong entry grows.
     sums = work.rest[: n + m]
     for j in range(m):
         sums[n + j] = 0.0
@@ -284,9 +274,9 @@ def _newton_of_parts(n, m, damping, work):
 
 @inner_kernel
 def _search_parts(n, m, mu, residual, work):
-    """Go along the step, cut at bounds, until it does not climb; the length, 0 if there is none.
+    """Follow the step, cut at bounds, until it does not climb; return the length, or 0.
 
-    Where rounding hides whether it climbs, half the residual will do.
+    Where rounding hides whether it climbs, half the residual is enough.
     """
     low, dual, trial, slope = work.lone, work.dual, work.trial, work.slope
     steep, step, length = work.steep, work.step, 1.0
@@ -365,21 +355,12 @@ def _solve_parts(n, m, mu, work):
 def euclidean_assignment(
     scores, n_sources, n_targets, null, temperature, price, match, mu, solver, work
 ):
-    """Point of the assignment polytope that is nearest to scores over a temperature.
+    """Maximise ``<scores, mu> - temperature / 2 |mu|^2`` over the assignment polytope.
 
-    It maximises ``<scores, mu> - temperature / 2 |mu|^2`` over matrices without negative entries
-    whose rows and columns sum to at most 1; to 1 on the smaller side (both if they are of one size)
-    where `null` is False. A convex quadratic flow.
-
-    The dual problem, in a variable for each vertex, is piecewise quadratic: Newton steps over the
-    pairs that are above 0 end in finitely many steps. Where a step must be cut, the variables of
-    all sources, then those of all targets are set to their best values.
-
-    B. Taskar, S. Lacoste-Julien and M. I. Jordan 2006, Structured prediction, dual extragradient
-    and Bregman projections, JMLR 7, section 4: projections by quadratic flows.
-
-    D. P. Bertsekas 1982, Projected Newton methods for optimization problems with simple
-    constraints, SIAM J. Control Optim. 20.
+    A convex quadratic flow (Taskar, Lacoste-Julien and Jordan 2006, section 4). Its dual, piecewise
+    quadratic in a variable per vertex, is solved by projected Newton steps (Bertsekas 1982) over
+    the positive pairs; where a step must be cut, by setting sources, then targets to their best
+    values.
     """
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, solver)

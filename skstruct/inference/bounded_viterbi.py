@@ -24,12 +24,10 @@ class BestFound(NamedTuple):
 
 
 def bounded_viterbi(unary, pair, products, most_steps=None) -> BestFound:
-    """The best labelling that each of some automata accepts.
+    """The best labelling that each of some automata accepts, found in a beam, and a bound.
 
-    `unary` has a row per node, `pair` one table of (label, next label) or one for each step, and
-    `products` the automata, each as pairs of a state and the label that led to it (`Product` of
-    data/rules.py). States of all automata together are kept while they are at most as many as the
-    beam is wide; of those that are dropped the best that they can still reach bounds the optimum.
+    `pair` has one table (label, next label), or one per step. States of all automata together are
+    kept while they fit into the beam; those dropped are bounded by what they can still reach.
     """
     n, n_labels = unary.shape
     pair = np.broadcast_to(pair, (max(n - 1, 0), n_labels, n_labels))

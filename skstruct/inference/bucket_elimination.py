@@ -1,8 +1,7 @@
 """Bucket elimination on a planned junction tree: the best labelling, max-marginals, marginals.
 
-A bucket's table is never stored whole: blocks of it, of which the eliminated variable is the
-innermost, are summed and reduced in cache. What the outer variables decide is summed once a change
-of theirs: a stack of blocks, one a level, each the one before plus the inputs of its level.
+A bucket's table is never stored whole: blocks of it, the eliminated variable innermost, are summed
+and reduced in cache, from a stack of partial sums over the outer variables.
 """
 
 import math
@@ -204,10 +203,7 @@ def send(row, n, slots, start, is_first):
 
 @kernel
 def max_buckets(tables, plan, base, at, slots, back, begin, end, w):
-    """Send the maxima of buckets `begin` to `end` up the tree.
-
-    Dechter 1999, Bucket elimination: a unifying framework for reasoning, algorithm elim-opt.
-    """
+    """Send the maxima of buckets `begin` to `end` up the tree (Dechter 1999, elim-opt)."""
     n_states = tables.n_states
     for k in range(begin, end):
         states = n_states[plan.variable[k]]
@@ -458,10 +454,7 @@ def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
 
 @kernel
 def tell_buckets(tables, plan, places, is_sum, value, up, down, out, begin, end, w):
-    """Send what is known down the trees: max-marginals, or marginals, of factors.
-
-    Lauritzen and Spiegelhalter 1988, Local computations with probabilities on graphical structures.
-    """
+    """Send max-marginals or marginals down the trees (Lauritzen and Spiegelhalter 1988)."""
     base, _, at = places
     nothing = 0.0 if is_sum else -np.inf
     for j in range(down.shape[0]):

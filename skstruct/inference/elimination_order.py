@@ -1,7 +1,6 @@
 """Orders in which to eliminate the variables of a graph: min-fill, min-weight, sweeps.
 
-The graph is kept as linked lists of live neighbours; fill and weight of every vertex are updated
-exactly as edges come and go, so that a step costs what it changes.
+Fill and weight of vertices are updated as edges come and go: a step costs what it changes.
 """
 
 from typing import NamedTuple
@@ -397,10 +396,7 @@ def elimination_order(
     most=np.inf,
     keep=None,
 ):
-    """An order in which to eliminate the variables of a graph, by a greedy rule.
-
-    Kjaerulff 1990, Triangulation of graphs: algorithms giving small total state space.
-    """
+    """An order of elimination by a greedy rule (Kjaerulff 1990, triangulation of graphs)."""
     ptr, neighbours = graph
     n = len(n_states)
     counts = n_states > 1 if keep is None else keep & (n_states > 1)

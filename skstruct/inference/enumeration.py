@@ -1,7 +1,6 @@
 """Binary models of few nodes: all labellings one by one, for any interactions.
 
-Labellings come in lexicographic order as sums of one term a node, so that a labelling costs two
-terms on average, no rounding piles up, and -inf forbids.
+In lexicographic order, as sums of one term per node: two terms change on average.
 """
 
 import math

@@ -65,14 +65,10 @@ def is_fixed(fixed, q):
 
 @kernel
 def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, work):
-    """Links of largest total score, at most `max_degree` at every source and every target.
+    """Links of largest total score, at most `max_degree` at each source and target.
 
-    A minimum-cost flow by successive shortest paths: vertices get their links one by one, each by a
-    shortest path on reduced costs along which others exchange theirs.
-
-    Which of several best answers is given depends on the scores only.
-
-    R. K. Ahuja, T. L. Magnanti and J. B. Orlin 1993, Network flows, section 9.7.
+    Minimum-cost flow by successive shortest paths (Ahuja, Magnanti and Orlin 1993, section 9.7).
+    Which of equal matchings is found depends on the scores only.
     """
     n, m = n_sources, n_targets
     wrong = 0
@@ -216,11 +212,7 @@ def _exchange_links(vertex, last, links, near, far, path):
 def fertile_max_marginals(
     scores, n_sources, n_targets, null, max_degree, fixed, links, work, best, detour
 ):
-    """Best score with every pair and without every pair, where vertices may have several links.
-
-    As :func:`.assignment.assignment_max_marginals`, on shortest paths between the
-    vertices of the smaller side: those of the other side lie on them between two of these.
-    """
+    """As :func:`.assignment.assignment_max_marginals`, where vertices may have several links."""
     n, m = n_sources, n_targets
     value = fertile_links(scores, n, m, null, max_degree, fixed, links, work)
     for q in range(2 * n * m):

@@ -1,9 +1,8 @@
 """Sum-product on one chain: log-partition, node marginals, edge marginals.
 
-The fast path works on probabilities with one scale per position (Rabiner scaling): a single
-``exp(T - max T)`` serves all positions. Every factor is checked to be 0 (forbidden) or above
-1e-100, so that no product of three underflows; where one is not, the same quantities are computed
-on logarithms.
+The fast path works on probabilities with one scale per position (Rabiner scaling) and one ``exp(T -
+max T)``. Where a factor is neither 0 nor above 1e-100, a product of three may underflow: the same
+quantities are then computed on logarithms.
 """
 
 import math
@@ -114,12 +113,9 @@ def _follow(row, inverse, message, shares):
 
 @inner_kernel
 def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shares):
-    """Marginals and log-partition (times `inverse`) for any potentials.
-
-    Backward on logarithms, each row less its largest entry; what these give forward are the
-    probabilities of the next label for each label, so that nothing is subtracted that is large. At
-    low temperatures, of which annealing methods have many, this is the usual path.
-    """
+    """Marginals and log-partition (times `inverse`) for any potentials, on logarithms."""
+    # Backward on logarithms, each row less its maximum; what these give forward are probabilities
+    # of the next label for each label, so that no large numbers are subtracted.
     n, n_labels = unary.shape
     shared = transitions.shape[0] == 1
     log_z = 0.0
@@ -165,10 +161,7 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
 
 @inner_kernel(inline=True)
 def _sum_edges(alpha, message, matrix, sums, out):
-    """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges per turn.
-
-    Rows are summed in `sums`, which stays in the cache however large the table is.
-    """
+    """``out <- matrix * sum_t outer(alpha[t], message[t])``, two rows and four edges per turn."""
     last, n_edges = out.shape[0] - 1, alpha.shape[0] - 1
     for j in range(0, last + 1, 2):
         i = j + 1 if j < last else last
@@ -324,12 +317,9 @@ def _leave(stop, here, own, allowed, sums, message):
 
 @kernel
 def chain_chunks(unary, transitions, rules, chunks, node, out, work):
-    """Probabilities of chunks (start, stop, kind), both ends included; returns the log-partition.
-
-    What is before a chunk and behind it comes from the forward-backward pass. Some steps begin a
-    chunk only where none is that they go on with: the labels that they leave are reached by no
-    step that goes on with a chunk, in any scheme, so that the step before tells.
-    """
+    """Probabilities of chunks (start, stop, kind), both ends included; returns log-partition."""
+    # Some steps begin a chunk only where none is that they go on with: the labels that they leave
+    # are reached by no step that goes on with a chunk, so that the step before tells.
     n, n_labels = unary.shape
     node_exp, alpha, message, tables, outside, scale = _views(work, n, n_labels)
     matrix, here, after = tables[:n_labels], tables[n_labels], tables[2 * n_labels]

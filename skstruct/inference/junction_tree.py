@@ -1,8 +1,7 @@
 """Junction trees: which tables are made in what order, planned once for many evaluations.
 
-A bucket stands for each variable that is eliminated: its clique is the variable and its separator,
-the variables that its message goes on about. Tables have the variables that go first innermost,
-so that a message and what it is made of run along memory together.
+A bucket stands for each eliminated variable: its clique is the variable and its separator, the
+variables of its message. Tables have the variables that go first innermost.
 """
 
 from typing import NamedTuple
@@ -346,10 +345,7 @@ def _postorder(parent, peak):
 
 
 def junction_tree(tables, order, block=512):
-    """Plan the elimination of variables in an order.
-
-    Dechter 1999, Bucket elimination: a unifying framework for reasoning.
-    """
+    """Plan the elimination of variables in an order (Dechter 1999, bucket elimination)."""
     n_states, n_factors = tables.n_states, len(tables.table_ptr)
     variable = np.asarray(order, dtype=np.int32)
     variable = variable[n_states[variable] > 1]

@@ -1,8 +1,7 @@
 """Maximum flow by search trees that stay from one augmentation to the next, and to the next call.
 
-Terminal arcs are folded into the nodes: a node's *excess* is the capacity of its arc from the
-source, or minus that of its arc to the sink. What remains of it after the flow is all that one
-needs: the largest ``excess(S) - cut(S)`` of any set S of nodes is the sum of the surplus left over.
+A node's *excess* is the capacity of its arc from the source, or minus that of its arc to the sink;
+the largest ``excess(S) - cut(S)`` of a set S of nodes is the surplus that is left after the flow.
 """
 
 import math
@@ -254,10 +253,7 @@ def adopt(network, forest):
 
 @kernel
 def advance_flow(network, forest, work):
-    """Grow and augment until no path is left or `work` nodes are done; whether all is done.
-
-    Python (an interrupt, a time limit) comes through between such pieces.
-    """
+    """Grow and augment until no path is left or `work` nodes are done; whether all is done."""
     node, count, amount = forest.node, forest.count, forest.amount
     v, begin = count[GROWING], count[GROWING_ARC]
     while work > 0 and amount[FLOW] < math.inf:
@@ -320,10 +316,7 @@ def _repair(v, network, forest):
 
 @kernel
 def continue_flow(n, network, forest, changed):
-    """Maximum flow after changes of a solved network, from the flow and the trees that it has.
-
-    Kohli and Torr 2005, Efficiently solving dynamic Markov random fields using graph cuts.
-    """
+    """Maximum flow after changes, from the present flow and trees (Kohli and Torr 2005)."""
     before = forest.amount[FLOW]
     node, count = forest.node, forest.count
     if count[TIME] > _LAST_TIME:
@@ -482,11 +475,7 @@ def init_search_forest(n, network, forest):
 
 @kernel
 def max_flow(n, network, forest):
-    """Maximum flow from the nodes with a surplus to those with a deficit.
-
-    Boykov and Kolmogorov 2004, An experimental comparison of min-cut/max-flow algorithms for energy
-    minimization in vision, section 3.
-    """
+    """Maximum flow from surplus to deficit nodes (Boykov and Kolmogorov 2004, section 3)."""
     init_search_forest(n, network, forest)
     advance_flow(network, forest, WHOLE)
     return forest.amount[FLOW]

@@ -42,17 +42,11 @@ def best_assignments_work(n_sources, n_targets, n_best):
 
 @kernel
 def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
-    """Write the best assignments, best first.
+    """Write the best assignments, best first, that of :func:`.assignment.assignment` first.
 
-    The assignments that are left after some are the union of those that agree with one of them up
-    to a source and differ there; the best of each such set is one or two augmenting paths away.
-
-    The first is that of :func:`.assignment.assignment`; which of equal ones come after it is the
-    same in every call.
-
-    K. G. Murty 1968, An algorithm for ranking all the assignments in order of increasing cost,
-    Operations Research 16, section 3; shortest augmenting paths as in M. L. Miller, H. S. Stone and
-    I. J. Cox 1997, Optimizing Murty's ranked assignment method, section III.
+    Assignments not yet found form sets that agree with one found up to a source and differ there
+    (Murty 1968, section 3); the best of each is one or two augmenting paths away (Miller, Stone and
+    Cox 1997, section III).
     """
     n, m, n_best = n_sources, n_targets, values.shape[0]
     match, offers = work.match[:n], work.top

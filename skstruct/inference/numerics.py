@@ -18,11 +18,9 @@ _SMALLEST = -708.0
 
 @kernel
 def fast_exp(x):
-    """Exponential of ``x <= 700``, branch-free so that loops over it vectorise.
+    """Exponential of ``x <= 700``, branch-free for vectorised loops; relative error below 5e-14.
 
-    Cody-Waite reduction by ln 2 and a polynomial of degree 11; relative error below 5e-14
-    (``reassoc`` merges the two parts of ln 2).
-    Arguments under -708 (and -inf) give exactly 0, NaN gives NaN.
+    Cody-Waite reduction, a polynomial of degree 11. Below -708 exactly 0; NaN gives NaN.
     """
     y = _SMALLEST if x < _SMALLEST else x
     n = math.floor(y * _LOG2_E + 0.5)
@@ -189,10 +187,9 @@ def _keep_top(top, n_best):
 
 @inner_kernel
 def offer_top(top, n_best, score, parent, t, label):
-    """Add a candidate, unless it is not among the `n_best` that are still asked for.
+    """Add a candidate, labelling `parent` with one label changed, if it is among the `n_best`.
 
-    It is labelling number `parent` with another label at a node. Of equal scores the first to come
-    is the better one. Each takes O(log n_best) steps on average.
+    Of equal scores the first is the better one. O(log n_best) steps on average.
     """
     if top.counts[0] >= 2 * n_best:
         _keep_top(top, n_best)

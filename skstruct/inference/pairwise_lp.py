@@ -1,14 +1,11 @@
-"""The LP relaxation of one graph of nodes and edges, by messages that live on between calls.
+"""The LP relaxation of one graph of nodes and edges, by messages that are kept between calls.
 
-Messages ``delta`` go from edges to their ends. With the scores of a node ``hat = unary + sum of
-delta`` and those of an edge ``table - delta - delta'``, the sum of the maxima of all nodes and
-edges bounds the score of every labelling and every point of the local polytope, whatever the
-messages.
-Sequential sweeps (TRW-S) lower it fast, but may stop short of the LP's value and give no point;
-where they do not meet a labelling, sweeps of the smoothed bound go on, and give marginals that
-nearly agree, which are repaired into a point of the polytope.
-
-The same sweeps, with a temperature an edge, lower the tree-reweighted bound on the log-partition.
+Messages ``delta`` go from edges to their ends. With node scores ``hat = unary + sum of delta`` and
+edge scores ``table - delta - delta'``, the sum of all maxima bounds every labelling and every point
+of the local polytope, for any messages. Sequential sweeps (TRW-S) lower it fast, but may stop short
+of the LP's value; then sweeps of the smoothed bound go on, whose marginals nearly agree and are
+repaired into a point of the polytope. With a temperature per edge, the same sweeps lower the
+tree-reweighted bound on the log-partition.
 """
 
 import math
@@ -97,11 +94,7 @@ def _collect(table, other, out):
 
 @kernel
 def lp_sweep(p, forward, labels, s):
-    """One sweep of sequential coordinate descent; decodes on the way.
-
-    Kolmogorov 2006, Convergent tree-reweighted message passing for energy minimization, section
-    3.3.
-    """
+    """One sweep of sequential coordinate descent with decoding (Kolmogorov 2006, section 3.3)."""
     n, n_labels = p.unary.shape
     hat, given = s.hat, s.row
     bound = 0.0
@@ -186,9 +179,9 @@ def lp_ascend(p, most, labels, s):
 
 @kernel
 def lp_smooth(p, gamma, s):
-    """Begin sweeps of the smoothed bound: the largest score of each edge becomes 0.
+    """Begin sweeps of the smoothed bound: the maximum of each edge becomes 0.
 
-    A `gamma` of 0 stands for the temperatures that are in ``s.temper``.
+    A `gamma` of 0 stands for the temperatures in ``s.temper``.
     """
     n_labels = p.unary.shape[1]
     for e in range(p.ends.shape[0]):
@@ -235,12 +228,10 @@ def _inside(x):
 
 @kernel
 def lp_soft_sweep(p, gamma, forward, s):
-    """One sweep of sequential coordinate descent on the bound smoothed by entropies of chains.
+    """One sweep on the bound smoothed by entropies (Meltzer, Globerson, Weiss 2009, section 5).
 
-    Meltzer, Globerson, Weiss 2009, Convergent message passing algorithms: a unifying view, section
-    5; Schmitzer 2019, Stabilized sparse scaling algorithms for entropy regularized transport
-    problems, section 3.1 (the form of it). Where `gamma` is 0 chains have weights, the temperatures
-    of their edges, of which those through a node sum to 1.
+    In the form of Schmitzer 2019, section 3.1. With a `gamma` of 0, edges have temperatures of
+    their own, of which those through a node sum to 1.
     """
     n, n_labels = p.unary.shape
     for position in range(n):
@@ -291,11 +282,7 @@ def lp_soft_sweep(p, gamma, forward, s):
 def lp_edge_beliefs(p, e, s):
     """Write marginals of an edge that agree with those of its nodes to ``s.square``.
 
-    Those of the last smoothed sweep, scaled down by rows and columns until no sum is too large;
-    what is missing is added as a product.
-
-    Altschuler, Weed, Rigollet 2017, Near-linear time approximation algorithms for optimal transport
-    via Sinkhorn iteration, Algorithm 2.
+    Those of the last smoothed sweep, rounded by Algorithm 2 of Altschuler, Weed, Rigollet 2017.
     """
     square, row, column = s.square, s.row, s.column
     n = square.shape[0]
@@ -340,12 +327,9 @@ def lp_edge_beliefs(p, e, s):
 def reweighted_bound(p, rest, s):
     """An upper bound on ``log sum_y exp(score(y))``, whatever the messages; lowest after a sweep.
 
-    The maximum over the local polytope of scores and ``sum_t rest[t] H_t + sum_e temper[e] (H_e -
-    H_later end)``, with the messages in place of the constraints. ``rest[t]``, at least 0, is 1
-    less the temperatures of the edges to later nodes.
-
-    Wainwright, Jaakkola, Willsky 2005, A new class of upper bounds on the log partition function,
-    Theorem 1, for forests of monotonic chains.
+    Wainwright, Jaakkola, Willsky 2005, Theorem 1, for forests of monotonic chains: the maximum of
+    scores and ``sum_t rest[t] H_t + sum_e temper[e] (H_e - H_later end)`` over the local polytope,
+    with ``rest[t] >= 0``, 1 less the temperatures of the edges to later nodes.
     """
     n, n_labels = p.unary.shape
     hat, total = s.hat, 0.0
@@ -396,10 +380,7 @@ def _entropy(weights):
 
 @kernel
 def reweighted_value(p, own, s):
-    """The objective that :func:`reweighted_bound` bounds, at the marginals of the last sweep.
-
-    These are repaired into a point of the local polytope. `own` is scratch for a number a node.
-    """
+    """The objective of :func:`reweighted_bound` at the last sweep's marginals, repaired."""
     n, n_labels = p.unary.shape
     total = 0.0
     for t in range(n):

@@ -1,9 +1,9 @@
 """Pairwise models where each variable chooses between two labels, as scores of switches.
 
-Each variable is *off* (its first label) or *on* (its second). All tables become a constant, a gain
-for each variable that is on, and costs of edges between *literals*: ``2 v`` is true where v is on,
-``2 v + 1`` where it is off. An edge costs `there` where its tail is true and its head is not, and
-`back` in the opposite case; infinite costs are hard constraints.
+Each variable is *off* (its first label) or *on*. Tables become a constant, a gain for each variable
+that is on, and costs of edges between *literals* (``2 v``: v is on; ``2 v + 1``: off). An edge
+costs `there` if its tail is true and its head is not, `back` in the opposite case; infinite:
+forbidden.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ def component_scratch(n_nodes):
 
 @kernel
 def strong_components(n, network, forest, scratch):
-    """Number the components of the nodes on neither side, each after those that it reaches.
-
-    Tarjan 1972, Depth-first search and linear graph algorithms, section 4.
-    """
+    """Number strong components of undecided nodes, successors first (Tarjan 1972, section 4)."""
     first, head, cap = network.first, network.head, network.cap
     node, least = forest.node, forest.amount[LEAST]
     order, low, arc = scratch.order, scratch.low, scratch.arc
@@ -258,11 +255,7 @@ def _add_edge(choices, e, i, j, t00, t01, t10, t11):
 
 @kernel
 def choose(pairs, off, on, choices):
-    """The model of switches between two labellings.
-
-    Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
-    section 2.
-    """
+    """The model of switches between two labellings (Kolmogorov and Rother 2007, section 2)."""
     must, left, right = choices.must, pairs.ends[0], pairs.ends[1]
     choices.constant[:] = 0.0
     for v in range(off.shape[0]):
@@ -348,10 +341,7 @@ def _root(v, signs):
 
 @kernel
 def find_signs(choices, n_edges, signs):
-    """Find the variables to flip so that edges attract, and the nodes of the network.
-
-    Harary 1953, On the notion of balance of a signed graph.
-    """
+    """Find variables to flip so that edges attract (Harary 1953), and the nodes of the network."""
     link, size, flip = signs.link, signs.size, signs.flip
     double, node = signs.double, signs.node
     for v in range(link.shape[0]):
@@ -446,11 +436,7 @@ def begin_cut(choices, n_edges, signs, n_nodes, network, forest):
 
 @kernel
 def read_states(signs, forest, component, states):
-    """Read the state of each variable from the flow.
-
-    Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review,
-    section 2.3 and appendix (weak persistency).
-    """
+    """Read states off the flow (Kolmogorov and Rother 2007, section 2.3, weak persistency)."""
     n_half = 0
     for v in range(states.shape[0]):
         k = signs.node[v]
@@ -651,11 +637,7 @@ def _build(unary, pair, graph, states, scratch):
 
 @kernel
 def roof_dual(unary, pair, graph, states, scratch):
-    """Optimum of the LP relaxation of a binary pairwise model, half-integral.
-
-    Boros and Hammer 2002, Pseudo-Boolean optimization; Kolmogorov and Rother 2007, Minimizing
-    nonsubmodular functions with graph cuts.
-    """
+    """Half-integral optimum of a binary pairwise model's LP relaxation (Boros and Hammer 2002)."""
     n = unary.shape[0]
     n_open = settle(unary, pair, graph, states)
     if n_open > 0:

@@ -153,21 +153,12 @@ def _part(n, network, forest, work):
 
 @kernel
 def quadratic_cut(n, curvature, network, forest, work, x):
-    """Best point of a cube for gains of nodes with diminishing returns, and for smoothness.
+    """Maximise concave gains of nodes less capacities times differences, over a cube.
 
-    It maximises ``sum_v excess_v x_v - curvature_v x_v^2 / 2`` less ``sum_a cap_a max(0, x_tail -
-    x_head)`` over 0 <= x <= 1: what maximum flows maximise over labels, with a quadratic cost.
-
-    The nodes at which the best x exceeds a level are the source side of a minimum cut. All nodes
-    begin at the level that would be best for them all; a maximum flow parts those that belong above
-    from those below; and so on with both parts, side by side in one network, on what the flow has
-    left. A part is done when the flow leaves nothing.
-
-    D. S. Hochbaum 2001, An efficient algorithm for image segmentation, Markov random fields and
-    related problems, J. ACM 48.
-
-    A. Chambolle and J. Darbon 2009, On total variation minimization and surface evolution using
-    parametric maximum flows, Int. J. Computer Vision 84, section 4.
+    The objective is ``sum_v excess_v x_v - curvature_v x_v^2 / 2 - sum_a cap_a max(0, x_tail -
+    x_head)``. Nodes whose best x exceeds a level are the source side of a minimum cut: a flow at
+    the best common level parts the nodes, then each part the same way, side by side in one network
+    (Hochbaum 2001; Chambolle and Darbon 2009, section 4).
     """
     if not _pin(n, network, work, x):
         return False

@@ -8,14 +8,7 @@ from .numerics import fast_exp, row_max
 
 @kernel
 def project(values, size):
-    """Project the first `size` of `values` onto the probability simplex, in place.
-
-    Drops entries under the threshold and renews it until none is left to drop: a few sweeps, no
-    sorting.
-
-    Michelot 1986, A finite algorithm for finding the projection of a point onto the canonical
-    simplex of R^n.
-    """
+    """Project the first `size` of `values` onto the simplex in place (Michelot 1986), unsorted."""
     top = row_max(values, 0, size)
     # Relative to the largest, so that large values do not cancel, and stored as such, so that the
     # compiler cannot add up the two offsets; entries 1 below it end at 0.
@@ -39,13 +32,9 @@ def project(values, size):
 
 @kernel
 def best_mixture(scores, temperature, mu, size):
-    """Mixture of largest score less half its squared norm times a temperature.
+    """Maximise ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex.
 
-    It maximises ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex: `mu` is the
-    projection of ``scores / temperature``.
-
-    Taskar, Lacoste-Julien and Jordan 2006, Structured prediction, dual extragradient and Bregman
-    projections, section 3.1.
+    Taskar, Lacoste-Julien and Jordan 2006, section 3.1.
     """
     top = row_max(scores, 0, size)
     if top == -math.inf:

@@ -1,14 +1,10 @@
 """Efficient subwindow search: the boxes of an image whose points sum to the most.
 
-A set of boxes is given by intervals of lines for the top, the bottom, the left and the right. Every
-row of cells that may be inside counts with its positive weights, every row that must be inside with
-its negative ones, too (Lampert, Blaschko, Hofmann 2008, Beyond sliding windows: object localization
-by efficient subwindow search, section 2.1); left and right are then found in one pass over the
-columns, which is exact where the rows are fixed (An, Peursum, Liu, Venkatesh 2009, Efficient
-algorithms for subwindow search in object detection and localization, section 3).
-
-The set with the largest bound is split, until no bound exceeds the best scores that have been seen
-(Land and Doig 1960, An automatic method of solving discrete programming problems, section 2).
+A set of boxes has an interval for each side. Rows that may be inside count with their positive
+weights, rows that must be with the negative ones, too (Lampert, Blaschko, Hofmann 2008, section
+2.1); left and right are found in one pass over the columns, exact for fixed rows (An, Peursum, Liu,
+Venkatesh 2009, section 3). Branch and bound (Land and Doig 1960): the set of largest bound is
+split.
 """
 
 import math
@@ -177,10 +173,7 @@ def _best_columns(space, subset):
 
 @inner_kernel
 def _add_overlap(space, subset):
-    """Charge each column of the profile for its share of the overlap with the true box.
-
-    IoU is the number of shared pixels over a union no larger than that of the largest box.
-    """
+    """Charge each column for its part of the overlap with the true box, over the largest union."""
     task, columns = space.task, space.columns
     start, stop, least = task[TRUE_TOP], task[TRUE_BOTTOM], task[LEAST]
     left, right = task[TRUE_LEFT], task[TRUE_RIGHT]

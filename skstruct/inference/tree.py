@@ -166,11 +166,7 @@ def tree_max_marginals(unary, transitions, forest, out, scratch):
 
 @kernel
 def tree_log_partition(unary, transitions, temperature, forest, scratch):
-    """``temperature * log sum_y exp(score(y) / temperature)``, by log-messages to the roots.
-
-    Each message has a maximum of 0, so that rounding does not grow with the depth; what was taken
-    off is kept beside them.
-    """
+    """``temperature * log sum_y exp(score(y) / temperature)``, by log-messages to the roots."""
     n, n_labels = unary.shape
     belief, message, taken, row = scratch.belief, scratch.message, scratch.taken, scratch.rows[0]
     for t in range(n):
@@ -251,15 +247,11 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, pl
 
 @kernel
 def tree_top_k(unary, transitions, forest, values, labels, scratch):
-    """The n best labellings of a forest.
+    """The n best labellings of a forest, in O(n K (K + k log k)) at most, as those of a chain.
 
-    As for chains: every labelling found offers its deviations, which keep its labels up to some
-    node in `order`, change that node's, and are best below. O(n K (K + k log k)) at most.
-
-    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
-    Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
-    probabilistic expert systems. Seroussi and Golmard 1994, followed by Pillutla et al. 2019,
-    Algorithm 8, keep the k best of every state instead.
+    Deviations keep a labelling up to a node in `order`, change that node, and are best below
+    (Lawler 1972; Nilsson 1998). Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 8,
+    keep the k best of every state instead.
     """
     n, n_labels = unary.shape
     size = values.shape[0]
@@ -299,10 +291,7 @@ def tree_top_k(unary, transitions, forest, values, labels, scratch):
 def find_trees(
     ends: np.ndarray, edge_ptr: np.ndarray, node_ptr: np.ndarray
 ) -> tuple[int, np.ndarray, int]:
-    """How many components graphs have, which one each node is of, the first graph with a cycle.
-
-    The graph is -1 if none has one.
-    """
+    """Number of components, that of each node, and the first graph with a cycle, or -1."""
     n = int(node_ptr[-1])
     first, second = _ends_over_all(ends, edge_ptr, node_ptr)
     links = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
@@ -322,12 +311,9 @@ def _ends_over_all(ends, edge_ptr, node_ptr):
 def root_forests(
     ends: np.ndarray, edge_ptr: np.ndarray, node_ptr: np.ndarray
 ) -> tuple[Forest, int]:
-    """Roots of graphs without cycles, and the edge of each node to its parent.
-
-    The root of a tree is its lowest node at which no edge ends, or else its lowest node, so that
-    most edges lead from parent to child. Also returns the first graph with a cycle, or -1. One
-    breadth-first search over all graphs, from a node that is linked to the root of each tree.
-    """
+    """Roots, the edge of each node to its parent, and the first graph with a cycle, or -1."""
+    # The root of a tree is its lowest node at which no edge ends, or else its lowest node, so that
+    # most edges lead from parent to child.
     n, n_edges = int(node_ptr[-1]), np.diff(edge_ptr)
     n_trees, tree, cyclic = find_trees(ends, edge_ptr, node_ptr)
     edge, flip = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.uint8)

@@ -78,12 +78,10 @@ def _push_row(j, base, ptr, columns, values, best, back):
 
 @inner_kernel
 def _advance(score, ptr, columns, values, tops, best, back, scratch):
-    """``best[k] = max_j score[j] + T[j, k]`` and its j.
-
-    Labels j come in the order of their scores. The first whose transition to k is not stored gives
-    k the best default; once every k has one, only stored transitions matter, and only while the
-    label's score plus the largest transition can still exceed the smallest value found.
-    """
+    """``best[k] = max_j score[j] + T[j, k]`` and its j, with labels j in order of their scores."""
+    # The first j without a stored transition to k gives the best default; once every k has one,
+    # only stored transitions matter, while score[j] plus the largest one exceeds the lowest value
+    # found.
     n_labels = score.shape[0]
     heap, open_columns, stamp = scratch.heap, scratch.open_columns, scratch.stamp
     for k in range(n_labels):
@@ -131,8 +129,7 @@ def _advance(score, ptr, columns, values, tops, best, back, scratch):
 def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
     """Best labelling of a chain whose transitions are 0 unless stored.
 
-    Exact, in O(n (K log K + nnz)) and usually far less: see Siddiqi and Moore 2005, Fast inference
-    and learning in large-state-space HMMs, for the idea of bounding what the other states can add.
+    Exact, in O(n (K log K + nnz)), usually far less (bounds as in Siddiqi and Moore 2005).
     """
     n, n_labels = unary.shape
     best, back = scratch.best, scratch.back
@@ -231,11 +228,7 @@ def _keep(score, lows, tops, kept):
 
 @inner_kernel(inline=True)
 def _forward(unary, transitions, scratch):
-    """``best[t, k]``: largest score of a labelling of the nodes up to t that ends in k.
-
-    Labels of the node before that cannot be best for any k are skipped (see :func:`_keep`): most
-    of them, in trained models.
-    """
+    """``best[t, k]``: largest score up to t with k last; skips labels by :func:`_keep`."""
     n, n_labels = unary.shape
     best, kept = scratch.best, scratch.kept
     shared = transitions.shape[0] == 1
@@ -266,11 +259,9 @@ def _way_back(transitions, scratch, t, last, labels):
 
 @inner_kernel
 def best_in_ranges(unary, transitions, labels, scratch):
-    """Best labelling of a chain whose transitions have the ranges in the scratch.
-
-    The forward pass keeps best scores only; the way back finds each predecessor again, which costs
-    O(K) a node where storing it would slow the O(K^2) pass.
-    """
+    """Best labelling of a chain whose transitions have the ranges in the scratch."""
+    # Only best scores are kept; finding predecessors again costs O(K) a node, while storing them
+    # would slow the O(K^2) pass.
     n, n_labels = unary.shape
     best = scratch.best
     _forward(unary, transitions, scratch)
@@ -312,16 +303,11 @@ def chain_max_marginals(unary, transitions, out, scratch):
 
 @kernel
 def viterbi_top_k(unary, transitions, values, labels, scratch):
-    """The n best labellings of a chain.
+    """The n best labellings of a chain, in O(n K (K + k log k)) at most.
 
-    One Viterbi pass; then every labelling found offers its deviations, which keep its labels after
-    some node, change that node's, and go on with the best beginning. A deviation's score is known
-    from the pass, so only the k best are ever written out, in O(n K (K + k log k)) at most.
-
-    Lawler 1972, A procedure for computing the k best solutions to discrete optimization problems;
-    Nilsson 1998, An efficient algorithm for finding the M most probable configurations in
-    probabilistic expert systems, has such deviations for trees. Seroussi and Golmard 1994, followed
-    by Pillutla et al. 2019, Algorithm 2, keep the k best of every state instead.
+    One Viterbi pass; then labellings found offer deviations, which keep their labels after some
+    node, change it, and have the best beginning (Lawler 1972; Nilsson 1998, for trees). Seroussi
+    and Golmard 1994 and Pillutla et al. 2019, Algorithm 2, keep the k best of every state instead.
     """
     n, n_labels = unary.shape
     size = values.shape[0]

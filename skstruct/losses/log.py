@@ -25,8 +25,7 @@ def _hidden(problem, r):
 class SoftmaxMargin(NamedTuple):
     """``log sum_y exp(<theta, mu(y)> + Delta(y_i, y)) - <theta, mu(y_i)>``.
 
-    An upper bound on the log loss and on the hinge; equal to the log loss where the task loss is 0.
-    It is the entropy-smoothed hinge of strength 1.
+    An upper bound on log loss and hinge: the entropy-smoothed hinge of strength 1.
     """
 
     # A lower bound on the dual terms: 0, or -inf where Delta may be negative.
@@ -53,20 +52,14 @@ class LogLoss(NamedTuple):
 
 
 class LogPartition(NamedTuple):
-    """``log sum_y exp(<theta, mu(y)>)``: the log-partition in the form of a loss.
-
-    Its residual is the marginals; it needs no labels.
-    """
+    """``log sum_y exp(<theta, mu(y)>)`` as a loss without labels; its residual is the marginals."""
 
     smooth = True
 
 
 @inner_kernel(inline=True)
 def difference(log_z, right):
-    """``log_z - right`` of a nonnegative loss, and the magnitude of the two.
-
-    A negative difference is rounding, and becomes 0. Overflows stay NaN or infinite.
-    """
+    """``log_z - right``, at least 0 (below is rounding), and the magnitude; NaN and inf stay."""
     value = log_z - right
     value = 0.0 if -math.inf < value < 0.0 else value
     return value, abs(log_z) + abs(right)

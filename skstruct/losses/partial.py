@@ -25,8 +25,7 @@ class Clamps(NamedTuple):
 class MarginalLogLoss(NamedTuple):
     """``log sum_y exp(<theta, mu(y)>) - log sum_{y in Y_i} exp(<theta, mu(y)>)``.
 
-    That is ``-log p(y in Y_i | x_i)`` for the set Y_i of labellings that fit the partial labels.
-    Not convex. If Y_i has one labelling, it is bitwise equal to the log loss.
+    ``-log p(y in Y_i | x_i)``, for labellings Y_i that fit the partial labels. Not convex.
     """
 
     # Parts that the labels forbid. A tuple, so that threads share it.
@@ -83,8 +82,7 @@ def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
 class LatentHinge(NamedTuple):
     """``max_y [<theta, mu(y)> + Delta(Y_i, y)] - max_{y in Y_i} <theta, mu(y)>``.
 
-    Y_i is the set of labellings that fit the partial labels, for which ``Delta(Y_i, y)`` is 0. Not
-    convex; an upper bound on the task loss of the best labelling.
+    For labellings Y_i that fit the partial labels, which cost 0. Not convex.
     """
 
     # Parts that the labels forbid. A tuple, so that threads share it.

@@ -1,8 +1,6 @@
-"""Smooth forms of the structural hinge.
+"""Smooth structural hinges: of the K best labellings, of entropies, of Euclidean projections.
 
-Over mixtures of the K best labellings, or with an entropy (Pillutla et al. 2019, A smoother way to
-train structured prediction models, arXiv:1902.03228, sections 2.2 and 2.3); with the projections of
-the structured extragradient method (Taskar, Lacoste-Julien and Jordan 2006).
+Pillutla et al. 2019, sections 2.2 and 2.3; Taskar, Lacoste-Julien and Jordan 2006.
 """
 
 import math
@@ -39,13 +37,10 @@ CALLS, EXACT = 0, 1
 
 
 class TopKHinge(NamedTuple):
-    """The hinge smoothed by half a squared norm, over mixtures of the K best labellings.
+    """``max over p >= 0, sum p = 1, of sum_q p_q z_q + nu/2 (1 - |p|^2)``, with the K best z_q.
 
-    ``max over p >= 0, sum p = 1, of sum_q p_q z_q + nu/2 (1 - |p|^2)``, where z_q are the
-    loss-augmented scores minus the score of the truth. At most ``nu / 2`` above the hinge.
-
-    If K labellings do not suffice (``counts``), this is less than the smoothed hinge, and not quite
-    smooth: Casimir certifies the hinge itself.
+    z_q: loss-augmented score less that of the truth. At most ``nu / 2`` above the hinge. If K do
+    not suffice (``counts``), it is too low: Casimir certifies the hinge itself.
     """
 
     # (2,): Number of residuals, and number of those where K labellings gave the full projection.

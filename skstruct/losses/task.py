@@ -13,11 +13,10 @@ from ..data.matrices import refuse_masked
 
 
 class LossWeights(NamedTuple):
-    """Effect of weights of nodes and of classes on the cost of a label at a node.
+    """Weights of nodes and classes in costs; an empty array has no effect.
 
-    At node t, whose label is y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
-    ``offset[t]`` more where k is not y. An empty array has no effect. At nodes without a single
-    label, label k costs ``costs[choice[t], k]``.
+    At node t of label y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
+    ``offset[t]`` more if ``k != y``; at nodes without a single label, ``costs[choice[t], k]``.
     """
 
     # (n_nodes or 0,): Factors on the task loss, at least 0.

@@ -51,19 +51,14 @@ def loss_value(loss, problem, i, theta, labels, augmented):
 
 @generic
 def loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented):
-    """Estimate the smoothness constant of the loss of sample i, at least `start`.
-
-    To be called right after :func:`loss_oracle`, with its `r` and value; a `start` of 0 means that
-    there is no estimate. The default is :func:`backtrack`.
-    """
+    """Estimate the smoothness constant of loss i after its oracle, at least `start` (0: none)."""
 
 
 @generic
 def expected_loss(loss, problem, i, r, trial):
-    """Return the expected task loss of the mixture in the residual `r`: the dual term of a hinge.
+    """Return the expected task loss of the mixture in `r`, the dual term of a hinge.
 
-    To be called after :func:`loss_oracle`, with its `r`, before the next one. `trial`, of shape (>=
-    n_parts,), is scratch. The default is that of a loss that is linear in parts.
+    Called after :func:`loss_oracle`, with its `r`; `trial`, of shape (>= n_parts,), is scratch.
     """
 
 
@@ -119,10 +114,9 @@ def augment_copy(problem, i, theta, augmented):
 
 @inner_kernel(inline=True)
 def backtrack(loss, problem, i, weight, theta, value, labels, r, start, answer, trial, augmented):
-    """Double L from `start` until the weighted loss decreases enough along its gradient.
+    """Double L from `start` until a gradient step decreases the loss enough; L and number of tests.
 
-    The trial potentials come from the Gram trick, ``A_i (w - g / L) = theta - (A_i A_i' r) / L``:
-    the weights are not touched. Returns L and the number of tests.
+    By the Gram trick: ``A_i (w - g / L) = theta - (A_i A_i' r) / L``.
     """
     size = problem.part_ptr[i + 1] - problem.part_ptr[i]
     gram(problem, i, r, answer)

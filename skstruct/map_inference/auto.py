@@ -20,11 +20,7 @@ _MUCH_TIGHTER = 0.7
 
 
 class _Stages:
-    """The stages, on the graph that the user gave and then on the simplified one.
-
-    Each has a share of the time that is left. What it finds is kept in the incumbent, which is of
-    the graph that the user gave; `lift` is the way there, `lower` the way back.
-    """
+    """The stages, each with a share of the time left, on the user's graph, then simplified."""
 
     def __init__(self, graph, tol, max_iter, rng, budget):
         self.graph, self.max_iter, self.rng, self.budget = graph, max_iter, rng, budget
@@ -173,8 +169,6 @@ def solve_auto(graph, *, tol, max_iter, rng, budget):
     4. Elimination, if all of its tables are small.
     5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips; moves
        of many variables; then more moves or branch and bound, whatever is the more promising.
-
-    The stages' own: ``"roof-dual"``, ``"trws"``, ``"junction-tree"``, ``"branch-and-bound"``.
     """
     stages = _Stages(graph.of_variables(), tol, max_iter, rng, budget)
     stages.run()

@@ -1,8 +1,7 @@
-"""Better labellings by exact moves: all variables but a few are made optimal at once.
+"""Better labellings by exact moves: all variables but a cutset of a pass are made optimal at once.
 
-The few that keep their labels are chosen so that the others have small tables: a cutset of small
-induced width, a different one each pass. Where no cutset helps any more, passes on disturbed scores
-lead away, less and less disturbed; of what they find, each independent part that is better is kept.
+Where none helps, passes on less and less disturbed scores lead away; each part that is better
+stays.
 """
 
 import numpy as np
@@ -140,14 +139,11 @@ class Reoptimiser:
 
 
 def reoptimise(graph, labels, rng, budget=None, passes=np.inf, max_table=2**14):
-    """Make a labelling better by exact optimisation of most variables at a time.
+    """Make a labelling better by exact optimisation of all variables but a random cutset.
 
-    Each pass leaves out a random cutset, which keeps its labels, such that elimination of all other
-    variables needs no table above `max_table`. It ends when passes gain nothing; with a budget it
-    goes on from disturbed labellings, for so many passes if there is no time limit.
-
-    Bidyuk and Dechter 2007, Cutset sampling for Bayesian networks (the cutsets); Hamze and de
-    Freitas 2004, From fields to trees (blocks of all but a few variables).
+    Elimination of the others needs no table above `max_table` (Bidyuk and Dechter 2007; Hamze and
+    de Freitas 2004). Ends when passes gain nothing; with a budget continues from disturbed
+    labellings.
     """
     asked, is_over = 0, False
 

@@ -18,10 +18,7 @@ _MOST_ROUNDS = 100
 
 
 class Fuser:
-    """Take the better of two labels at every variable, all at once.
-
-    Variables of factors of three and more variables keep their labels.
-    """
+    """Take the better of two labels at every variable at once, save in factors of three or more."""
 
     def __init__(self, graph):
         self.graph = graph
@@ -52,10 +49,7 @@ class Fuser:
 def expand(
     graph, labels: np.ndarray, rng, on_pass: Callable[[float], bool] = lambda share: False
 ) -> np.ndarray:
-    """Offer each label to all variables, in random orders, until none is taken.
-
-    Boykov, Veksler and Zabih 2001, Fast approximate energy minimization via graph cuts, section 3.
-    """
+    """Offer each label to all variables until none is taken (Boykov, Veksler and Zabih 2001)."""
     fuser = Fuser(graph)
     most = int(graph.n_states.max(initial=1))
     refused = set()
@@ -102,11 +96,9 @@ def _check(graph, method):
 
 
 def _without_penalties(graph, pairs):
-    """The pairs with -inf for scores that no best labelling uses; None where rounding is small.
-
-    A finite penalty that dwarfs all else would leave no digits of it in the flow. A labelling that
-    uses a score has at most that score and the largest of all others.
-    """
+    """The pairs with -inf for penalties that no best labelling uses; None if rounding is small."""
+    # A finite penalty that dwarfs all else would leave no digits of it in the flow. A labelling
+    # with a score has at most that score plus the largest of all others.
     n_states, is_table = np.diff(pairs.state_ptr), pairs.columns > 0
     best = np.maximum.reduceat(pairs.unary, pairs.state_ptr[:-1]) if n_states.size else np.empty(0)
     sizes = np.where(is_table, n_states[pairs.ends[0]] * pairs.columns, 1)
@@ -187,11 +179,8 @@ def _solve(method, graph, tol, budget, needs_cut=False):
 def solve_max_flow(graph, *, tol, max_iter, rng, budget):
     """The best labelling of a model of two attracting labels, by a minimum cut.
 
-    Factors of two variables attract if ``score(0, 0) + score(1, 1) >= score(0, 1) + score(1, 0)``.
-    It is enough if they all do after the labels of some variables are exchanged. Labels may be
-    forbidden.
-
-    Kolmogorov and Zabih 2004, What energy functions can be minimized via graph cuts?, section 4.
+    Attracting: ``score(0, 0) + score(1, 1) >= score(0, 1) + score(1, 0)``, if need be after some
+    variables' labels are exchanged (Kolmogorov and Zabih 2004, section 4). Labels may be forbidden.
     """
     return _solve("max-flow", graph, tol, budget, needs_cut=True)
 
@@ -199,12 +188,8 @@ def solve_max_flow(graph, *, tol, max_iter, rng, budget):
 def solve_roof_dual(graph, *, tol, max_iter, rng, budget):
     """The LP relaxation of a model of two labels by one max flow, and labels that it proves.
 
-    The relaxation over the local polytope has a half-integral optimum, the *roof dual*. Variables
-    that have a label in it (``beliefs`` of 0 and 1) have it in some best labelling, too; the others
-    are labelled by iterated conditional modes. Parts of the model that are minimum cuts are solved
-    as such, exactly.
-
-    Boros and Hammer 2002, Pseudo-Boolean optimization, section 5; Kolmogorov and Rother 2007,
-    Minimizing nonsubmodular functions with graph cuts: a review.
+    Variables with a label in the half-integral optimum have it in some best labelling; the others
+    are labelled by iterated conditional modes (Boros and Hammer 2002, section 5; Kolmogorov and
+    Rother 2007).
     """
     return _solve("roof-dual", graph, tol, budget)

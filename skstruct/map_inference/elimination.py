@@ -214,10 +214,7 @@ def _solve(method, graph, tables, order, tol, budget):
 
 
 def solve_junction_tree(graph, *, tol, max_iter, rng, budget, max_table=2**24):
-    """The best labelling by bucket elimination along a junction tree.
-
-    Dechter 1999, Bucket elimination: a unifying framework for reasoning.
-    """
+    """The best labelling by bucket elimination along a junction tree (Dechter 1999)."""
     max_table = min(check_real("max_table", max_table, 1, finite=False), _LARGEST_TABLE)
     tables = write_out(graph, max_table)
     primal = primal_graph(tables.n_states, tables.scope_ptr, tables.scope)
@@ -231,10 +228,7 @@ def solve_junction_tree(graph, *, tol, max_iter, rng, budget, max_table=2**24):
 
 
 def solve_max_product(graph, *, tol, max_iter, rng, budget):
-    """The best labelling of a forest of variables and factors, by max-product.
-
-    Kschischang, Frey, Loeliger 2001, Factor graphs and the sum-product algorithm.
-    """
+    """The best labelling of a forest by max-product (Kschischang, Frey, Loeliger 2001)."""
     if not is_forest(graph):
         raise ValueError(
             'max-product is for graphs without cycles, this one has some: try method="auto" or '

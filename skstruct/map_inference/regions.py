@@ -29,9 +29,8 @@ KINDS = {
 class Regions(NamedTuple):
     """Variables, then factors of two and more variables, as regions of a relaxation.
 
-    A *slot* is one region within another, its child. Each slot has a message ``delta``, with an
-    entry for each configuration of the child: the child's reparametrised scores gain it, the
-    parent's lose it.
+    A *slot* is a region within another, its child, with a message ``delta`` per configuration of
+    it: the child's reparametrised scores gain it, the parent's lose it.
     """
 
     # The first regions are the variables.

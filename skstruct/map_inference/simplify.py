@@ -12,11 +12,10 @@ _SMALL_ARITY = 4
 
 
 class Simplified:
-    """The simplified form of a graph.
+    """The simplified form of a graph: labels, factors and variables that need no search are gone.
 
-    Labels that no factor allows go, to a fixed point; factors move to larger ones that hold their
-    scopes; variables are eliminated while their neighbours' new table is no larger than the tables
-    that it replaces (leaves, evidence, variables of degree two).
+    Labels that no factor allows; factors within others; variables whose neighbours' new table is no
+    larger than those it replaces (leaves, evidence, variables of degree two).
     """
 
     def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, check=None):

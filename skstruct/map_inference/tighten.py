@@ -1,9 +1,8 @@
 """Bounds from large exact blocks: a graph cut in overlapping strips that agree on what they share.
 
-Breadth-first layers make strips: as many layers in a row as elimination can solve exactly. Strips
-share a layer with the next one; its variables have a copy in both, and what one copy's states gain
-the other's lose. Any such exchange gives a bound; it is made small by quasi-Newton steps on the
-softened bound, softened less and less.
+Strips are as many breadth-first layers as elimination solves exactly. Neighbours share a layer,
+whose copies exchange scores; quasi-Newton steps on the bound, softened less and less, choose how
+much.
 """
 
 from typing import NamedTuple
@@ -53,11 +52,7 @@ def bfs_layers(graph, n_states):
 
 
 class _Strips(NamedTuple):
-    """A model in which variables of shared layers have two copies, the last factors their messages.
-
-    What the states of the `first` copies gain stands in the scores from `message`, what those of
-    the `second` gain follows; `share` entries each.
-    """
+    """A model with two copies of shared layers: the first gain the scores from `message` on."""
 
     tables: Tables
     first: np.ndarray
@@ -226,10 +221,7 @@ class Tightener:
 
 
 def tighten(graph, budget=None, max_table=2**20, max_iter=200):
-    """An upper bound on the scores of a graph, by strips that are solved exactly.
-
-    Komodakis, Paragios, Tziritas 2011, MRF energy minimization and beyond via dual decomposition.
-    """
+    """An upper bound by strips that are solved exactly (Komodakis, Paragios, Tziritas 2011)."""
     budget = Budget() if budget is None else budget
     passes, bound, labels = 0, np.inf, np.zeros(graph.n_variables, dtype=np.int64)
     try:

@@ -295,10 +295,7 @@ def flip_tables(p, flipped):
 
 @kernel
 def visit_implicit(p, z, delta, down, scratch):
-    """Give each implicit factor its variables' scores, and them equal shares of its max-marginals.
-
-    Its largest reparametrised score is 0 then.
-    """
+    """Share each implicit factor's max-marginals out to its variables, so that its maximum is 0."""
     for r in range(p.n_variables, p.kind.size):
         first, last = p.slot_ptr[r], p.slot_ptr[r + 1]
         if z.role[first] & SKIPPED == 0:
@@ -387,14 +384,9 @@ class Sweeper:
 
 
 def solve_trws(graph, *, tol, max_iter, rng, budget, order="given", duals=None, patience=_PATIENCE):
-    """Sequential coordinate descent on the LP dual, in the order of TRW-S.
+    """Sequential coordinate descent on the LP dual, in the order of TRW-S, with decoding.
 
-    Sweeps go forward and backward over the variables. Each collects the max-marginals of its
-    factors and hands shares of its score on to those that go on; labels are decoded on the way.
-
-    V. Kolmogorov: Convergent tree-reweighted message passing for energy minimization, PAMI 2006.
-
-    V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (larger factors).
+    V. Kolmogorov 2006; for larger factors V. Kolmogorov 2015.
     """
     patience = check_integer("patience", patience)
     incumbent = Incumbent(graph.of_variables(), tol, budget)

@@ -29,10 +29,7 @@ def split_model(model, X):
 
 
 def innermost(model, own=True):
-    """The transformers that wrappers apply first, and the structured estimator.
-
-    Without `own`, what changes its predictions is not looked into: wrappers of this package.
-    """
+    """The first transformers within wrappers (all, if not `own`), and the structured estimator."""
     before = []
     while True:
         if isinstance(model, Pipeline):

@@ -107,11 +107,7 @@ _NONE = -1
 
 
 def _matched(y_true, y_pred, scheme, labels, sample_weight):
-    """Chunks as a problem of plain classification, which scikit-learn scores.
-
-    Each chunk that is true, predicted or both is one item; its classes are positions in `kinds`,
-    `_NONE` on the side that does not have it.
-    """
+    """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
     items, seen = [], set()
     *pair, weights, known = read_pair(y_true, y_pred, sample_weight)

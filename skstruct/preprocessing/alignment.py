@@ -25,10 +25,10 @@ from .ragged_transformer import RaggedTransformer, samples_of
 
 @kernel
 def expected_counts(first, stop, corpus, made, step_given, step_made, t, null, count, null_count):
-    """The E-step of IBM model 1 on some sentence pairs; adds counts, gives the log-likelihood.
+    """The E-step of IBM model 1 on some sentence pairs; adds counts, returns the log-likelihood.
 
-    Cell (i, j) of pair s is at ``cell_ptr[s] + i * step_given(s) + j * step_made(s)``, whichever
-    side is the given one; `null` has the probabilities that no word of it stands behind a word.
+    Cell (i, j) of pair s: ``cell_ptr[s] + i * step_given(s) + j * step_made(s)``, for either
+    direction; `null`: probabilities of words without a partner.
     """
     total = 0.0
     for s in range(first, stop):
@@ -284,11 +284,7 @@ class Translations(NamedTuple):
 
 
 def learn_translations(source, target, n_words, n_iter):
-    """Statistics of parallel text.
-
-    P. Brown, S. Della Pietra, V. Della Pietra, R. Mercer: The mathematics of statistical machine
-    translation. Computational Linguistics 19(2), 1993, section 4.1.
-    """
+    """Statistics of parallel text (Brown et al. 1993, IBM model 1, section 4.1)."""
     width = n_words[1]
     all_keys = [(s[:, None] * width + t).ravel() for s, t in zip(source, target, strict=True)]
     keys, cells = np.unique(np.concatenate(all_keys), return_inverse=True)

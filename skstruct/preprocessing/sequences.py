@@ -260,11 +260,9 @@ _END = "\n"
 
 @kernel
 def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
-    """Code the strings of a text by a table of hashes; return how many are known in the end.
+    """Code the strings of a text by hashes; return how many are known, -1 at many collisions.
 
-    Of the first `n_learned` each that is new gets the next code, of the others -1. `firsts` gets
-    where each known one is, `stops` where they end, each with its end. Returns -1 where so many
-    collide that somebody has made them so.
+    Of the first `n_learned`, each new one gets the next code; of the others, -1.
     """
     n, h = 0, seed
     for t in range(text.size):
@@ -297,10 +295,7 @@ def code_strings(text, n_learned, seed, slots, firsts, stops, codes):
 
 
 def _code_lists(sequences, lengths, names):
-    """What `read_codes` returns, and all strings, where there are many tokens, all lists of str.
-
-    `names` are those that are known; None has them learned. Returns None if another way is needed.
-    """
+    """What `read_codes` returns, and all strings, for many tokens in lists of str; else None."""
     if not isinstance(sequences, list) or {*map(type, sequences)} != {list}:
         return None
     own_lengths = [*map(len, sequences)]

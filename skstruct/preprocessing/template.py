@@ -163,10 +163,8 @@ class Coder:
 
 
 def combine(codes: list, n: int, base: int, tables: list, learn: bool) -> np.ndarray:
-    """One integer a token for the codes of all macros; -1 if any is unknown.
-
-    Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
-    """
+    """One integer per token for the codes of all macros, -1 if any is unknown."""
+    # Combinations too many for 62 bits are compacted: their sorted keys are kept in `tables`.
     if not codes:
         return np.zeros(n, dtype=np.int64)
     keys, bound = codes[0], base

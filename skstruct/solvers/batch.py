@@ -1,8 +1,4 @@
-"""Kernels on all samples in threads, with the same bits for any number of them.
-
-Samples are summed in fixed blocks, whose sums are added in the order of the blocks: who computes
-which block does not matter.
-"""
+"""Kernels on all samples in threads: sums of fixed blocks, added in order, hence equal bits."""
 
 from __future__ import annotations
 
@@ -66,10 +62,7 @@ class Workers(Crew):
             self.all.append(Worker(private_loss(loss), private_copy(problem)))
 
     def call(self, kernel, arguments, alone: bool = False) -> None:
-        """Call ``kernel(*arguments(worker, share), team)`` in each thread, or in this one alone.
-
-        The share is that of ``Weights.share``: what the thread adds to.
-        """
+        """Call ``kernel(*arguments(worker, share), team)`` in each thread, with its share."""
         n = 1 if alone else self.size
         calls = []
         for k, own in enumerate(self.all[:n]):

@@ -73,10 +73,9 @@ def _scaled(a, w):
 
 
 class Catalyst:
-    """Smoothing, proximal terms, centers and extrapolation by iteration (Algorithm 4).
+    """Smoothing, proximal terms, centers, extrapolation (Pillutla et al. 2019, Algorithm 4).
 
-    The settings are those of Corollaries 17 to 20 of Pillutla et al. 2019. Without smoothing this
-    is Catalyst: Lin, Mairal, Harchaoui 2015, A universal catalyst for first-order optimization.
+    Settings of Corollaries 17 to 20. Without smoothing: Catalyst (Lin, Mairal, Harchaoui 2015).
     """
 
     def __init__(self, options, lam, n, start):
@@ -121,10 +120,9 @@ class Catalyst:
         return self.center
 
     def advance(self, k, current, least, steepness=0.0):
-        """Extrapolate the next center from the inner solver's result; step nu and kappa.
+        """Extrapolate the next center from the inner result; step nu, not below `least`, and kappa.
 
-        The next nu is not below `least`. Of losses of `steepness` under the present nu kappa grows
-        as nu shrinks.
+        Of losses of `steepness` under the present nu kappa grows as nu shrinks.
         """
         if self.options.variant == "svrg":
             self.center = self.previous = current
@@ -173,13 +171,13 @@ class Catalyst:
 class Pace:
     """Learning rates where the smoothing shrinks, as shares of the inverse of the first steepness.
 
-    A rate that shrinks with nu is safe, and stalls where lambda is small; a constant one, best for
-    some number of passes, is too long for more of them. And where the samples are separable, what
-    the first steps overshoot is hardly ever forgotten. So rates begin small, grow while the
-    objective falls slowly, and are halved when it rises. After a few rises they are noise: the run
-    is late, rates follow the smoothing, and kappa keeps the subproblems as easy as one pass can
-    solve.
+    They begin small, grow while the objective falls slowly, and are halved when it rises. After a
+    few rises they are noise: then rates follow the smoothing, and kappa keeps the subproblems easy.
     """
+
+    # A rate that shrinks with nu is safe, but stalls where lambda is small; a constant one gets too
+    # long, and where samples are separable, what the first steps overshoot is hardly ever
+    # forgotten.
 
     def __init__(self, n):
         self.share = min(_MOST_FIRST, max(_LEAST_FIRST, _FIRST / n))
@@ -235,10 +233,7 @@ class SVRGOptions(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """The mean of the iterates ``s v + b d`` of a pass, which costs a step two visits to its rows.
-
-    It is ``(S v - offset + B d) / T`` with the sums S of s, B of b, and T of 1.
-    """
+    """Mean of a pass's iterates ``s v + b d``: ``(S v - offset + B d) / T``, S, B sums of s, b."""
 
     # What v has gained, times the sum of s before; tables without rows where there is no mean.
     offset: Weights
@@ -316,12 +311,10 @@ def svrg_pass(
     labels,
     team,
 ):
-    """Visit the samples in `order`, for a snapshot, which threads share, or for steps.
-
-    One kernel for both: the oracles are most of its code, and are compiled once. A snapshot goes by
-    blocks: oracles at samples of each thread's own, then each adds the residuals of all, in order,
-    to its share of ``d``.
-    """
+    """Visit the samples in `order`, for a snapshot, which threads share, or for steps."""
+    # One kernel for both: the oracles are most of its code, and are compiled once. A snapshot goes
+    # by blocks: oracles at samples of each thread's own, then each adds the residuals of all, in
+    # order, to its share of `d`.
     n, n_visits, most = sample_weight.shape[0], order.shape[0], visits.values.shape[0]
     stepping = options.task == STEP
     first = 0
@@ -401,9 +394,8 @@ _LEAST_CAUTION = 1.0 / 3.0
 class _SVRG(Method):
     """Weights, snapshot and buffers of one run, and the two kinds of passes.
 
-    Pillutla, Roulet, Kakade, Harchaoui 2019, A Smoother Way to Train Structured Prediction Models
-    (arXiv:1902.03228), Algorithm 4 and section 7.2. Johnson, Zhang 2013, Accelerating stochastic
-    gradient descent using predictive variance reduction.
+    Pillutla, Roulet, Kakade, Harchaoui 2019, Algorithm 4 and section 7.2; Johnson, Zhang 2013
+    (SVRG).
     """
 
     #: Whether the dual terms are those of the hinge.
@@ -524,11 +516,7 @@ class _Measured(NamedTuple):
 
 
 class SmoothCasimir(_SVRG):
-    """A run on a smooth loss.
-
-    After a pass of steps the snapshot is taken where the next one begins, which certifies that
-    point: its residuals are a dual point, and give the exact gradient.
-    """
+    """A run on a smooth loss; each snapshot, taken where a pass ends, certifies that point."""
 
     def begin(self, progress):
         """The first snapshot."""
@@ -576,11 +564,10 @@ class SmoothCasimir(_SVRG):
 
 
 class HingeCasimir(_SVRG):
-    """A run on smooth approximations of a hinge, whose smoothing may shrink.
+    """A run on smooth approximations of a hinge, which itself is evaluated after every iteration.
 
-    The hinge itself is evaluated after every iteration. Any mixture of labellings is a dual point,
-    whatever the smoothing: of each snapshot only the mean gradient and the expected task loss are
-    needed.
+    Mixtures of labellings are dual points for any smoothing: a snapshot's mean gradient and
+    expected task loss are enough.
     """
 
     fields = (*_SVRG.fields, "smoothed_objective", "exact_share")
@@ -700,10 +687,8 @@ class HingeCasimir(_SVRG):
         return value
 
     def _shorten(self, value):
-        """Return the objective, after shortening the weights if that lowers it.
-
-        Where lambda is small, decay alone takes thousands of passes to shorten what is too long.
-        """
+        """Return the objective, after shortening the weights if that lowers it."""
+        # Where lambda is small, decay alone takes thousands of passes to shorten what is too long.
         if 0.5 * self.lam * squared_norm(self.current) <= _LONG * value.objective:
             return value
         factor = math.exp(-self._shorter)

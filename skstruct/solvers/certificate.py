@@ -1,13 +1,12 @@
 """Duality gaps: what every solver's `tol` is compared with, and what every solver publishes.
 
-Of structural SVMs the primal and the dual objective are known. For a smooth loss, ``P(w) = lam/2
-|w|^2 + (1/n) sum_i s_i loss_i(w)``, any mixtures m_i of labellings with terms c_i (of a CRF the
-entropies of its marginals, see :mod:`skstruct.losses.verbs`) are a dual point, and with ``g = (1/n)
-sum_i s_i A_i' (m_i - mu(y_i))``::
+For ``P(w) = lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` any mixtures m_i of labellings with terms c_i
+(see :mod:`skstruct.losses.verbs`) are a dual point, and with ``g = (1/n) sum_i s_i A_i' (m_i -
+mu(y_i))``::
 
     D(m) = (1/n) sum_i s_i c_i - |g|^2 / (2 lam)  <=  min P  <=  P(w)
 
-The mixtures at w itself give the gap ``|P'(w)|^2 / (2 lam)``, which is no difference.
+For a smooth loss, the mixtures at w itself give the gap ``|P'(w)|^2 / (2 lam)``, no difference.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _LAST_DIGITS = 1e-12
 
 
 def lower_bound(dual: float, terms: float = 0.0) -> float:
-    """A bound on the optimum, which is never negative, from a dual objective.
-
-    `terms` is the size of the terms that it is a difference of, where nothing else allows for their
-    rounding.
-    """
+    """A bound on the optimum, at least 0, from a dual objective; `terms`: magnitudes, to round."""
     return max(float(dual) - _LEAST_EXCESS * terms, 0.0)
 
 
@@ -92,8 +87,7 @@ _OVERFLOW = "the gradient overflows: scale the features (sklearn.preprocessing),
 def stationarity(objective: float, squared_gradient: float, lam: float) -> Certificate:
     """Return the certificate of a smooth nonconvex objective: the norm of its gradient.
 
-    What `tol` is compared with, ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w), bounds what can be
-    gained only as far as P curves upwards by at least lam.
+    `tol`: ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w), a gap where P curves upwards by lam.
     """
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
@@ -113,11 +107,7 @@ def _relative(gap, objective):
 
 
 def certify_pair(objective: float, dual: float, magnitude: float = 0.0) -> Certificate:
-    """The certificate of a primal and a dual objective.
-
-    What rounding may have left of the gap counts as gap, so that it is small only where the numbers
-    can tell.
-    """
+    """The certificate of a primal and a dual objective; rounding of their gap counts as gap."""
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
     if not dual < np.inf:
@@ -169,10 +159,9 @@ _PAIR_STEPS, _LEAST_RISE = 300, 1e-12
 
 @kernel
 def best_shares(slopes, products, least, shares):
-    """Move `shares` of points, at least 0 and of sum 1, towards those of the highest bound.
+    """Move `shares` of points (a mixture) towards the highest bound, by pairwise steps.
 
-    Each step takes mass from one point to another, by as much as is best: no step lowers it. It
-    rises by the `slopes` of the points at these shares, until they differ by less than `least`.
+    The bound rises by `slopes`; ends when they differ by less than `least`. No step lowers it.
     """
     n = slopes.shape[0]
     for _ in range(_PAIR_STEPS * n):
@@ -196,13 +185,11 @@ def best_shares(slopes, products, least, shares):
 
 
 class DualMixture:
-    """The best lower bound among mixtures of the dual points met.
+    """The best lower bound among mixtures of the dual points met: the dual of a bundle method.
 
-    The terms c_i are concave: of a mixture of points, their mean is at least the mixture of theirs,
-    and g exactly that of theirs. Of the mixture so far, the truth (of term and g 0), the new point
-    and those before it, as far as there is room, the best shares are found (the dual of a bundle
-    method). In a cone, where the bound is no quadratic, or without `keeps`, only the share of the
-    new one is found (a Frank-Wolfe step).
+    Terms c_i are concave, so a mixture's are at least the mixture of theirs. Mixed are: the mixture
+    so far, the truth, the new point and, given room, those before it. In a cone, or without
+    `keeps`, only the share of the new one is found (a Frank-Wolfe step).
     """
 
     def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE, keeps: bool = True):

@@ -77,11 +77,8 @@ class Decoder:
         return over_samples(run, problem, self.n_jobs)
 
     def _obey(self, graph, problem, samples, keep, codes, values=None):
-        """Decode what breaks rules again under those rules, until nothing breaks one.
-
-        What is best under some of the rules and obeys all of them is best under all. `codes` has a
-        row for each of the n best, which are there where `values` are finite.
-        """
+        """Decode labellings that break rules again under those rules, until none breaks one."""
+        # What is best under some of the rules and obeys all of them is best under all.
         gaps = {}
         rules, samples = single_rules(graph.rules, self.classes_), samples.without_empty()
         taken = np.zeros((samples.lengths.size, len(rules)), dtype=bool)

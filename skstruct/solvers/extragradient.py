@@ -1,7 +1,6 @@
 """Dual extragradient with projections that are oracles: state, steps, restarts, certificates.
 
-Of the mixtures mu_i only potentials are known, ``A_i z + c l_i``: of the size of the weights are z,
-which adds up the weights of all steps, and the sum s of the gradients that answered them.
+Of the mixtures mu_i only potentials ``A_i z + c l_i`` are kept: z sums the weights of all steps.
 """
 
 from __future__ import annotations
@@ -81,10 +80,7 @@ class Ridge(DualMixture):
 
 
 class Ball:
-    """``|w| <= radius``, over all weights or those of a cone, and the best lower bound met.
-
-    That is ``c - radius |g|``, among mixtures of the dual points.
-    """
+    """``|w| <= radius``, over all weights or a cone, and the best bound ``c - radius |g|``."""
 
     def __init__(self, radius: float, zeros: Weights, cone: Cone):
         self._radius, self._cone = radius, cone
@@ -208,9 +204,7 @@ class _Block:
 class Extragradient(Method):
     """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
 
-    Taskar, Lacoste-Julien, Jordan 2006, Structured prediction, dual extragradient and Bregman
-    projections, Figure 2 and section 5 (memory); Nesterov 2007, Dual extrapolation and its
-    applications to solving variational inequalities and related problems. Vectors are flat.
+    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007. Flat vectors.
     """
 
     fields = (*Method.fields, "step_size")
@@ -378,11 +372,9 @@ class Extragradient(Method):
         return value.objective
 
     def _average(self):
-        """The weights of all steps, or in a ball of the last half to three quarters of them.
-
-        The regulariser makes early steps count for little. Those of a block only are far from the
-        optimum for longer. Without restarts in a ball, too, of all.
-        """
+        """The mean weights of all steps, or in a ball of the last half to three quarters."""
+        # The regulariser makes early steps count for little. Means of one block only are far from
+        # the optimum for longer. Without restarts in a ball, too, of all.
         w = self._center.copy()
         if self.at is not None:
             w = self.at.z / self.at.c

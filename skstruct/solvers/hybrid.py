@@ -68,10 +68,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
 
 
 def late(tol: float, early: StoredMixtures) -> Method | None:
-    """L-BFGS, from where an early method is, if that needs more passes than L-BFGS may.
-
-    That depends on passes and gaps, never on clocks: a seed gives the same weights.
-    """
+    """L-BFGS after an early method that needs more passes, by passes and gaps, never by clocks."""
     tables = zip(early.w.tables, early.shapes, strict=True)
     n_weights = sum(table.shape[0] * width for table, (_, width) in tables)
     share = n_weights / max(int(early.problem.part_ptr[-1]), 1)
@@ -82,10 +79,7 @@ def late(tol: float, early: StoredMixtures) -> Method | None:
 
 
 def is_slow(gaps, tol: float, cost: float) -> bool:
-    """Return whether an early method, as its gap falls, is slower than L-BFGS.
-
-    `cost` is that of an iteration of L-BFGS, in passes.
-    """
+    """Return whether an early method, as its gap falls, is slower than L-BFGS of `cost` passes."""
     k = len(gaps)
     if k < _FIRST:
         return False

@@ -100,11 +100,9 @@ class OEGOptions(NamedTuple):
 
 @inner_kernel(inline=True)
 def _begin_at_truth(problem, i, score, n_own, labels, trial, phi):
-    """Potentials that favour the truth, by its nodes; `trial` is scratch.
-
-    Those of pairs could favour another labelling: with Potts interactions all edges share the part
-    of equal labels, and unequal ones have none.
-    """
+    """Potentials that favour the truth, by its nodes; `trial` is scratch."""
+    # Those of pairs could favour another labelling: with Potts interactions all edges share the
+    # part of equal labels, and unequal ones have none.
     truth(problem, i, labels)
     for q in range(phi.shape[0]):
         trial[q] = 0.0
@@ -208,10 +206,8 @@ def _take(problem, i, term, rate, weight, options, state, buffers, w):
 
 @inner_kernel(inline=True)
 def _divergence(loss, problem, i, weight, linear, rate, options, state, memory, buffers, labels):
-    """Return the divergence of the stored mixture from the weights', before the last trial step.
-
-    Where the mixture is close to one labelling, the estimate from the slope is unreliable.
-    """
+    """Divergence of the stored mixture from the weights', before the last trial step."""
+    # Where the mixture is close to one labelling, the estimate from the slope is unreliable.
     estimate = 0.5 * max(linear, 0.0) / rate
     if weight * estimate >= options.little:
         return estimate
@@ -279,12 +275,9 @@ def visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
 
 @solver_kernel
 def oeg_pass(loss, problem, w, sample_weight, options, state, order, buffers, labels):
-    """Steps at the samples of an order.
-
-    Each step is tested: the gain in the dual objective of the epoch's problem is exact, and its
-    ratio to that of the slope gives the rate that would have been best. A step that lowers this
-    dual is made again at that rate.
-    """
+    """Steps at the samples of an order, each tested by the exact gain in the epoch's dual."""
+    # Its ratio to that of the slope gives the rate that would have been best; a step that lowers
+    # the dual is made again at that rate.
     for step in range(order.shape[0]):
         i = order[step]
         weight = sample_weight[i]
@@ -441,14 +434,11 @@ LOST = 0.1
 
 
 class OEG(StoredMixtures):
-    """Weights, the dual point behind them, and what is asked of them.
+    """Weights and the dual point behind them: online exponentiated gradient (Collins et al. 2008).
 
-    Collins, Globerson, Koo, Carreras, Bartlett 2008, Exponentiated Gradient Algorithms for
-    Conditional Random Fields and Max-Margin Markov Networks, figure 4 and section 7.
-
-    Each epoch is a step of the proximal point method (Rockafellar 1976), so that a small lam slows
-    it down less: it adds ``rho/2 |w - v|^2``, with v the weights at its start. With g the mean
-    gradient at the dual point, ``(lam + rho) w = rho v - g``; at the optimum ``lam w = -g``.
+    Figure 4 and section 7. Each epoch is a step of the proximal point method (Rockafellar 1976) on
+    ``P(w) + rho/2 |w - v|^2``, v the weights at its start: a small lam slows it less. With g the
+    mean gradient at the dual point, ``(lam + rho) w = rho v - g``.
     """
 
     #: If less than this fraction of the gap is that of the epoch's own problem, rho falls. On
@@ -665,12 +655,10 @@ class OEG(StoredMixtures):
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
     def scales(self):
-        """Scales for L-BFGS, see :class:`Pairs`; that ends the run. None of unknown features.
-
-        The Hessian's diagonal adds up ``p (1 - p)``, which the size of a residual bounds: here of
-        the dual point, as weights far from their optimum tell little of those at it. The root of
-        the diagonal does better than the diagonal, since features go together.
-        """
+        """Scales for L-BFGS (see :class:`Pairs`), which end the run; None for unknown features."""
+        # The Hessian's diagonal adds up p (1 - p), which residuals bound: of the dual point, as
+        # weights far from their optimum tell little. Its root does better, since features go
+        # together.
         squared = square_features(self.problem)
         if squared is None:
             return None

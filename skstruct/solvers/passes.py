@@ -1,8 +1,7 @@
 """Passes over samples at fixed weights: likelihoods, decoding, marginals.
 
-Each kernel takes a range of samples, so that several threads can share a pass (see
-:mod:`skstruct.core.parallel`). It returns -1, or where it ended: i at sample i without a labelling,
--2 - i where the potentials of sample i overflow. Whoever calls it must look.
+A kernel takes a range of samples, and returns -1 or where it ended: i at sample i without a
+labelling, -2 - i where its potentials overflow.
 """
 
 import math
@@ -157,10 +156,9 @@ def _find_chunks(rules, labels, out):
 def chunk_probabilities(
     problem, decoder, w, start, stop, scratch, rules, wide, ptr, chunks, count, out
 ):
-    """Write the chunks of samples, and how probable each is, unless `out` is empty.
+    """Write chunks of samples and their probabilities, unless `out` is empty.
 
-    Where `count` is negative the chunks are those of the best labelling of the `decoder`, the
-    problem in the form in which it is decoded. `wide` are the rules of :func:`chunk_marginals`.
+    If ``count < 0``, those of the best labelling of `decoder`; `wide`: see :func:`chunk_marginals`.
     """
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)

@@ -55,11 +55,9 @@ def make_block(problem, size: int = 1) -> Block:
 def loss_gradient(
     loss, problem, w, sample_weight, start, stop, scratch, augmented, gradient, out, block, team
 ):
-    """Add the gradient of ``sum_i s_i loss_i`` over a range of samples, which threads share.
-
-    By blocks: oracles at samples of each thread's own, then each adds the residuals of all, in the
-    order of the samples, to its share of the gradient. The threads change no bit.
-    """
+    """Add the gradient of ``sum_i s_i loss_i`` over a range of samples, which threads share."""
+    # By blocks: oracles at samples of each thread's own, then each adds the residuals of all, in
+    # the order of the samples, to its share of the gradient. The threads change no bit.
     theta, share = scratch.theta, gradient.share
     turn, first = 0, start
     while first < stop:

@@ -420,12 +420,10 @@ class CasimirSteps:
         return change
 
     def _probe(self, at, rng, strength):
-        """Mean smoothness of the losses of a few batches.
-
-        A loss that mixes two labellings in equal shares is as smooth as twice the squared distance
-        of the mixture from the better one, over nu. Random signs keep samples apart: the expected
-        square of the signed sum is the sum of squares.
-        """
+        """Mean smoothness of the losses of a few batches."""
+        # A loss that mixes two labellings in equal shares is as smooth as twice the squared
+        # distance of the mixture from the better one, over nu. Random signs keep samples apart: the
+        # expected square of the signed sum is the sum of squares.
         near = far = n = 0.0
         batches = at.found.batches
         for b in range(min(_PROBES, len(batches))):
@@ -525,10 +523,7 @@ class MappedMethod(Method):
 class ProxLinear(MappedMethod):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
 
-    Burke 1985, Descent methods for composite nondifferentiable optimization problems; Drusvyatskiy,
-    Paquette 2019, Efficiency of minimizing compositions of convex functions and smooth maps;
-    Pillutla, Roulet, Kakade, Harchaoui 2019, A Smoother Way to Train Structured Prediction Models
-    (arXiv:1902.03228), section 6, Algorithm 5.
+    Burke 1985; Drusvyatskiy, Paquette 2019; Pillutla et al. 2019, section 6, Algorithm 5.
     """
 
     fields = ("stationarity", "gradient_norm", "eta", "smoothing_strength")
@@ -675,8 +670,7 @@ _CAREFUL_RATE, _ASKED = 0.1, 8
 class MappedSubgradient(MappedMethod):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
 
-    Davis, Drusvyatskiy 2019, Stochastic model-based minimization of weakly convex functions; the
-    schedules are those of the experiments of Pillutla et al. 2019, section 7.2.
+    Davis, Drusvyatskiy 2019; schedules: Pillutla et al. 2019, section 7.2.
     """
 
     fields = ("learning_rate",)

@@ -28,11 +28,8 @@ _ADVICE = "are the features scaled, is the learning rate too large?"
 
 @solver_kernel
 def sgd_pass(loss, problem, w, cone, sample_weight, lam, schedule, average, order, buffers, labels):
-    """Stochastic subgradient steps, and the weighted average of the iterates.
-
-    With weights c_t the sum of the iterates is ``average[1] v - d``, since each change of ``v``
-    misses the earlier ones.
-    """
+    """Stochastic subgradient steps, and the average of the iterates: ``average[1] v - d``."""
+    # Each change of `v` misses the earlier iterates: `d` has them.
     theta, r, augmented = buffers[0], buffers[1], buffers[2]
     for step in range(order.shape[0]):
         i = order[step]
@@ -192,10 +189,7 @@ class _Stream(SGD):
         return state._replace(iterate=iterate, mean=mean, n_steps=int(self.average[0]))
 
     def largest_rate(self, state):
-        """4 C: with larger ones the weights shrink so much in a pass that their mean loses digits.
-
-        (The optimum is a sum of gradients of samples with factors of at most C.)
-        """
+        """4 C: with larger ones weights shrink so much in a pass that their mean loses digits."""
         return 4.0 / (self.lam * (state.n_steps + self.sample_weight.size))
 
     def objective_after(self, state, order, rate):
@@ -246,13 +240,10 @@ def stream_pass(
     rng: np.random.Generator,
     n_jobs=None,
 ) -> StreamState:
-    """One pass of stochastic subgradients over a batch of a stream.
+    """One pass over a batch of a stream: ``w <- w - rate_t (lam w + s_i loss_i'(w))``.
 
-    The step of sample i, the t-th of the stream, is ``w <- w - rate_t (lam w + s_i loss_i'(w))``
-    with ``rate_t = rate / sqrt(1 + t / 500)``.
-
-    Bottou 2012, Stochastic Gradient Descent Tricks (rates tried on a few samples); Bach and
-    Moulines 2013, Non-strongly-convex smooth stochastic approximation (falling rates, means).
+    ``rate_t = rate / sqrt(1 + t / 500)`` at the t-th sample of the stream: Bottou 2012 (rates tried
+    on a few samples); Bach and Moulines 2013 (falling rates, means).
     """
     stream = _Stream(problem, shapes, sample_weight, lam, n_jobs, loss=loss, cone=cone)
     for weights in (state.iterate, state.mean):

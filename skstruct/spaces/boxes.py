@@ -64,10 +64,9 @@ class BoxesScratch(NamedTuple):
 
 
 class BoxesSpace(ItemSpace):
-    """Points in images, packed for kernels: a labelling is a box, its parts are the points inside.
+    """Points in images for kernels: a labelling is a box, its parts are the points inside.
 
-    The loss-augmented search includes the true box if it is not on the lines, or smaller than
-    allowed.
+    The loss-augmented search includes the true box, even off the lines or too small.
     """
 
     structure = "Boxes"

@@ -1,20 +1,10 @@
 """Graphs of two labels by one maximum flow: minimum cuts where edges attract, else roof duals.
 
-If every edge attracts, the flow network has the nodes of the graph and capacities from the
-potentials. Otherwise the general construction (:mod:`skstruct.inference.qpbo`) flips nodes so that
-edges attract, and doubles nodes where that is not possible. It gives the optimum over the local
-polytope (the roof dual) and a half-integral point of it, and the exact optimum if flipping some
-nodes makes all edges attract.
-
-What the certificates prove
----------------------------
-For graphs whose edges attract, training is exact: the objective ranges over labellings, and every
-step is toward a labelling, so the dual point is in their hull at all weights. The primal objective
-needs an upper bound on the best score. If the cut (or the roof dual) decides all nodes, that is the
-score of the labelling. Otherwise, at weights where an edge repels, a local search finds a labelling
-with its true score, and `loss_augmented_max` returns the bound of the roof dual: the objective is
-then an upper bound on the exact one. So dual <= optimum <= primal at all weights, and the gap
-closes where edges attract.
+If every edge attracts, training is exact: steps are toward labellings. Otherwise the general
+construction (:mod:`skstruct.inference.qpbo`) flips or doubles nodes and gives the optimum over the
+local polytope (the roof dual), a bound on the best score; a local search finds a labelling with its
+true score. So the primal objective is never too low: dual <= optimum <= primal at all weights, and
+the gap closes where edges attract.
 """
 
 from __future__ import annotations
@@ -404,10 +394,7 @@ def _gain(space, i, theta, n, t):
 
 @inner_kernel
 def round_states(space, i, theta, n_half, labels):
-    """Write a labelling with the decided states, and return its score.
-
-    One of the best labellings has these states (persistency); a local search finds the others.
-    """
+    """Write a best labelling with the decided states (persistency), the others by local search."""
     states = space.work.states
     n = space.label_ptr[i + 1] - space.label_ptr[i]
     for t in range(n):

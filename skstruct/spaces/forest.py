@@ -197,10 +197,7 @@ entropy.register(ForestSpace)(entropy_along_edges)
 
 
 class TreeSpace(ForestSpace):
-    """Rooted forests packed for kernels.
-
-    Their potentials are -inf for forbidden transitions, as those of chains.
-    """
+    """Rooted forests packed for kernels, with potentials of -inf for forbidden transitions."""
 
     structure, remedy = "Tree", ""
     bans_in_potentials = writes_what_fits = True

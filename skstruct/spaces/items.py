@@ -12,10 +12,7 @@ from ..core.oracles import add_indicator, forbid, score
 
 
 class ItemSpace(NamedTuple):
-    """Items that may be chosen; a labelling has 1 for each chosen item and 0 for the others.
-
-    Structures define subclasses, which inherit the operations of this file.
-    """
+    """Items, 1 for each that is chosen, else 0. Subclasses inherit the operations of this file."""
 
     # (n_samples + 1,): Where the items of each sample begin.
     item_ptr: np.ndarray

@@ -265,10 +265,8 @@ _SEARCHED_AGAIN = 2_000
 
 
 def _plan(graph, samples, n_labels):
-    """Elimination orders with tables of at most ``graph.max_table`` entries, or the reason why not.
-
-    With inference="auto", the reason may be that a relaxation takes a fraction of the time.
-    """
+    """Elimination orders with tables of at most ``graph.max_table`` entries, or the reason."""
+    # With inference="auto", a relaxation may take a fraction of the time.
     limit = graph.max_table
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit >= 1:
         raise ValueError(f"max_table must be a number of at least 1, got {limit!r}")

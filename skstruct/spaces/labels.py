@@ -212,9 +212,8 @@ top_k_oracle.register(LabelSpace)(top_k_by_max_marginals)
 def draw_by_conditioning(space, i, theta, mu, room, uniforms, labels, layout):
     """Draw labels node by node, each from its marginals given the labels before.
 
-    Takes one call of ``exp_oracle`` per label drawn, which must be exact and respect -inf in the
-    node block. The `layout` (n_states, first, step, between) has state k of node t at part ``first
-    + t * step + k * between``.
+    One call per node of ``exp_oracle``, which must be exact and respect -inf. Of `layout`
+    (n_states, first, step, between), state k of node t is part ``first + t * step + k * between``.
     """
     n_states, first, step, between = layout
     value = -math.inf

@@ -105,10 +105,7 @@ def _settle(branches, count):
 
 @kernel
 def split_best(branches, count):
-    """Split the set with the best second labelling: set `count` is the part with that labelling.
-
-    Called for 1, 2, ... in turn, when the second ones of all sets are known.
-    """
+    """Split the set with the best second labelling: set `count` is the part with that labelling."""
     if count == 1:
         branches.heap[0] = branches.child[0] = 0
     else:

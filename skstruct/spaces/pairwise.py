@@ -99,11 +99,7 @@ for _verb in (count_states, sample_oracle):
 
 @generic(part="space")
 def edge_above(problem, i, position):
-    """A node and its parent (-1: none), in an order with parents before children.
-
-    Returns also the offset of the marginals of their edge, and its strides by label of the parent
-    and of the node.
-    """
+    """A node, its parent or -1, and offset and strides of their edge's marginals, parents first."""
 
 
 @kernel
@@ -156,11 +152,7 @@ class Network(NamedTuple):
 
 
 class NetworkSpace(PairwiseSpace):
-    """Graphs packed for kernels; `own` is their :class:`Network`.
-
-    Forbidden pairs are not in the potentials, where several pairs share an entry: the oracles add
-    them.
-    """
+    """Graphs packed for kernels; oracles add forbidden pairs, as pairs share potentials."""
 
     structure, inference, writes_what_fits = "Pairwise", "exact", True
     remedy = ', or inference="junction-tree" where tables are small'

@@ -29,11 +29,8 @@ _RAISES = 50
 
 
 def tree_weights(first, second, n_nodes):
-    """Share of forests that each edge is in, and share in which no later node hangs on a node.
-
-    The trees are chains along which the numbers of nodes grow: the shares of a node's edges to
-    earlier nodes sum to 1 at most, and those to later ones.
-    """
+    """Share of forests that each edge is in, and share in which no later node hangs on a node."""
+    # The forests are chains along which node numbers grow.
     earlier, later = np.minimum(first, second), np.maximum(first, second)
     n_before = np.bincount(later, minlength=n_nodes)
     n_after = np.bincount(earlier, minlength=n_nodes)
@@ -95,10 +92,7 @@ def _rule_out(beliefs, unary, low):
 
 @inner_kernel
 def _solve(space, i, theta, temperature):
-    """Sweep over the graph of sample i; return it and the bound on its log-partition.
-
-    Begins with messages of 0, so that the result depends on the potentials only.
-    """
+    """Sweep over the graph of sample i, from messages of 0; return it, and its bound."""
     work, s = space.work, space.work.lp
     first, e0 = space.label_ptr[i], space.own.ptr[i]
     p, low = finite_model(space, i, theta, work.trial, _LEAST)

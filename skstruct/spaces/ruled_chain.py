@@ -54,10 +54,7 @@ class RuledChainScratch(NamedTuple):
 
 
 class WideChainSpace(SequenceSpace):
-    """Chains packed for kernels, with the labellings that obey rules; `own` is their product.
-
-    Without scratch for the marginals of single edges.
-    """
+    """Chains of labellings that obey rules, packed for kernels; `own` is the rules' product."""
 
     structure, has_one_table = "Chain under rules so large", True
 

@@ -1,9 +1,4 @@
-"""For authors of new structures: brute-force references and checks of the contracts.
-
-:func:`check_structure` compares every verb that a structure registers with an enumeration of all
-labellings; :func:`check_structured_estimator` asks of an estimator on sequences what scikit-learn's
-``check_estimator`` asks on tables.
-"""
+"""For authors of new structures: brute-force references and checks of the contracts."""
 
 from .estimator import check_structured_estimator
 from .structure import (

@@ -473,10 +473,7 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
 
 @kernel
 def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
-    """Operations that every structure has, from compiled code as in solvers.
-
-    One inner kernel asks them all: numba compiles an operation once for all callers of equal flags.
-    """
+    """Call operations that every structure has from one compiled kernel, as solvers do."""
     _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 
 

@@ -195,12 +195,7 @@ class _FirstOnly(torch.autograd.Function):
 
 
 class StructuredLoss(torch.autograd.Function):
-    """The reduced losses of a batch.
-
-    With a reduction their gradient comes from the same pass as their values. Without one the pass
-    for the gradient runs in the backward step, when what each sample counts is known: keeping a
-    table of pairs for each sample would take more memory than time.
-    """
+    """The losses of a batch; unreduced, their gradients are computed in the backward step."""
 
     @staticmethod
     def forward(ctx: Any, batch: Batch, *tensors: torch.Tensor | None) -> torch.Tensor:

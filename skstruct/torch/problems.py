@@ -1,8 +1,4 @@
-"""Problems whose feature rows *are* the scores: row t of the features selects row t of a table.
-
-With an identity for a feature matrix, the node weights that kernels see are the scores of nodes,
-and the gradient that they write is one of scores. Solvers' kernels serve as they are.
-"""
+"""Problems whose feature rows *are* the scores: row t of the features selects row t of a table."""
 
 from __future__ import annotations
 
@@ -226,7 +222,7 @@ class _Reader(BaseEstimator):
 
 
 def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
-    """A batch packed as a structure does: a copy of the graph, the shape of its pairs, its task.
+    """A batch packed as by a structure: a copy of the graph, shape of its pairs, its task.
 
     `labels` are codes of nodes, or what fit takes as y.
     """

@@ -1,10 +1,7 @@
-"""A folder for compiled kernels.
+"""A folder for compiled kernels, one file for each, named by a hash of everything it depends on.
 
-An entry is one file, whose name is a hash of everything it depends on
-(:mod:`skstruct.core.jit.cache_key`). It is written under another name and renamed, so that several
-processes may compile at once. It begins with a checksum: a damaged entry is deleted and compiled
-again. Entries are pickles, which run code when they are read, so folders and files that another
-user could have written are not read.
+Files are renamed when complete, so several processes may compile at once, and a damaged one is
+deleted. Entries are pickles: files and folders that another user could have written are not read.
 """
 
 import contextlib
@@ -105,11 +102,7 @@ def _places(package, chosen):
 
 
 def _prune(folder, last_use):
-    """Delete entries, and folders of other versions, that no process has used for a while.
-
-    The age of an entry is relative to the last use of its folder, since a folder in an image may be
-    unused for long. A deleted entry that is still needed is compiled again.
-    """
+    """Delete entries, and folders of other versions, long unused when the folder was last used."""
     for path in [*folder.iterdir(), *folder.parent.iterdir()]:
         with contextlib.suppress(OSError):
             now = last_use if path.parent == folder else time.time()
@@ -224,11 +217,9 @@ class Store:
 
 
 def open_store(versions, package, chosen=None):
-    """The store of kernels compiled by `versions`, in the first folder that this user can write.
+    """The store of kernels of `versions`, in the first folder that this user can write.
 
-    Candidates are `chosen`, the package's ``__pycache__``, the user's cache folder and a private
-    folder for temporary files. Earlier candidates that are not writable are read, too, if they
-    belong to root or to the user: kernels can be compiled while an image is built.
+    Earlier candidates are read if they belong to root or to the user, as in images.
     """
     readable = []
     if versions is None:
@@ -256,11 +247,7 @@ def open_store(versions, package, chosen=None):
 
 
 class DiskCache:
-    """Cache of a dispatcher, on a :class:`Store`.
-
-    Numba's own cache has an index file that two processes can write at once, and a damaged file
-    crashes the process.
-    """
+    """Cache of a dispatcher; numba's own has an index file that two processes can damage."""
 
     def __init__(self, function, store, frozen=()):
         self._function = function

@@ -1,9 +1,7 @@
-"""Keys of compiled code: its source files, and the values that are frozen into it.
+"""Keys of compiled code: the sources that it was made from, and the values that are frozen into it.
 
-Numba's key covers only the file of the function that it loads, not the files of the kernels inlined
-into it. Here the code of a kernel depends on its own module, on the modules of the problems that it
-is compiled for and of other packages' kernels for these, and on all that they import, directly or
-not. So an edit in the file of one structure recompiles that structure only.
+Numba's key covers only the file of one function. Here it covers the kernel's module, those of the
+problems that it is compiled for and of other packages' kernels for these, and all their imports.
 """
 
 import dis
@@ -89,12 +87,7 @@ _sources = {}
 
 
 def _read(module):
-    """Hash of a module's text, and what it imports; read once each time that Python loads it.
-
-    The text must be that of the running code. So modules of other packages are read when the
-    decorators of their kernels run, and a module of this package that has changed since the process
-    began counts as unknown.
-    """
+    """Hash of a module's text and its imports; unknown if the running code may be older."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     if module in _sources and _sources[module].spec is spec:
         return _sources[module]
@@ -121,11 +114,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def _is_beside(name, module):
-    """Return whether another module is of the package of `module` or, for scripts, of its folder.
-
-    Not everything that is installed: for other packages, the key has the values frozen into
-    kernels.
-    """
+    """Return whether another module is of the package (for scripts, the folder) of `module`."""
     path = _path(name)
     if path is None:
         return False
@@ -141,11 +130,7 @@ def _is_installed(path):
 
 
 def _targets(module, name, importer):
-    """Modules that ``from module import name`` leads to.
-
-    A name that an ``__init__`` of this package imports leads to the module it comes from: otherwise
-    ``from skstruct import Chain`` would depend on the whole package.
-    """
+    """Modules that ``from module import name`` leads to, through the package's ``__init__``."""
     for target in (f"{module}.{name}", module):
         if target in own_files():
             found = set()
@@ -225,10 +210,7 @@ def problem_kernels(classes):
 
 
 def made_of(function, classes):
-    """Return what a kernel's code for problems of `classes` depends on: sources, frozen values.
-
-    None if a source or a value is unknown.
-    """
+    """Sources and frozen values that a kernel for `classes` depends on; None if one is unknown."""
     bases = [base for cls in classes for base in cls.__mro__ if hasattr(base, "_fields")]
     modules, kernels = closure([part.__module__ for part in (function, *bases)])
     kernels.sort(key=lambda kernel: (_name(kernel), kernel.__code__.co_firstlineno))

@@ -64,10 +64,7 @@ def classes_of(numba_type):
 
 @contextmanager
 def _held_interrupt():
-    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow a KeyboardInterrupt.
-
-    A second one interrupts at once, unless it hits a callback.
-    """
+    """Hold Ctrl-C until the block ends: LLVM's callbacks swallow it; a second one takes effect."""
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -132,11 +129,7 @@ def _timed():
 
 
 def hold_interrupts(dispatcher, cache=None):
-    """Defer Ctrl-C and garbage collection while a dispatcher compiles or loads code.
-
-    Other threads, and users' own signal handlers, are not affected. The time is added to
-    :func:`compile_seconds`.
-    """
+    """Defer Ctrl-C and garbage collection while a dispatcher compiles or loads; time that."""
     compile_plainly = dispatcher.compile
 
     @wraps(compile_plainly)

@@ -1,8 +1,7 @@
 """Compile kernels into a cache that is never stale, and dispatch generic verbs on a problem's type.
 
-Kernels call *verbs* (:mod:`skstruct.core.oracles`), plain functions that state a contract. A part
-of problems registers a kernel per verb for its own class, as with
-:func:`functools.singledispatch`::
+Kernels call *verbs* (:mod:`skstruct.core.oracles`), functions that state a contract. A part of
+problems registers a kernel per verb for its class, as with :func:`functools.singledispatch`::
 
     @generic(part="space")
     def max_oracle(problem, i, theta, labels): "contract"
@@ -11,9 +10,8 @@ of problems registers a kernel per verb for its own class, as with
     @kernel
     def _(space, i, theta, labels): ...
 
-Numba picks the kernel by the type of the first argument while it types the caller, so a call costs
-nothing at run time. Solvers, which are compiled once for all problems, call through a table
-(:mod:`skstruct.core.jit.table`).
+Numba picks the kernel by type while it compiles the caller. Solvers are compiled once for all
+problems, and call through a table (:mod:`skstruct.core.jit.table`).
 """
 
 import dis
@@ -209,10 +207,8 @@ def _kind(problem, part):
 
 
 def _tell_apart(cls):
-    """Rename a class if another one has its name and fields: numba takes both for one type.
-
-    This happens when a notebook cell with a class is run again.
-    """
+    """Rename a class if another one, perhaps of the same cell, has its name and fields."""
+    # Numba takes both for one type.
     twins = _problem_classes.setdefault((cls.__name__, getattr(cls, "_fields", None)), [])
     if cls not in twins:
         twins.append(cls)
@@ -441,11 +437,7 @@ def _passed_on(verb, names):
 
 
 def require(verb, problem, advice, given=None):
-    """Raise TypeError, before any compilation, if `problem` has no kernel for `verb`.
-
-    The message has the attribute ``gives`` of the verb, and ``structure`` and ``remedy`` of the
-    class of the part that lacks it.
-    """
+    """Raise TypeError, before any compilation, if `problem` has no kernel for `verb`."""
     if verb.supports(problem):
         return
     kind = type(getattr(problem, verb.part or "space", problem))

@@ -1,9 +1,4 @@
-"""Internals of numba, which may change, each with a fallback; no other file uses any.
-
-A kernel that only other kernels call gets no machine code of its own: numba would optimise and emit
-each function by itself, and again in each of its callers. Types are inferred faster by
-:mod:`skstruct.core.jit.passes`.
-"""
+"""Internals of numba, which may change, each with a fallback; no other file uses any."""
 
 import io
 import pickle
@@ -118,10 +113,7 @@ def inner_options():
 
 
 def call_inside(dispatcher, inner):
-    """Let kernels that call `dispatcher` take the code of `inner`, once for all constants.
-
-    For numba each integer constant among the arguments is a type of its own: another compile.
-    """
+    """Compile `inner` once for all integer constants, which numba takes for types of their own."""
     if not all(hasattr(dispatcher, name) for name in ("get_call_template", "get_overload")):
         return  # pragma: no cover
     template, overload = inner.get_call_template, inner.get_overload

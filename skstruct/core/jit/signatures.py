@@ -1,8 +1,4 @@
-"""Declared signatures: the types of what operations take and return.
-
-The contract of an operation states them as annotations. Solvers call operations through a table of
-addresses (:mod:`skstruct.core.jit.table`), from which the compiler cannot infer their types.
-"""
+"""Types of operations, from the annotations of their contracts: calls by address need them."""
 
 import inspect
 from typing import NamedTuple

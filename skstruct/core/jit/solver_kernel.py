@@ -96,11 +96,9 @@ def _read(function):
 
 @cache
 def operations_of(function, given):
-    """The operations on problems that a kernel calls, itself or through others.
+    """Operations on problems that a kernel calls, itself or through others; False: maybe more.
 
-    `given` are names and classes of its arguments: operations of losses and the like are those of
-    the argument of the same name. If there is none, any of their kernels may be meant: with these
-    comes a False.
+    `given` are names and classes of its arguments, whose own operations are looked into.
     """
     classes, found, seen, waiting = dict(given), {}, set(), [(function, True)]
     while waiting:
@@ -123,10 +121,7 @@ def operations_of(function, given):
 
 
 def _fill(problems, operations, above=()):
-    """Compile what tables of a type of problems lack of some operations.
-
-    One comes after those that it calls: whatever ends this leaves nothing that calls in vain.
-    """
+    """Compile operations that tables of a type of problems lack, each after those that it calls."""
     for operation, is_needed in operations.items():
         if operation in above or not problems.lacks(operation):
             continue

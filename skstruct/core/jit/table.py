@@ -1,10 +1,8 @@
-"""Problems as solvers see them: a table, of one type for all structures.
+"""Problems as solvers see them: a table, of one type for all structures, so they compile once.
 
-In place of a problem a solver takes the address of int64 words: address and size of the arrays that
-solvers read, then for each operation the address of a function and of what that takes first, the
-fields of the problem, or the table again. So it is compiled once. The functions have declared
-signatures (:mod:`skstruct.core.jit.signatures`); an array goes through a call as its address and
-its shape, a tuple as its parts. Nothing can be raised through it.
+A solver takes the address of int64 words: address and size of the arrays that it reads, then per
+operation the address of a function and of its first argument. Signatures are declared
+(:mod:`skstruct.core.jit.signatures`); arrays pass as address and shape. Nothing can be raised.
 """
 
 import ctypes
@@ -55,10 +53,7 @@ class Operation:
 
 
 class Opaque(types.Type):
-    """A problem, whatever its class.
-
-    Its name tells the operations in their places, which compiled code relies on.
-    """
+    """A problem of any class; its name lists the operations in their places."""
 
     def __init__(self, listed):
         super().__init__(f"AnyProblem({hashlib.sha256(listed.encode()).hexdigest()[:16]})")

@@ -76,10 +76,8 @@ def _all_off(p, r, delta):
 
 @inner_kernel
 def _sorted_gains(r, n, m, delta, scratch):
-    """Sort the variables by what switching them on gains; of equal ones the last comes first.
-
-    From the region's last order, if it was the last one sorted: nearly right once messages settle.
-    """
+    """Sort the variables by what switching them on gains, the last first among equals."""
+    # From the region's last order, which is nearly right once messages settle.
     if scratch.sorted_region[0] != r:
         for j in range(n):
             scratch.order[j] = n - 1 - j
@@ -113,10 +111,8 @@ def cardinality_max(p, r, delta, down, scratch):
 def cardinality_max_marginals(p, r, delta, down, scratch):
     """Best score with each variable on and off, in one pass over the counts; O(n log n).
 
-    With the variables sorted, the best s of them are the first s. If variable k of them is to be
-    on, they contain it (s > k), or it replaces the last of them; if it is to be off, they do not
-    (s <= k), or the next one replaces it. That holds for any scores by count: Tarlow, Givoni, Zemel
-    2010, HOP-MAP: efficient message passing with high order potentials.
+    Tarlow, Givoni, Zemel 2010: the best s are the first s of the sorted variables; if variable k is
+    to be on and is not among them, it replaces the last; if it is to be off, the next replaces it.
     """
     n, m, constant = _all_off(p, r, delta)
     _sorted_gains(r, n, m, delta, scratch)
@@ -214,11 +210,9 @@ def _one_level_down(n, width, sums, levels, outside, inside, gamma, joined):
 
 @inner_kernel
 def cardinality_soft_marginals(p, r, delta, gamma, down, scratch):
-    """Soft maximum with each variable on and off: Poisson-binomial sums by halves, O(n^2).
-
-    All sums are of positive numbers and relative to their largest term: nothing cancels, and
-    nothing underflows however small gamma is.
-    """
+    """Soft maximum with each variable on and off: Poisson-binomial sums by halves, O(n^2)."""
+    # All sums are of positive numbers, relative to their largest term: nothing cancels or
+    # underflows.
     n, m, constant = _all_off(p, r, delta)
     width, sums = _count_upwards(n, m, delta, gamma, scratch.levels, scratch.hat)
     outside, inside = scratch.keys, scratch.spare
@@ -284,11 +278,9 @@ def _write(p, r, j, true, false, down):
 
 @inner_kernel
 def _lowest_of_ties(p, r, hat, n, top):
-    """Return the literal that alone holds in the lowest configuration of score `top`.
-
-    One that is negated switches its variable off, which is lower than all that follow; any other
-    one is higher than these.
-    """
+    """Return the literal that alone holds in the lowest configuration of score `top`."""
+    # A negated one switches its variable off, which is lower than all that follow; others are
+    # higher.
     begin, found = p.scope_ptr[r], -1
     for k in range(n):
         if hat[k] == top:
@@ -398,11 +390,8 @@ def or_max_marginals(p, r, delta, down, scratch):
 
 @inner_kernel
 def or_soft_marginals(p, r, delta, gamma, down, scratch):
-    """Sums over the variables before and after each one, in all and with a literal that holds.
-
-    All terms are positive: the product of all sums less the configuration without any literal
-    would cancel.
-    """
+    """Sums over variables before and after each one, all of them and those with a true literal."""
+    # The product of all sums less the configuration without any true literal would cancel.
     hat, some, free = scratch.hat, scratch.weight, scratch.sums
     n, constant = _literals(p, r, delta, hat)
     some[0], free[0] = -math.inf, 0.0

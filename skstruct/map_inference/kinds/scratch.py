@@ -124,10 +124,7 @@ def soft_maximum(values, gamma):
 
 @inner_kernel
 def soft_rest(values, size, gamma, out):
-    """Exponentials relative to the largest value: it, its place, their sum, the others' soft max.
-
-    Without any other entry the sum is ``sum - out[e]``, and nothing cancels.
-    """
+    """Exponentials relative to the maximum: it, its place, their sum, soft maximum of others."""
     top, at, second, _ = top_two(values, 0, size, 1.0)
     total = exponentials(values[:size], top, gamma, out)
     rest = second

@@ -517,10 +517,8 @@ def table_project(p, r, delta, gamma, mu, down, scratch):
 
 @inner_kernel
 def project_hat(hat, size, top, gamma, weight):
-    """Projection of ``hat / gamma`` on the simplex, and the smoothed maximum; `hat` is lost.
-
-    What is 1 below the top gets nothing: only the rest is searched for the threshold.
-    """
+    """Projection of ``hat / gamma`` on the simplex and the smoothed maximum; overwrites `hat`."""
+    # What is 1 below the top gets nothing: only the rest is searched for the threshold.
     inverse, n_near, at = 1.0 / gamma, 0, 0
     for e in range(size):
         below = (hat[e] - top) * inverse

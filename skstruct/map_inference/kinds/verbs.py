@@ -2,14 +2,10 @@
 
 All take `p` (:class:`~skstruct.map_inference.regions.Regions`), a region, finite messages `delta`,
 and room from :func:`~skstruct.map_inference.kinds.scratch.region_scratch`. They return a value and
-write into `down`, an array with the layout of `delta`, in the slots that the region owns: what its
-maximiser or softened maximiser is on its children, or maxima for each configuration of a child. The
-region's own maximiser goes to `mu` for kinds with a size, as many entries; callers that do not need
-it hand over an array without entries, which is cheaper.
-
-Where a region has no configuration of finite score, the value is -inf, `mu` and marginals are 0,
-and max-marginals and soft marginals -inf; a single entry of these is -inf where no configuration
-of finite score agrees with it. Nothing is ever NaN.
+write into `down`, of the layout of `delta`, the maximiser (softened or not) on the region's
+children, or maxima per configuration of a child; into `mu`, unless it is empty, the maximiser
+itself, for kinds with a size. Without a configuration of finite score (or one that agrees with an
+entry) values and max-marginals are -inf, `mu` and marginals 0. Nothing is ever NaN.
 """
 
 from ...core.jit.dispatch import inner_kernel
@@ -92,10 +88,7 @@ def region_soft_max(p, r, delta, gamma, mu, down, scratch):
 
 @inner_kernel
 def region_project(p, r, delta, gamma, mu, down, scratch):
-    """Maximum of ``<u, hat> - gamma / 2 * |u|^2`` over the simplex; u in `mu` and `down`.
-
-    For kinds that have it: see :func:`require_projection`.
-    """
+    """Maximum of ``<u, hat> - gamma / 2 * |u|^2`` over the simplex; u in `mu` and `down`."""
     if p.kind[r] <= POTTS:
         return table_project(p, r, delta, gamma, mu, down, scratch)
     return one_project(p, r, delta, gamma, down, scratch)

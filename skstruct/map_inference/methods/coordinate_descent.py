@@ -268,10 +268,7 @@ def _sort_group(star, start, n):
 
 @inner_kernel
 def _threshold(star, start, count, mass):
-    """The threshold of a sorted group whose entries above it exceed it by `mass` in all.
-
-    Also how many entries are above it, or would be for a little more.
-    """
+    """The threshold that a sorted group exceeds by `mass` in all, and how many entries do."""
     low, high = 1, count
     while low < high:
         j = (low + high) // 2
@@ -299,10 +296,7 @@ def _find_groups(p, q, slot, each, group, scratch):
 
 @inner_kernel
 def _collect_star(p, r, delta, gamma, star, total, scratch):
-    """Write the scores of the parents' groups, without messages to region `r`, sorted.
-
-    A threshold is at most `gamma` below the largest score: others are left out.
-    """
+    """Write sorted scores of the parents' groups without messages to region `r`, within `gamma`."""
     n, start, first = p.size[r], 0, 0
     own_scores(p, r, delta, total)
     for at in range(p.parent_ptr[r], p.parent_ptr[r + 1]):
@@ -477,17 +471,12 @@ class CoordinateDescent(Method):
 def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0, gamma=0.1):
     """Block coordinate descent on the dual by star updates (MPLP), non-smooth or smoothed.
 
-    Every region that is contained in others gets all its messages at once; regions with more than
-    four slots send all theirs at once. Each update lowers the objective. The non-smooth one may be
-    stuck above the relaxation's optimum, the smoothed one reaches its own. For updates of the
-    L2-smoothed dual, which the paper leaves open, piecewise linear equations are solved, one a
-    star; they are for tables only.
+    A region contained in others gets all its messages at once; one with more than four slots sends
+    all at once. The non-smooth dual may get stuck above the relaxation's optimum. L2 is for tables
+    only: piecewise linear equations, one per star, solve updates that the paper leaves open.
 
-    Globerson, Jaakkola 2007, Fixing max-product: convergent message passing algorithms for MAP
-    LP-relaxations. Soft-max: Johnson 2008, Convex relaxation methods for graphical models; Hazan,
-    Shashua 2010, Norm-product belief propagation; Meshi, Jaakkola, Globerson 2012, Convergence rate
-    analysis of MAP coordinate minimization algorithms. Meshi, Mahdavi, Schwing 2015, Smooth and
-    Strong: MAP Inference with Linear Convergence, Table 1 and, for L2, section 6.
+    Globerson, Jaakkola 2007. Soft-max: Johnson 2008; Hazan, Shashua 2010; Meshi, Jaakkola,
+    Globerson 2012. Meshi, Mahdavi, Schwing 2015, Table 1 and, for L2, section 6.
     """
     gamma = check_real("gamma", gamma, positive=True)
     if isinstance(smoothing, str):
@@ -536,11 +525,7 @@ class DecreasingSmoothing(CoordinateDescent):
 
 
 def solve_decreasing_smoothing(graph, *, tol, max_iter, rng, budget, gamma=None):
-    """Soft-max coordinate descent with a smoothing that is halved until it is below `tol`.
-
-    Savchynskyy, Schmidt, Kappes, Schnörr 2012, Efficient MRF energy minimization via adaptive
-    diminishing smoothing.
-    """
+    """Soft-max coordinate descent, smoothing halved until below `tol` (Savchynskyy et al. 2012)."""
     if gamma is not None:
         gamma = check_real("gamma", gamma, positive=True)
     method = DecreasingSmoothing(graph, tol, rng, budget, gamma)

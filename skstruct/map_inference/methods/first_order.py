@@ -99,10 +99,8 @@ class Subgradient(Method):
 def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0, lam=0.0):
     """Subgradient descent on the dual, steps ``c / sqrt(t)``.
 
-    With `lam`, on the dual plus ``lam / 2 * |delta|^2``, steps ``1 / (lam t)``.
-
-    Komodakis, Paragios, Tziritas 2007, MRF optimization via dual decomposition. Meshi, Mahdavi,
-    Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section 4.1 and Table 1.
+    With `lam`, on the dual plus ``lam / 2 * |delta|^2``, steps ``1 / (lam t)``. Komodakis,
+    Paragios, Tziritas 2007; Meshi, Mahdavi, Schwing 2015, section 4.1 and Table 1.
     """
     step, lam = check_real("step", step, positive=True), check_real("lam", lam)
     return Subgradient(graph, tol, rng, budget, step, lam).run("subgradient", max_iter)
@@ -115,14 +113,10 @@ _ROUNDING = 1e-13
 
 
 def lipschitz_bound(regions, gamma, smoothing, paper=False):
-    """A Lipschitz constant of the gradient of a smoothed dual.
+    """A Lipschitz constant of a smoothed dual's gradient (Nesterov 2005, theorem 1).
 
-    The Hessian is a sum over regions, of each region's messages only: a message is in the terms of
-    its owner and of its child.
-
-    Nesterov 2005, Smooth minimization of non-smooth functions, theorem 1. With ``paper=True`` that
-    of Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
-    sections 3 and 4.2, which is a sum over all regions.
+    The Hessian is a sum over regions, each of its own messages. With ``paper=True`` that of Meshi,
+    Mahdavi, Schwing 2015, sections 3 and 4.2: a sum over all regions.
     """
     p = regions
     if paper:
@@ -258,11 +252,7 @@ def _solve(name, graph, tol, max_iter, rng, budget, smoothing, gamma, lam, momen
 def solve_gradient(
     graph, *, tol, max_iter, rng, budget, smoothing="softmax", gamma=0.1, lipschitz="search"
 ):
-    """Gradient descent on a smoothed dual.
-
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, sections
-    3 and 4.2, Table 1.
-    """
+    """Gradient descent on a smoothed dual (Meshi, Mahdavi, Schwing 2015, sections 3 and 4.2)."""
     own = smoothing, gamma, 0.0, "none", lipschitz
     return _solve("gradient", graph, tol, max_iter, rng, budget, *own)
 
@@ -281,10 +271,8 @@ def solve_accelerated_gradient(
 ):
     """Nesterov's accelerated gradient descent on a smoothed dual, by default with restarts.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, sections
-    3 and 4.2, Table 1. Savchynskyy et al. 2011, A study of Nesterov's scheme for Lagrangian
-    decomposition and MAP labeling. O'Donoghue, Candès 2015, Adaptive restart for accelerated
-    gradient schemes.
+    Meshi, Mahdavi, Schwing 2015, sections 3 and 4.2; Savchynskyy et al. 2011; restarts: O'Donoghue,
+    Candès 2015.
     """
     check_flag("restarts", restarts)
     own = smoothing, gamma, 0.0, "restarted" if restarts else "plain", lipschitz
@@ -296,8 +284,7 @@ def solve_strong_gradient(
 ):
     """Gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4.3 and Table 1.
+    Meshi, Mahdavi, Schwing 2015, section 4.3 and Table 1.
     """
     own = smoothing, gamma, check_real("lam", lam, positive=True), "none", lipschitz
     return _solve("strong-gradient", graph, tol, max_iter, rng, budget, *own)
@@ -308,8 +295,7 @@ def solve_strong_accelerated(
 ):
     """Accelerated gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4.3 and Table 1.
+    Meshi, Mahdavi, Schwing 2015, section 4.3 and Table 1.
     """
     own = smoothing, gamma, check_real("lam", lam, positive=True), "plain", lipschitz
     return _solve("strong-accelerated", graph, tol, max_iter, rng, budget, *own)

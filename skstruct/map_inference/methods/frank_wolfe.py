@@ -52,11 +52,7 @@ def start_pass(p, start, stop, state, delta, mu, down, totals, scratch):
 
 @inner_kernel
 def measure(p, r, state, delta, mu, down, sums):
-    """Products with messages of region `r`'s variables and of a new point, and their distances.
-
-    Into `sums`: what messages add to the present score, and to the new one; square distance on the
-    children, and of the region itself.
-    """
+    """Into `sums`: messages' score at region `r` and at a new point, square distances."""
     now, new, apart, own_apart = 0.0, 0.0, 0.0, 0.0
     for k in range(p.message_ptr[p.slot_ptr[r]], p.message_ptr[p.slot_ptr[r + 1]]):
         old = state.projections[k]
@@ -94,10 +90,7 @@ def move(p, r, state, delta, lam, mu, down, own, step):
 
 @inner_kernel
 def _products(p, r, state, mu, down, sums):
-    """Into `sums`: square norm of region `r`'s variables, their product with a new point, its norm.
-
-    Logical factors with one true literal have their configurations on their children.
-    """
+    """Into `sums`: square norm of region `r`'s variables, product with a new point, its norm."""
     old_old, old_new, new_new = 0.0, 0.0, 0.0
     if p.size[r] > 0:
         first = state.primal_ptr[r]
@@ -159,10 +152,7 @@ def sdca_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, s
 
 @inner_kernel
 def _entropies(p, r, state, mu, down, sums):
-    """Into `sums`: entropy of region `r`'s variables, distance of a new point, by absolute values.
-
-    Logical factors with one true literal have their configurations on their children.
-    """
+    """Into `sums`: entropy of region `r`'s variables, L1 distance of a new point."""
     entropy, apart = 0.0, 0.0
     if p.size[r] > 0:
         first = state.primal_ptr[r]
@@ -188,10 +178,7 @@ def _entropies(p, r, state, mu, down, sums):
 
 @kernel
 def entropy_pass(p, order, start, stop, gamma, lam, state, delta, mu, down, sums, scratch):
-    """Steps on some regions towards their soft maximisers, as far as gains are sure.
-
-    Entropy is strongly concave with respect to the sum of absolute values.
-    """
+    """Steps on some regions towards soft maximisers: entropy is strongly concave in L1."""
     for k in range(start, stop):
         r = order[k]
         value = region_soft_max(p, r, delta, gamma, mu, down, scratch)
@@ -269,11 +256,10 @@ _LAM, _LAM_OF_MULTIPLIERS = 0.01, 10.0
 
 
 class FrankWolfe(Method):
-    """Steps on one region at a time, in random order; see Algorithm 1 of the paper.
+    """Steps on one region at a time, in random order: Algorithm 1 of the paper; SDCA with `gamma`.
 
-    With a smoothing `gamma` they go towards smoothed maximisers: stochastic dual coordinate ascent.
-    Variables of regions that are in no other are stored for these only; else their scores and what
-    they are on their children. With a center the penalty in the dual is on the distance from it.
+    Regions that are in no other have only their scores and their variables on children stored; with
+    a center the penalty is on the distance from it.
     """
 
     def __init__(self, graph, tol, rng, budget, lam, gamma=None, smoothing="l2"):
@@ -376,10 +362,7 @@ class FrankWolfe(Method):
 
 
 class AugmentedFrankWolfe(FrankWolfe):
-    """Frank-Wolfe within an augmented Lagrangian: the center follows the messages.
-
-    They are its multipliers, and the penalty leaves no bias when they rest.
-    """
+    """Frank-Wolfe within an augmented Lagrangian, whose multipliers are the center."""
 
     def __init__(self, graph, tol, rng, budget, lam):
         super().__init__(graph, tol, rng, budget, lam)
@@ -439,13 +422,10 @@ class AcceleratedSDCA(FrankWolfe):
 def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=None, augmented=False):
     """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
 
-    With ``augmented=True`` the penalty is that of an augmented Lagrangian, whose optimum is that of
-    the linear program for any `lam`; None is then 10 over the mean range of the regions' scores,
-    and else 0.01.
+    With ``augmented=True`` the penalty is that of an augmented Lagrangian (Martins et al. 2011),
+    exact for any `lam`; None is then 10 over the mean range of the regions' scores, and else 0.01.
 
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4.1 and Algorithm 1. Martins et al. 2011, An augmented Lagrangian approach to constrained MAP
-    inference (the outer loop that section 4.1 refers to).
+    Meshi, Mahdavi, Schwing 2015, section 4.1 and Algorithm 1.
     """
     method = AugmentedFrankWolfe if check_flag("augmented", augmented) else FrankWolfe
     if lam is not None or not augmented:
@@ -465,14 +445,10 @@ def solve_sdca(
     smoothing="l2",
     accelerated=False,
 ):
-    """Stochastic dual coordinate ascent where smoothing and penalty make all rates linear.
+    """Stochastic dual coordinate ascent on the dual smoothed by `gamma`, with an L2 term.
 
-    The dual is smoothed by `gamma` and has ``lam / 2 * |delta|^2`` added; the steps are on its
-    dual, the primal whose consistency is a penalty.
-
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4.3 and Table 1. Shalev-Shwartz, Zhang 2014, Accelerated proximal stochastic dual coordinate
-    ascent for regularized loss minimization.
+    That is ``lam / 2 * |delta|^2``: all rates are linear. Meshi, Mahdavi, Schwing 2015, section 4.3
+    and Table 1; Shalev-Shwartz, Zhang 2014.
     """
     check_choice("smoothing", smoothing, SMOOTHINGS)
     require_projection(graph, "sdca")

@@ -224,11 +224,7 @@ class Report(NamedTuple):
 
 
 def l2_shift(room, gamma):
-    """How much lower the optimum may become by an L2 term in the primal.
-
-    Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence, section
-    4.2 and footnote 2.
-    """
+    """Most that an L2 term in the primal lowers it (Meshi, Mahdavi, Schwing 2015, section 4.2)."""
     return 0.5 * gamma * room.n_regions
 
 

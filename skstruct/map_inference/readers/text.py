@@ -20,8 +20,7 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(
 class Numbers:
     """The numbers of a text as one array, behind its first `n_words` words.
 
-    `name` is the file's, for messages; tokens are counted from 1, words included. With `keywords`
-    there may be words between the numbers: each is NaN among the values, and in `keywords` at its
+    Tokens count from 1. With `keywords`, words between numbers are NaN, and in `keywords` at their
     place.
     """
 

@@ -98,11 +98,7 @@ def read_wcsp(path: Any) -> FactorGraph:
 
 
 class _Functions(NamedTuple):
-    """Start, number of variables and costs of each function.
-
-    A function in extension has the table of its `owner`, itself or one before it, with
-    `n_tuples` from `tuples` on; `calls` are the parameters of those in intension.
-    """
+    """Start, size and costs of each function; those in extension have the tuples of `owner`."""
 
     head: np.ndarray
     arity: np.ndarray

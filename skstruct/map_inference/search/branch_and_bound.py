@@ -210,10 +210,9 @@ _ROUNDING = 1e-4  # of units
 
 
 class Component:
-    """Search of one connected component.
+    """Search of one component, whose costs differ by multiples of `unit`, if there is one.
 
-    With a `unit` the costs of all labellings are apart by multiples of it.
-    The open nodes are a heap of (bound, -depth, number, variables, values, kinds).
+    Open nodes are a heap of (bound, -depth, number, variables, values, kinds).
     """
 
     def __init__(self, costs, variables, unit=0.0):
@@ -475,14 +474,8 @@ def solve_branch_and_bound(
 ):
     """Branch and bound with soft local consistency, hybrid best-first.
 
-    M. Cooper, S. de Givry, M. Sanchez, T. Schiex, M. Zytnicki, T. Werner: Soft arc consistency
-    revisited, Artificial Intelligence 174, 2010 (sections 4 to 6: full directional and existential
-    arc consistency).
-
-    D. Allouche, S. de Givry, G. Katsirelos, T. Schiex, M. Zytnicki: Anytime hybrid best-first
-    search with tree decomposition for weighted CSP, CP 2015 (section 3).
-
-    V. Kolmogorov: A new look at reweighted message passing, PAMI 2015 (the root's bound).
+    Full directional and existential arc consistency: Cooper et al. 2010, sections 4 to 6. Search:
+    Allouche et al. 2015, section 3. The root's bound: Kolmogorov 2015.
     """
     growth = check_real("growth", growth, finite=False)
     most_variables = check_integer("most_variables", most_variables, 0)

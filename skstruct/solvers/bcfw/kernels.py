@@ -157,10 +157,7 @@ def _pair(a, b):
 
 @inner_kernel
 def _note_products(problem, i, state, slot, near, labels, buffers):
-    """Store the inner products of the labelling for `slot` with the cached ones.
-
-    Only its difference from the labelling in `near`, which few nodes make, goes through `gram`.
-    """
+    """Store products of the labelling in `slot` with cached ones, by its difference from `near`."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     direction, answer, inner = buffers[2], buffers[3], state.inner[i]
     for q in range(problem.part_ptr[i + 1] - problem.part_ptr[i]):
@@ -214,10 +211,7 @@ def admit(problem, i, state, slot, near, labels, buffers):
 
 @inner_kernel
 def line_search(problem, i, theta, residual, slope, scale, most, buffers):
-    """Exact step along the direction in `buffers`; moves `theta`, `residual` and its change.
-
-    `slope` is ``<theta, direction>`` plus what the task loss gains.
-    """
+    """Exact step along the direction in `buffers`; slope: ``<theta, direction>`` plus loss."""
     size = residual.shape[0]
     change, direction, answer = buffers[1], buffers[2], buffers[3]
     gram(problem, i, direction, answer)
@@ -290,10 +284,7 @@ def _exchange(shares, inner, values, n_steps, scale):
 
 @inner_kernel
 def _block(problem, i, theta, state, residual, options, base, scale, values, buffers):
-    """Steps on the labellings in the cache, whose scores `values` holds.
-
-    `base` is the score of ``m_i``, task loss included.
-    """
+    """Steps on cached labellings, of scores `values`; `base` is the score of ``m_i`` with loss."""
     first, stop = problem.label_ptr[i], problem.label_ptr[i + 1]
     shares, slots = state.shares[i], values.shape[1]
     now, before = values[0], values[1]
@@ -382,9 +373,8 @@ def bcfw_epoch(
 def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
     """Compute what a dual point implies for the present problem, for samples `start` to `stop`.
 
-    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``, and the task losses and inner products of
-    the cached labellings. Of the dual point's own loss it counts what these explain: no more than
-    it is, so that the dual objective stays a lower bound; see :func:`expected_losses`.
+    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``; task losses and products of the cache. Of
+    the point's own loss at most what is explained counts (:func:`expected_losses`): a lower bound.
     """
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]

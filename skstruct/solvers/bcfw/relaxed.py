@@ -1,7 +1,4 @@
-"""Block-coordinate Frank-Wolfe for structures whose oracle answers with points of a relaxation.
-
-These are kept by their entries that are not 0, which are few where most nodes have one label.
-"""
+"""BCFW for oracles that return points of a relaxation, kept by their entries that are not 0."""
 
 from typing import NamedTuple
 
@@ -167,11 +164,7 @@ def _take_unexplained(problem, i, points, residual, rest, direction):
 def _relaxed_block(
     problem, i, theta, losses, points, residual, options, point, scale, values, buffers
 ):
-    """Steps on cached points; the rest of ``m_i`` is one more point to move away from.
-
-    `point` has score and task loss of the point in the third buffer, to which the first step goes;
-    -inf if it is cached.
-    """
+    """Steps on cached points, the rest of ``m_i`` and, first, the one in the third buffer."""
     direction, size = buffers[2], residual.shape[0]
     goal = 0.0
     for step in range(options.pairwise):

@@ -57,11 +57,10 @@ AIM, FOLLOW = range(2)
 
 @solver_kernel
 def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
-    """Aim at extrapolated shares, or follow a part of the way to them.
+    """Aim at extrapolated shares (``AIM``), or follow `part` of the way to them (``FOLLOW``).
 
-    ``AIM``: these take the place of the past ones, `w` takes what the weights would gain, and what
-    the sum of the weighted task losses would gain is added to `gain`, which is returned. `part` is
-    how far they lie, in ways from the past shares. ``FOLLOW``: they become the past ones.
+    ``AIM``: these replace the past ones; `w` and `gain` get what weights and task losses would
+    gain.
     """
     for i in range(start, stop):
         shares, past = cache.shares[i], cache.past[i]
@@ -191,14 +190,10 @@ EXTRAPOLATE, RECENT = 3, 0.25
 
 
 def dual_set(problem) -> str:
-    """A fingerprint of the set that dual points of a problem come from.
+    """A fingerprint of the set of dual points: samples, labellings, true labels, but no features.
 
-    Two problems of one fingerprint have the same samples, labellings and true labels: a dual point
-    of one is one of the other, whatever their features, losses and regularisers.
-
-    All fields of its space count but scratch. The class of the space may name those that do not
-    count itself, as a tuple ``not_of_the_dual_set``. A field too many costs a warm start, one too
-    few would make it wrong.
+    Counts all fields of the space but scratch and ``not_of_the_dual_set``. A field too many costs a
+    warm start, one too few would make it wrong.
     """
     space = problem.space
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
@@ -255,10 +250,7 @@ class BCFWChoices(NamedTuple):
 
 
 def share_of_new(n: int, share: float = 1.0) -> float:
-    """The weight of the n-th weights in a mean of one a pass, or a share of a pass.
-
-    By their numbers at first; then the earlier ones fade.
-    """
+    """The share of the n-th weights in a mean, one per pass or `part` of it; earlier ones fade."""
     return min(max(1.0 - (1.0 - RECENT) ** share, 2.0 / (n + 1.0)), 1.0)
 
 
@@ -275,9 +267,7 @@ def faded(mean, now: Weights, new: float) -> Weights:
 class BCFW(Method):
     """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
 
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
-    Algorithms 3 and 4; Osokin et al. 2016, Minding the Gaps for Block Frank-Wolfe Optimization of
-    Structured SVMs.
+    Lacoste-Julien et al. 2013, Algorithms 3 and 4; Osokin et al. 2016.
     """
 
     def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
@@ -310,10 +300,7 @@ class BCFW(Method):
             self._n_recent = math.ceil(2.0 / RECENT)
 
     def _begin_at(self, state):
-        """Take a dual point, that of the truth for None; its weights are 0 until they are rebuilt.
-
-        It gets room for what the steps of this run keep in addition.
-        """
+        """Take a dual point, or the truth; its weights are 0 until they are rebuilt."""
         if state is None:
             state = _new_state(self.problem, self.n_cached)
         keeps = self.pairwise > 0 and not self.relaxed
@@ -484,13 +471,10 @@ class BCFW(Method):
 
 
 class BatchFrankWolfe(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
+    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual, in whole passes.
 
-    The dual point is a mixture of those that the best labellings at each pass are: it is known by
-    its weights and its mean task loss, and nothing is stored of a sample.
-
-    Lacoste-Julien et al. 2013, Block-Coordinate Frank-Wolfe Optimization for Structural SVMs,
-    Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
+    The dual point is known by its weights and its mean task loss only (Lacoste-Julien et al. 2013,
+    Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2).
     """
 
     def __init__(self, *task, line_search=True):

@@ -15,7 +15,7 @@ from skstruct.core import oracles
 from skstruct.core.parallel import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
 from skstruct.solvers import batch
-from skstruct.solvers.sag.solver import SAG
+from skstruct.solvers.sag import solver
 from skstruct.testing import random_sequences, training_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -157,7 +157,7 @@ def test_two_fits_at_once(chains):
 @pytest.mark.parametrize("who", [0, 1, 2])
 def test_an_error_in_one_thread_ends_all(chains, monkeypatch, who):
     model = clone(CRF).set_params(n_jobs=3).fit(*chains)
-    before, plainly = model.coef_.copy(), SAG.kernel
+    before, plainly = model.coef_.copy(), solver.sag_epoch
 
     def fails(*arguments):
         own = arguments[3]
@@ -165,7 +165,7 @@ def test_an_error_in_one_thread_ends_all(chains, monkeypatch, who):
             raise MemoryError("no room")
         plainly(*arguments)
 
-    monkeypatch.setattr(SAG, "kernel", staticmethod(fails))
+    monkeypatch.setattr(solver, "sag_epoch", fails)
     monkeypatch.setattr(Crew, "SECONDS", np.inf)  # on a busy machine there were fewer than three
     with pytest.raises(MemoryError, match="no room"):
         model.fit(*chains)

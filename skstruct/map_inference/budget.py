@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from contextlib import contextmanager
 from math import inf
 
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
+from ..core.interrupts import interrupts_call
 from ..core.jit.compiling import compile_seconds
 
 _STEPS = 100
@@ -130,17 +129,9 @@ class Budget:
 
     def run(self, function):
         """The result of a function; Ctrl-C makes the budget stop it, a second one breaks it off."""
-        in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            return self._host.run(self, function)
 
-        def stop(number, frame):
-            if self.reason == "interrupted":
-                raise KeyboardInterrupt
+        def stop():
             self.reason = "interrupted"
 
-        signal.signal(signal.SIGINT, stop)
-        try:
+        with interrupts_call(stop):
             return self._host.run(self, function)
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,6 @@ import gc
 import linecache
 import os
 import re
-import signal
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from functools import wraps
 import numba
 from numba import types
 
+from ..interrupts import interrupts_call
 from .cache_key import is_foreign, problem_kernels
 
 try:
@@ -65,22 +65,11 @@ def classes_of(numba_type):
 @contextmanager
 def _held_interrupt():
     """Hold Ctrl-C until the block ends: LLVM's callbacks swallow it; a second one takes effect."""
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
     held = []
-
-    def hold(number, frame):
-        held.append(number)
-        if len(held) > 1:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, hold)
     try:
-        yield
+        with interrupts_call(lambda: held.append(True)):
+            yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         if held:
             raise KeyboardInterrupt
 

@@ -102,4 +102,6 @@ def change(early: StoredMixtures) -> Method:
     known |= {"loss": early.loss, "dual": early.dual}
     if type(early) is OEG:
         known["scales"] = early.scales()
-    return QuasiNewton(*task, **known)
+    later = QuasiNewton(*task, **known)
+    early.release()
+    return later

@@ -654,6 +654,10 @@ class OEG(StoredMixtures):
         directions = [(g - self.lam * w)[:, :width].ravel() for w, g, (_, width) in tables]
         return float(self.state.terms @ self.sample_weight) / self.n, directions
 
+    def release(self):
+        """Free the memory of a run that has ended: the caller of fit still holds it."""
+        self.w = self.state = self.problem = self._gradient = self._gradients = None
+
     def scales(self):
         """Scales for L-BFGS (see :class:`Pairs`), which end the run; None for unknown features."""
         # The Hessian's diagonal adds up p (1 - p), which residuals bound: of the dual point, as

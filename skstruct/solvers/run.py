@@ -235,11 +235,10 @@ def run(
     for k in range(done + 1, 0 if ended else max_iter + 1):
         # A start that is good enough, or a stop at the start, is recorded, but not trained.
         if not (method.reached(tol) or progress.stopped):
+            work = method.work()
             other = method.successor and method.successor(method)
             if other:
-                progress.work_before = method.work()
-                vars(method).clear()  # its memory is free, whoever knows it
-                method = other
+                progress.work_before, method = work, other
                 with progress.paused():
                     method.compile()
                 method.begin(progress)

@@ -479,6 +479,10 @@ class SAG(StoredMixtures):
         self._end_single()
         return self._mean_term(), [(d / self.n).ravel() for _, d in halves(self.w, self.shapes)]
 
+    def release(self):
+        """Free the memory of a run that has ended: the caller of fit still holds it."""
+        self.w = self.state = self.problem = self._double = self._block = self._workers = None
+
     def own_weights(self):
         """The value of the weights."""
         return plain_weights(self.w, self.shapes)

@@ -245,7 +245,7 @@ def segmentation(_, quick):
         seconds = fit(model, X[:n], y[:n])
         gap = model.dual_gap_ / model.objective_
         right = float(model.score(X[n:], y[n:]))
-        rows.append([kind.__name__, model.graph_.method_, model.n_iter_, seconds, gap, right])
+        rows.append([kind.__name__, model.method_, model.n_iter_, seconds, gap, right])
     heads = ["model", "inference", "passes", "s", "gap", "test nodes right"]
     yield show("Segmentation-sized meshes, SSVM and CRF", heads, rows)
 

@@ -140,13 +140,13 @@ def masks(model, X, y):
 def answers(model, X, y):
     """Methods of prediction that a model answers, and how."""
     calls = {
-        "predict": ("predict", model.graph_.inference_),
-        "allowed labels": ("predict", model.graph_.inference_, masks(model, X, y)),
+        "predict": ("predict", model.inference_),
+        "allowed labels": ("predict", model.inference_, masks(model, X, y)),
         "n best": ("predict_top_k", "exact", 2),
         "scores": ("decision_function", "exact"),
-        "marginals": ("predict_marginals", model.graph_.inference_),
-        "of pairs": ("predict_marginals", model.graph_.inference_, True),
-        "likelihoods": ("predict_log_likelihood", model.graph_.inference_, y),
+        "marginals": ("predict_marginals", model.inference_),
+        "of pairs": ("predict_marginals", model.inference_, True),
+        "likelihoods": ("predict_log_likelihood", model.inference_, y),
     }
     how = {}
     for name, (method, kind, *arguments) in calls.items():
@@ -186,7 +186,7 @@ def trial(graph):
             if found.get(name, NO) == NO:
                 found[name] = how
     training = {
-        name: models[name].graph_.training_inference_ if name in models else NO for name in trained
+        name: models[name].training_inference_ if name in models else NO for name in trained
     }
     # Marginals that bound a likelihood are for CRFs alone.
     any_model = models.get(("BCFWSSVM", "")) or next(iter(models.values()))

@@ -67,7 +67,7 @@ for name, types in (("no links", []), ("authors", [1]), ("citations", [0]), ("bo
     print(
         f"{name:10s} {svm.score(linked_by(X[test], types), y[test]):.3f} of the papers right; "
         f"objective {svm.objective_:.2f}, at least {svm.dual_objective_:.2f}; inference by "
-        f"{svm.graph_.method_} ({svm.graph_.inference_})"
+        f"{svm.method_} ({svm.inference_})"
     )
 
 # %%

@@ -58,7 +58,7 @@ always, alike = svm.pair_weights_[:, 0]
 print(
     f"grid: overlap {overlap(found):.3f}; equal labels score {always:.2f}, and {alike:.2f} more "
     f"between pixels that are alike; objective {svm.objective_:.2f}, at least "
-    f"{svm.dual_objective_:.2f}; inference by {svm.graph_.method_} ({svm.graph_.inference_})"
+    f"{svm.dual_objective_:.2f}; inference by {svm.method_} ({svm.inference_})"
 )
 
 # %%

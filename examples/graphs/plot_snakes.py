@@ -89,7 +89,7 @@ for name, X, graph in (
     found[name] = svm.predict(X[test])
     print(
         f"{name}: {right(found[name]):.3f} of the cells; objective {svm.objective_:.3f}, at least "
-        f"{svm.dual_objective_:.3f}; {svm.n_iter_} passes, {svm.graph_.method_}"
+        f"{svm.dual_objective_:.3f}; {svm.n_iter_} passes, {svm.method_}"
     )
 
 # %%

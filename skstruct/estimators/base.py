@@ -420,10 +420,9 @@ class StructuredEstimator(
         """Publish the inference of these classes of spaces; where they differ, the weakest."""
         ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
         inference, method = max(ways, key=lambda way: way[0])
-        found = {"inference_": inference, "training_inference_": inference}
+        self.inference_ = self.training_inference_ = inference
         if method is not None:
-            found["method_"] = method
-        vars(self.graph_).update(found)
+            self.method_ = method
 
     def _check_problem(self, problem):
         """Refuse a structure that lacks a verb, before any compile."""

@@ -127,11 +127,10 @@ def fit_shards(model, shards, given, checkpoint):
     new = model._unfitted()
     new.classes_, graph = shards.classes, known_kind(model.graph)
     if graph is None:  # "auto"
-        new.graph_ = copy.deepcopy(shards.graph)
+        graph = copy.deepcopy(shards.graph)
     else:
-        new.graph_ = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
-    new.graph_.prefers_exact = not new._takes_relaxations
-    new.graph_.prefers_marginals = new._needs_marginals
+        graph = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
+    new.graph_ = graph.suited(new._takes_relaxations, new._needs_marginals)
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_
     if shards.n_edge_features_in_ is not None:

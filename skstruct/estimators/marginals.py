@@ -96,10 +96,7 @@ class ProbabilisticPredictor:
 
     def _warn_of_bounds(self, problem):
         """Warn where fit was exact, and marginals of these samples are not."""
-        if (
-            getattr(problem.space, "inference", "exact") == "relaxed"
-            and self.graph_.inference_ == "exact"
-        ):
+        if getattr(problem.space, "inference", "exact") == "relaxed" and self._was_exact:
             why = why_relaxed(problem, "probabilities are those of a bound")
             warn_user(why)
 

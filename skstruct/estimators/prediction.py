@@ -596,7 +596,7 @@ class Predictor(NamedFeatures, Decoder):
         w, given = self._weights(), problem
         problem = self.graph_.decoding(problem, w)
         is_exact = decodes_exactly(problem, w)
-        if not is_exact and self.graph_.inference_ == "exact":
+        if not is_exact and self._was_exact:
             warn_user(why_relaxed(problem))
 
         def run(part, start, stop):
@@ -613,6 +613,11 @@ class Predictor(NamedFeatures, Decoder):
         if ruled is not None:
             self._obey(ruled, given, samples, keep, codes[None])
         return samples, codes
+
+    @property
+    def _was_exact(self):
+        # Imported models have no training.
+        return getattr(self, "inference_", "exact") == "exact"
 
     def _decode_exactly(self, samples, i, allowed, w, codes):
         """Decode sample i exactly where a relaxation found nothing; False if too expensive."""

@@ -51,8 +51,8 @@ class GDMMSSVM(StructuralSVM):
     `algorithm`): the paper's need many more passes there (:ref:`passes`). Objectives and gaps are
     reported for this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree
     are labellings. For label sets and graphs with cycles the maximum is that of the LP relaxation
-    (``graph_.training_inference_`` is "relaxed"), an upper bound on the above; predictions are
-    exact where the structure decodes exactly (``graph_.inference_``). Read more in the :ref:`User
+    (``training_inference_`` is "relaxed"), an upper bound on the above; predictions are
+    exact where the structure decodes exactly (``inference_``). Read more in the :ref:`User
     Guide <large_label_sets>`.
 
     Parameters
@@ -105,6 +105,10 @@ class GDMMSSVM(StructuralSVM):
         The labels, sorted.
     graph_ : Graph
         The structure that was used.
+    inference_, training_inference_ : {"exact", "relaxed"}
+        Inference for samples like those of training, and for the training objective: over all
+        labellings, or of a relaxation. Graphs also publish its name, ``method_``. Predictions do
+        not change them, but warn where they are relaxed and fit was exact.
     n_features_in_ : int
         Number of node features.
     feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
@@ -276,7 +280,7 @@ class GDMMSSVM(StructuralSVM):
                 "each factor"
             )
         relaxed = graph.relaxation(problem)
-        graph.training_inference_ = getattr(relaxed.space, "inference", "exact")
+        self.training_inference_ = getattr(relaxed.space, "inference", "exact")
         return relaxed, factors
 
     _takes_relaxations = True

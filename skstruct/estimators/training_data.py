@@ -48,8 +48,7 @@ def read_training_data(
 ) -> TrainingData:
     """Read the training data; sets ``graph_``, ``classes_`` (given for streams), feature names."""
     graph = choose_graph(model.graph, X, y) if stream is None else stream.graph
-    graph.prefers_exact = not model._takes_relaxations
-    graph.prefers_marginals = model._needs_marginals
+    graph = graph.suited(model._takes_relaxations, model._needs_marginals)
     model._refuse_other_kind(graph, X)
     samples, labels, partial = _read_samples_and_labels(model, graph, X, y)
     n = samples.offsets.size - 1

@@ -63,15 +63,6 @@ class Graph(ABC, BaseEstimator):
         of :meth:`read_allowed` clamp them.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective: over all
-        labellings, or the LP relaxation. Set by fit on the estimator's ``graph_``, from attributes
-        ``inference`` of spaces; predictions do not change them.
-    prefers_exact : bool
-        Whether to prefer exact inference at any cost that memory allows, where the structure
-        chooses: fit sets it on ``graph_`` of estimators that cannot train on relaxations.
-    prefers_marginals : bool
-        Whether to choose inference for its marginals: fit sets it on ``graph_`` of CRFs.
     hint_of_scale : str
         Addition to the warning that training is far from the optimum: which C to try.
     when_inferred : str
@@ -120,8 +111,6 @@ class Graph(ABC, BaseEstimator):
     takes_partial_labels = has_node_weights = False
     usual_features = "csr"
     n_end_rows = 0
-    inference_ = training_inference_ = "exact"
-    prefers_exact = prefers_marginals = False
     when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):
@@ -214,6 +203,23 @@ class Graph(ABC, BaseEstimator):
         ValueError
             If the true labels break the structure's constraints, or its parameters are wrong.
         """
+
+    def suited(self, takes_relaxations: bool, needs_marginals: bool) -> Graph:
+        """Return the structure for an estimator, where it chooses inference by itself.
+
+        Parameters
+        ----------
+        takes_relaxations : bool
+            Whether the estimator trains on relaxations, too.
+        needs_marginals : bool
+            Whether it needs marginals, as CRFs do.
+
+        Returns
+        -------
+        Graph
+            A copy that chooses so, or by default the structure itself.
+        """
+        return self
 
     def exactly(self) -> Graph | None:
         """Return a structure that decodes exactly the samples where this one may find nothing.

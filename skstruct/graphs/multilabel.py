@@ -155,9 +155,6 @@ class MultiLabel(Graph):
         Number of labels (of a structure inside a fitted estimator).
     edges_ : ndarray of shape (n_edges, 2)
         The edges.
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference of predictions, and of the training objective and its bounds: over all label sets,
-        or the LP relaxation. They differ for GDMMSSVM with cycles.
 
     See Also
     --------

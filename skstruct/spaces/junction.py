@@ -276,7 +276,7 @@ def _plan(graph, samples, n_labels):
         return _refusal(samples, i, n_labels, limit, f"at least {n_labels}^{side + 1}")
     plan, where = _distinct(samples)
     orders = [None] * len(where)
-    weighs = graph.inference == "auto" and not graph.prefers_exact
+    weighs = graph.inference == "auto" and not graph._prefers_exact
     for p in np.argsort(-(samples.n_edges - samples.lengths)[where], kind="stable"):
         i = where[p]
         tables = _tables(*_graph_of(samples, i), n_labels)

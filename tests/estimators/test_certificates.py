@@ -161,8 +161,8 @@ def test_bounds_of_structural_svms(name, kind):
     _, high = check(models, GDMMSSVM(graph, algorithm="gdmm", **sharp), X, y)
     assert high >= low - SLACK * high
     relaxed = getattr(agreed, "inference", "auto") == "relaxed"
-    assert models[0].graph_.training_inference_ == ("relaxed" if relaxed else "exact")
-    assert models[0].graph_.inference_ == "exact"
+    assert models[0].training_inference_ == ("relaxed" if relaxed else "exact")
+    assert models[0].inference_ == "exact"
 
 
 @pytest.mark.parametrize("name", FOR_CRFS)

@@ -133,7 +133,7 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
     X = [(np.eye(3), edges[i // 2]) for i in range(4)]
     graph = Pairwise(max_table=max_table)
     shards = pack_shards(X, [list("aba")] * 4, tmp_path / "s", shard_size=2, graph=graph)
-    found = BCFWSSVM(graph, max_iter=1, tol=1e3).fit(shards).graph_
+    found = BCFWSSVM(graph, max_iter=1, tol=1e3).fit(shards)
     assert (found.inference_, found.training_inference_, found.method_) == expected
 
 

@@ -368,7 +368,7 @@ def check_margin(method, name, kind, seed):
                     raise
                 continue
             trained.append(type(model))
-            low, high = exact if model.graph_.training_inference_ == "exact" else relaxed
+            low, high = exact if model.training_inference_ == "exact" else relaxed
             assert dual <= high, f"{model}: dual {dual} above the optimum {high}"
             assert primal >= low, f"{model}: objective {primal} under the optimum {low}"
             if model.max_iter == 1000 and low > 0.01:
@@ -417,7 +417,7 @@ def test_bounds_of_crfs(method, name):
             trained += 1
             # The bounded likelihood has an optimum of its own, above the exact one.
             is_exact = method != "tree-reweighted"
-            assert crf.graph_.training_inference_ == ("exact" if is_exact else "relaxed")
+            assert crf.training_inference_ == ("exact" if is_exact else "relaxed")
             if is_exact:
                 assert dual <= high
                 assert crf.objective_ * (1.0 - crf.suboptimality_) <= high

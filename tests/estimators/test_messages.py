@@ -104,7 +104,8 @@ def test_structural_svms_say_that_they_have_no_probabilities(method):
 def test_marginals_that_a_structure_lacks(images):
     X, y = images
     with pytest.raises(
-        TypeError, match=r"^Grid by the LP relaxation has no marginals; train .*\(exp_oracle\)$"
+        TypeError,
+        match=r"^Grid \(Pairwise by the LP relaxation\) has no marginals; train .*\(exp_oracle\)$",
     ):
         SAGCRF(Grid(inference="lp")).fit(X, y)
 

@@ -108,13 +108,13 @@ def _ask(model, X):
 def test_predictions_in_threads_change_no_bit_of_a_model(name):
     model, X, y, others = deepcopy(_ALL[name])
     model.fit(X, y)
-    published = model.graph_.inference_, model.graph_.training_inference_
+    published = model.inference_, model.training_inference_
     before = _bits(model)
     alone = [_ask(deepcopy(model), X) for X in others]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda k: _ask(model, others[k % len(others)]), range(12)))
     assert _bits(model) == before
-    assert (model.graph_.inference_, model.graph_.training_inference_) == published
+    assert (model.inference_, model.training_inference_) == published
     for k, found in enumerate(together):
         for ours, theirs in zip(found, alone[k % len(others)], strict=True):
             for a, b in zip(ours, theirs, strict=True):
@@ -125,10 +125,10 @@ def test_a_prediction_that_is_relaxed_where_fit_was_exact_says_so():
     rng = np.random.default_rng(1)
     X = _graphs(rng, _PATH)
     model = BCFWSSVM(Pairwise(max_table=4), random_state=0).fit(X, _labels(X, 2))
-    assert (model.graph_.method_, model.graph_.inference_) == ("tree", "exact")
+    assert (model.method_, model.inference_) == ("tree", "exact")
     with pytest.warns(UserWarning, match="fit was exact, but X has graphs .* good labellings"):
         model.predict(_graphs(rng, _TRIANGLE))
-    assert (model.graph_.method_, model.graph_.inference_) == ("tree", "exact")
+    assert (model.method_, model.inference_) == ("tree", "exact")
     model.predict(X)  # no warning
 
 

@@ -164,17 +164,17 @@ def test_relaxed_certificate_is_that_of_linear_programs():
 def test_with_cycles_predictions_stay_exact():
     X, Y = make_labels(n_samples=25, n_labels=5)
     svm = _gdmm(MultiLabel("full"), C=1.0, tol=1e-2, max_iter=1000, random_state=0).fit(X, Y)
-    assert svm.graph_.training_inference_ == "relaxed"
-    assert svm.graph_.inference_ == "exact"
+    assert svm.training_inference_ == "relaxed"
+    assert svm.inference_ == "exact"
     labellings = all_labellings(5, 2)
     both = labellings[:, svm.graph_.edges_[:, 0]] * labellings[:, svm.graph_.edges_[:, 1]]
     for x, labels in zip(X, svm.predict(X), strict=True):
         scores = labellings @ (svm.coef_ @ x + svm.intercept_) + both @ svm.pairwise_coef_
         assert_array_equal(labels, labellings[scores.argmax()])
     forest = _gdmm(MultiLabel("tree"), C=1.0, tol=1e-2, max_iter=1000).fit(X, Y)
-    assert forest.graph_.training_inference_ == "exact"
+    assert forest.training_inference_ == "exact"
     relaxed = _gdmm(MultiLabel("full", inference="relaxed"), C=1.0, tol=1e-2, max_iter=1000)
-    assert relaxed.fit(X, Y).graph_.inference_ == "relaxed"
+    assert relaxed.fit(X, Y).inference_ == "relaxed"
 
 
 def test_without_multipliers_a_gap_remains():
@@ -629,7 +629,7 @@ def test_graphs_with_cycles_are_trained_on_the_relaxation(inference):
     options = {"C": 0.3, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
     best = BCFWSSVM(Pairwise(inference="lp"), **options).fit(X, y)
     svm = _gdmm(Pairwise(inference=inference), **options).fit(X, y)
-    assert svm.graph_.training_inference_ == "relaxed"
+    assert svm.training_inference_ == "relaxed"
     assert svm.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= svm.objective_
     assert svm.suboptimality_ <= 2e-3
@@ -721,7 +721,7 @@ def test_forests_and_images():
     options = {"C": 0.3, "tol": 2e-3, "max_iter": 3000, "random_state": 0}
     best = BCFWSSVM(Pairwise(), **options).fit(X, y)
     svm = _gdmm(Pairwise(), **options).fit(X, y)
-    assert svm.graph_.training_inference_ == "exact"
+    assert svm.training_inference_ == "exact"
     assert svm.dual_objective_ <= best.objective_
     assert best.dual_objective_ <= svm.objective_
     rng = np.random.default_rng(2)
@@ -769,7 +769,7 @@ def test_block_steps_where_labels_are_few(structure, optima):
     svm = GDMMSSVM(STRUCTURES[structure], **FEW).fit(X, y)
     assert _takes_block_steps(svm)
     relaxed = "relaxed" if "relaxed" in SOLVED.get(structure, structure) else "exact"
-    assert svm.graph_.training_inference_ == relaxed
+    assert svm.training_inference_ == relaxed
     low, high = optima(SOLVED.get(structure, structure))
     assert svm.dual_objective_ <= high + 1e-9
     assert low - 1e-9 <= svm.objective_ <= high * (1 + 2e-3)

@@ -442,9 +442,8 @@ def require(verb, problem, advice, given=None):
         return
     kind = type(getattr(problem, verb.part or "space", problem))
     structure = getattr(kind, "structure", kind.__name__)
-    first = structure.partition(" ")[0]
-    if given is not None and any(base.__name__ == first for base in given.__mro__):
-        structure = given.__name__ + structure[len(first) :]
+    if given is not None and not structure.startswith(given.__name__):
+        structure = f"{given.__name__} ({structure})"
     remedy = getattr(kind, "remedy", "")
     if hasattr(verb, "gives"):
         lack, verb_name = f"{structure} has no {verb.gives}", f" ({verb.__name__})"

@@ -80,7 +80,7 @@ def choose_space(graph: Any, *parts: Any) -> NamedTuple:
     if asked != "auto" and asked not in METHODS:
         raise ValueError(f'inference must be "auto" or one of {METHODS}, got {asked!r}')
     refusals = []
-    ways = _OF_MARGINALS if graph.prefers_marginals else _OF_LABELLINGS
+    ways = _OF_MARGINALS if graph._prefers_marginals else _OF_LABELLINGS
     for method in ways if asked == "auto" else (asked,):
         made = _WAYS[method].make(graph, *parts)
         if not isinstance(made, str):
@@ -288,15 +288,6 @@ class Pairwise(PairwiseGraph):
         relaxations use a junction tree only if all its tables have at most 256 entries per score of
         a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
 
-    Attributes
-    ----------
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective; set on the
-        ``graph_`` of a fitted estimator. Predictions do not change them, but warn where they are
-        relaxed and fit was exact.
-    method_ : str
-        The inference that "auto" chose in fit.
-
     See Also
     --------
     Grid : Images.
@@ -358,6 +349,15 @@ class Pairwise(PairwiseGraph):
         self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
+
+    # What the estimator of :meth:`suited` needs where inference is "auto".
+    _prefers_exact = _prefers_marginals = False
+
+    def suited(self, takes_relaxations: bool, needs_marginals: bool) -> Graph:
+        """Return a copy that chooses inference so."""
+        own = copy.copy(self)
+        own._prefers_exact, own._prefers_marginals = not takes_relaxations, needs_marginals
+        return own
 
     def exactly(self) -> Graph:
         """Return this structure with a junction tree, whose tables may be larger."""

@@ -55,15 +55,6 @@ class Grid(Pairwise):
     max_table : int, default=65536
         Largest table of a junction tree, in entries; see :class:`Pairwise`.
 
-    Attributes
-    ----------
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective; set on the
-        ``graph_`` of a fitted estimator. Predictions do not change them, but warn where they are
-        relaxed and fit was exact.
-    method_ : str
-        The inference that "auto" chose in fit.
-
     See Also
     --------
     Pairwise : Nodes and edges of any kind; the shape of ``pairwise_coef_``.

@@ -195,11 +195,11 @@ def test_training_by_cuts_is_certified_and_its_predictions_are_the_best(options)
     solver = {"C": 0.1, "tol": 1e-3, "max_iter": 2000, "random_state": 0}
     svm = BCFWSSVM(Grid(inference="max-flow", attractive=True, **options), **solver).fit(X, y)
     tree = BCFWSSVM(Grid(inference="junction-tree", attractive=True, **options), **solver).fit(X, y)
-    assert svm.graph_.training_inference_ == svm.graph_.inference_ == "exact"
+    assert svm.training_inference_ == svm.inference_ == "exact"
     assert svm.dual_objective_ <= tree.objective_
     assert tree.dual_objective_ <= svm.objective_
     predicted = svm.predict(X)
-    assert svm.graph_.inference_ == "exact"
+    assert svm.inference_ == "exact"
     tree.node_weights_[:], tree.pair_weights_[:] = svm.node_weights_, svm.pair_weights_
     for ours, theirs in zip(predicted, tree.predict(X), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -212,7 +212,7 @@ def test_prediction_at_weights_that_repel_says_that_it_is_relaxed():
     svm.pair_weights_[:] = -1.0
     with pytest.warns(UserWarning, match="interactions do not attract .* not always the best"):
         labellings = svm.predict(X)
-    assert svm.graph_.inference_ == "exact"  # of fit's weights
+    assert svm.inference_ == "exact"  # of fit's weights
     assert all(np.isin(labels, svm.classes_).all() for labels in labellings)
     for method, arguments in (("predict_top_k", (2,)), ("decision_function", ())):
         with pytest.raises(

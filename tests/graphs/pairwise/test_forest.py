@@ -118,7 +118,7 @@ def test_paths_are_chains_and_trees_are_trees(estimator):
     for samples, others, graph in ((paths, X, Chain()), (trees, trees, Tree())):
         model = clone(estimator).set_params(graph=Pairwise()).fit(samples, y)
         other = clone(estimator).set_params(graph=graph).fit(others, y)
-        assert model.graph_.method_ == "tree"
+        assert model.method_ == "tree"
         assert_allclose(model.objective_, other.objective_, rtol=2e-6)
         assert_allclose(model.coef_, other.coef_, atol=5e-3)
         if isinstance(estimator, SAGCRF):
@@ -132,7 +132,7 @@ def test_images_of_one_row_are_chains():
     options = {"solver": "lbfgs", "tol": 1e-12, "max_iter": 5000}
     chain = SAGCRF(Chain(), **options).fit(X, y)
     grid = SAGCRF(Grid(), **options).fit(images, labels)
-    assert grid.graph_.method_ == "tree"
+    assert grid.method_ == "tree"
     assert_allclose(grid.coef_, chain.coef_, atol=1e-6)
     for a, b in zip(grid.predict(images), chain.predict(X), strict=True):
         assert_array_equal(a[0], b)
@@ -158,7 +158,7 @@ def test_three_hundred_labels():
     y[1] = np.append(np.setdiff1d(np.arange(300), y[0]), y[0][:50])
     options = {"C": 0.01, "tol": 1e-2, "max_iter": 300, "random_state": 0}
     svm, tree = (BCFWSSVM(graph, **options).fit(X, y) for graph in (Pairwise(), Tree()))
-    assert svm.graph_.method_ == "tree"
+    assert svm.method_ == "tree"
     assert svm.objective_ >= tree.dual_objective_ - 1e-12
     assert tree.objective_ >= svm.dual_objective_ - 1e-12
     assert_allclose(svm.objective_, tree.objective_, rtol=1e-2)
@@ -169,9 +169,9 @@ def test_cycles_are_named_and_mixed_samples_take_another_way():
     X, y = [(np.eye(3), path), (np.eye(3), triangle), (np.eye(3), triangle)], [["a", "a", "b"]] * 3
     with pytest.raises(ValueError, match='inference="tree": sample 1 has a cycle'):
         SAGCRF(Pairwise(inference="tree")).fit(X, y)
-    assert SAGCRF(Pairwise(), solver="lbfgs").fit(X, y).graph_.method_ == "junction-tree"
+    assert SAGCRF(Pairwise(), solver="lbfgs").fit(X, y).method_ == "junction-tree"
     model = SAGCRF(Pairwise(), solver="lbfgs").fit(X[:1], y[:1])
-    assert model.graph_.method_ == "tree"
+    assert model.method_ == "tree"
     assert [len(row) for row in model.predict(X)] == [3, 3, 3]
     twice = [(np.eye(3), np.array([[0, 1, 0], [1, 0, 1]]))]
     with pytest.raises(ValueError, match="sample 0 has a cycle"):

@@ -247,18 +247,18 @@ def test_estimators_without_relaxations_take_any_junction_tree_that_fits(tmp_pat
     common = {"max_iter": 2, "tol": 1e3}
     for kind in (BCFWSSVM, SubgradientSSVM):
         model = kind(Grid(), **common).fit(X, y)
-        assert (model.graph_.method_, model.graph_.training_inference_) == ("lp", "relaxed")
+        assert (model.method_, model.training_inference_) == ("lp", "relaxed")
     shards = pack_shards(X, y, tmp_path / "s", graph=Grid())
     for kind, data in ((SAGCRF, (X, y)), (CasimirSSVM, (X, y)), (SAGCRF, (shards,))):
         model = kind(Grid(), **common).fit(*data)
-        assert (model.graph_.method_, model.graph_.inference_) == ("junction-tree", "exact")
+        assert (model.method_, model.inference_) == ("junction-tree", "exact")
         model.predict(X)  # no warning
         again = pickle.loads(pickle.dumps(model))
         assert_array_equal(again.predict(X)[0], model.predict(X)[0])
     for data in (X, y), (shards,):
         crf = SAGCRF(Grid(max_table=100), **common).fit(*data)
-        assert (crf.graph_.method_, crf.graph_.training_inference_) == (
+        assert (crf.method_, crf.training_inference_) == (
             "tree-reweighted",
             "relaxed",
         )
-    assert BCFWSSVM(Grid(), **common).fit(shards).graph_.training_inference_ == "relaxed"
+    assert BCFWSSVM(Grid(), **common).fit(shards).training_inference_ == "relaxed"

@@ -105,8 +105,8 @@ def test_sag_and_lbfgs_agree_on_grids_and_the_objective_has_its_gradient(interac
     lbfgs = SAGCRF(graph, solver="lbfgs", tol=1e-8, max_iter=3000).fit(X, y)
     assert_allclose(sag.objective_, lbfgs.objective_, rtol=1e-7)
     assert_allclose(sag.coef_, lbfgs.coef_, atol=1e-3)
-    assert sag.graph_.method_ == "junction-tree"
-    assert sag.graph_.inference_ == sag.graph_.training_inference_ == "exact"
+    assert sag.method_ == "junction-tree"
+    assert sag.inference_ == sag.training_inference_ == "exact"
     likelihood = sag.predict_log_likelihood(X, y)
     weights = sag.coef_, sag.intercept_, sag.pair_weights_
     penalty = sum((table**2).sum() for table in weights) / 2

@@ -178,7 +178,7 @@ def test_the_relaxed_optimum_is_certified_above_the_exact_one():
     X, y = _images(np.random.default_rng(1), 8, 4, 3)
     graph, options = Grid(inference="lp"), {"C": 0.1, "random_state": 0}
     bcfw = BCFWSSVM(graph, tol=1e-2, max_iter=300, **options).fit(X, y)
-    assert bcfw.graph_.training_inference_ == "relaxed"
+    assert bcfw.training_inference_ == "relaxed"
     assert bcfw.dual_gap_ <= 1e-2 * bcfw.objective_
     exact = BCFWSSVM(Grid(inference="junction-tree"), tol=1e-3, max_iter=300, **options).fit(X, y)
     assert bcfw.objective_ >= exact.dual_objective_  # the relaxed hinge is the larger one

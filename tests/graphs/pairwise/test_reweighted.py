@@ -193,8 +193,8 @@ def test_all_solvers_bound_the_same_optimum_which_is_above_that_of_exact_trainin
     assert max(crf.dual_objective_ for crf in fits) <= min(crf.objective_ for crf in fits)
     assert max(crf.suboptimality_ for crf in fits) <= 1e-4
     exact = SAGCRF(Grid(inference="junction-tree"), tol=1e-4, random_state=0).fit(X, y)
-    assert exact.graph_.training_inference_ == "exact"
-    assert fits[0].graph_.training_inference_ == "relaxed"
+    assert exact.training_inference_ == "exact"
+    assert fits[0].training_inference_ == "relaxed"
     # At any weights the bounded likelihood is the smaller one, so is the best.
     assert min(crf.objective_ for crf in fits) >= exact.dual_objective_
     with warnings.catch_warnings():
@@ -208,7 +208,7 @@ def test_all_solvers_bound_the_same_optimum_which_is_above_that_of_exact_trainin
 def test_auto_takes_it_where_no_junction_tree_is_small_enough():
     X, y = _images(4, (7, 7), 5)
     crf = SAGCRF(Grid(max_table=1000), random_state=0).fit(X, y)
-    assert (crf.graph_.method_, crf.graph_.inference_) == ("tree-reweighted", "relaxed")
+    assert (crf.method_, crf.inference_) == ("tree-reweighted", "relaxed")
     assert crf.suboptimality_ <= 1e-3
     assert crf.score(X, y) > 0.6
     nodes, edges = crf.predict_marginals(X, pairwise=True)
@@ -232,7 +232,7 @@ def test_marginals_of_larger_samples_than_those_of_fit_are_bounds_and_say_so():
     X, y = _images(4, (2, 5), 3)
     wide, labels = _images(1, (9, 9), 3)
     crf = SAGCRF(Grid(max_table=100), random_state=0).fit(X, y)
-    assert crf.graph_.inference_ == "exact"
+    assert crf.inference_ == "exact"
     for call in (
         crf.predict_marginals,
         lambda X: crf.predict_log_likelihood(X, labels),

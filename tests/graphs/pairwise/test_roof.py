@@ -70,7 +70,7 @@ def test_attracting_interactions_are_exact_by_the_roof_dual():
     options = {"tol": 1e-3, "random_state": 0, "max_iter": 3000}
     exact = BCFWSSVM(Pairwise(interactions="potts", inference="junction-tree"), **options).fit(X, y)
     relaxed = BCFWSSVM(Pairwise(interactions="potts", inference="roof-dual"), **options).fit(X, y)
-    assert relaxed.graph_.training_inference_ == "relaxed"
+    assert relaxed.training_inference_ == "relaxed"
     # The relaxed hinge is the larger one; the two are equal where the weights attract.
     assert relaxed.objective_ >= exact.dual_objective_ - 1e-9
     assert relaxed.pairwise_coef_[0, 0] >= -1e-12  # 0, but for rounding
@@ -83,4 +83,4 @@ def test_wide_graphs_of_many_labels_are_refused_by_name_and_else_relaxed():
     with pytest.raises(ValueError, match=r"roof-dual.*3 labels, not 2"):
         BCFWSSVM(Grid(inference="roof-dual")).fit(X, y)
     svm = BCFWSSVM(Grid(max_table=100), max_iter=1, tol=10.0).fit(X, y)
-    assert (svm.graph_.method_, svm.graph_.training_inference_) == ("lp", "relaxed")
+    assert (svm.method_, svm.training_inference_) == ("lp", "relaxed")

@@ -11,7 +11,7 @@ from ..core.parallel import Pieces
 from ..core.weights import Weights, zero_weights
 from ..data.store import read_tree
 from ..solvers.gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
-from ..solvers.gdmm.greedy import run_of
+from ..solvers.gdmm.joint import run_of
 from ..solvers.gdmm.solver import Certifying
 from ..solvers.primal import compile_hinge
 from .blocks import Blocks, Local

@@ -15,7 +15,7 @@ from ..core.typing import LossLike, RandomStateLike
 from ..distributed.gdmm import GDMMBlocks, LocalGDMM
 from ..graphs.base import Graph
 from ..solvers.gdmm.active_sets import GDMMOptions
-from ..solvers.gdmm.greedy import run_of
+from ..solvers.gdmm.joint import run_of
 from ..solvers.gdmm.labels import LabelRun
 from ..solvers.gdmm.solver import SEARCHES, VARIANTS, BlockSteps, n_parts
 from ..solvers.run import REMEDY, run

@@ -23,10 +23,12 @@ from ...core.offsets import ends_of, places_of
 from ...core.parallel import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights
 from ...data.matrices import row_squares
+from ...inference.numerics import row_max
 from ...inference.simplex import project
 from .active_sets import (
     ALL,
     AWAY,
+    BGCD,
     CHANGE,
     EXACT,
     INFEASIBILITY,
@@ -96,6 +98,26 @@ class Pad(NamedTuple):
     touched: np.ndarray
 
 
+class Block(NamedTuple):
+    """Scratch for the entries of a factor that may move: its active set, then new ones."""
+
+    # A label, or a pair of labels; the first and the second of a pair.
+    key: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    # The gradient over C; after a step the new share.
+    value: np.ndarray
+    # The share before the visit, before the last step, and the gradient in Algorithm 3.
+    before: np.ndarray
+    now: np.ndarray
+    slope: np.ndarray
+
+
+def new_block(length):
+    """Scratch for a factor of at most `length` entries."""
+    return Block(*np.zeros((3, length), dtype=np.int64), *np.zeros((4, length)))
+
+
 class GDMMState(NamedTuple):
     """The dual point, the messages, the search structures and scratch."""
 
@@ -122,10 +144,8 @@ class GDMMState(NamedTuple):
     pad: Pad
     # (2, n_labels): Scratch.
     scores: np.ndarray
-    # Scratch for one active set.
-    value: np.ndarray
-    before: np.ndarray
-    chosen: np.ndarray
+    # Scratch for one factor.
+    block: Block
     # Q_max of Algorithm 3.
     curvature: float
     # (2,): Position of the pass: sample, factor.
@@ -233,7 +253,7 @@ def part_of(options, n_labels, uniform):
 
 @inner_kernel
 def search_label(graph, options, state, w, i, j, uniform):
-    """The best label without messages in one part; its scores go to ``scores[0]``."""
+    """The best label without messages in one part, and the part; scores go to ``scores[0]``."""
     n_labels = graph.cost.shape[0]
     truth = graph.labels[j]
     scores, mark = state.scores[0], state.pad.mark[0]
@@ -247,7 +267,7 @@ def search_label(graph, options, state, w, i, j, uniform):
         scores[k] = value
         if value > best and mark[k] == 0 and not (masked and graph.allowed[j, k] == 0):
             best, label = value, k
-    return best, label, lo, hi
+    return label, lo, hi
 
 
 @inner_kernel(inline=True)
@@ -357,166 +377,252 @@ def block_step(value, before, size, curvature, variant):
     project(value, size)
 
 
-@inner_kernel
-def _visit_node(graph, options, state, w, i, j, uniform):
-    """A block step on the distribution of node j."""
-    reach, truth = state.reach[i], graph.labels[j]
-    nodes, value, before = state.nodes, state.value, state.before
+@inner_kernel(inline=True)
+def n_factors_of(graph, i):
+    """Number of factors of a sample."""
+    n_edges = graph.edge_ptr[i + 1] - graph.edge_ptr[i]
+    return graph.node_ptr[i + 1] - graph.node_ptr[i] + n_edges
+
+
+@inner_kernel(inline=True)
+def factor_of(graph, i, q):
+    """Factor q of a sample: its nodes, then its edges, which follow all nodes in number."""
+    n_own = graph.node_ptr[i + 1] - graph.node_ptr[i]
+    if q < n_own:
+        return graph.node_ptr[i] + q
+    return graph.labels.shape[0] + graph.edge_ptr[i] + q - n_own
+
+
+@inner_kernel(inline=True)
+def lists_of(graph, state, factor):
+    """The active sets among which a factor has its own, and its place there."""
+    f = factor - graph.labels.shape[0]
+    return (state.nodes, factor) if f < 0 else (state.edges, f)
+
+
+@inner_kernel(inline=True)
+def place_of(keys, start, stop, key):
+    """The place of a key between two others, or `stop`."""
+    place = start
+    while place < stop and keys[place] != key:
+        place += 1
+    return place
+
+
+@inner_kernel(inline=True)
+def node_gradients(graph, options, state, w, i, j, uniform):
+    """Gradients of the labels of a node that may move; their number."""
+    reach, truth, n_labels = state.reach[i], graph.labels[j], graph.cost.shape[0]
+    nodes, pad, block = state.nodes, state.pad, state.block
     p0, p1 = graph.port_ptr[j], graph.port_ptr[j + 1]
-    n = messages(state.nodes, state.ports, state.pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
-    size = nodes.size[j]
-    start = nodes.start[j]
-    for e in range(n):
-        before[e] = nodes.share[start + e] if e < size else 0.0
-    clock = cycles()
-    _, label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
-    if label >= 0:
-        before[n] = 0.0
-        n = touch(state.pad, 0, n, label)
-    state.totals[SEARCH] += cycles() - clock
-    penalty = options.rho * reach
+    n = messages(nodes, state.ports, pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
     masked = graph.allowed.shape[0] > 0
+    clock = cycles()
+    label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
+    if options.variant == BGCD:
+        for k in range(n_labels):
+            n = touch(pad, 0, n, k)
+    elif label >= 0:
+        n = touch(pad, 0, n, label)
+    state.totals[SEARCH] += cycles() - clock
+    start, size, penalty = nodes.start[j], nodes.size[j], options.rho * reach
     for e in range(n):
-        k = state.pad.touched[0, e]
+        k = pad.touched[0, e]
+        block.key[e] = k
+        block.before[e] = nodes.share[start + e] if e < size else 0.0
         if lo <= k < hi:
             score = state.scores[0, k]
         else:
             score = column_dot(graph.nodes, j, w.node, k) + graph.share[j] * graph.cost[truth, k]
-        value[e] = (score + penalty * state.pad.message[0, k]) / reach
+        block.value[e] = (score + penalty * pad.message[0, k]) / reach
         if masked and graph.allowed[j, k] == 0:
-            value[e] = -1e300
-    curvature = max(graph.squares[j] + options.rho * (p1 - p0), LEAST_CURVATURE)
-    block_step(value, before, n, curvature, options.variant)
-    _write_back(nodes, j, value, state.pad.touched[0], n, size)
-    for e in range(n):
-        change = value[e] - before[e]
-        if change != 0.0:
-            add_to_column(graph.nodes, j, w.node, state.pad.touched[0, e], -reach * change)
-            state.totals[CHANGE] += change * change
-    clear_side(state.pad, 0, n)
-
-
-@inner_kernel
-def _write_back(sets, which, value, labels, n, size):
-    """Store the new shares of one block; the keys of those beyond `size` are in `labels`."""
-    start = sets.start[which]
-    for e in range(size):
-        sets.share[start + e] = value[e]
-    for e in range(size, n):
-        if value[e] != 0.0:
-            append(sets, which, labels[e], value[e], 0.0)
-    drop_empty(sets, which, 1)
-
-
-@inner_kernel
-def _crossing(scores, keys, size, n_labels):
-    """Return a bound on the number of entries of an edge that share a label with one of them."""
-    first, second = scores[0], scores[1]
-    most = 0.0
-    for e in range(size):
-        first[keys[e] // n_labels] = 0.0
-        second[keys[e] % n_labels] = 0.0
-    for e in range(size):
-        first[keys[e] // n_labels] += 1.0
-        second[keys[e] % n_labels] += 1.0
-    for e in range(size):
-        most = max(most, first[keys[e] // n_labels] + second[keys[e] % n_labels])
-    return most
+            block.value[e] = -1e300
+    clear_side(pad, 0, n)
+    return n
 
 
 @inner_kernel(inline=True)
-def _commit(graph, options, state, f, reach, n_labels):
-    """Bring the table up to date with the new shares of edge f."""
-    edges, pad = state.edges, state.pad
-    for e in range(edges.start[f], edges.start[f] + edges.size[f]):
-        change = edges.share[e] - edges.price[e]
-        edges.price[e] = 0.0
-        a, b = edges.key[e] // n_labels, edges.key[e] % n_labels
-        pad.message[0, a] = 0.0  # an admitted pair may have touched labels without messages
-        pad.message[1, b] = 0.0
-        if change != 0.0:
-            change_pair(graph, options.search, state, f, a, b, -reach * change)
-            state.totals[CHANGE] += change * change
-    drop_empty(edges, f, 1)
+def _step(options, block, now, n, curvature):
+    """Take a block step; the progress (18) where Algorithm 3 asks for it."""
+    progress = 0.0
+    if options.variant == BGCD:
+        for e in range(n):
+            block.slope[e] = block.value[e]
+    block_step(block.value, now, n, curvature, options.variant)
+    if options.variant == BGCD:
+        for e in range(n):
+            change = block.value[e] - now[e]
+            progress += change * (block.slope[e] - 0.5 * curvature * change)
+    return progress
+
+
+@inner_kernel(inline=True)
+def _solve_node(graph, options, state, w, i, j, uniform):
+    """Take a block step on the distribution of node j, in its block."""
+    n = node_gradients(graph, options, state, w, i, j, uniform)
+    degree = graph.port_ptr[j + 1] - graph.port_ptr[j]
+    curvature = max(graph.squares[j] + options.rho * degree, LEAST_CURVATURE)
+    if options.variant == BGCD:
+        curvature = state.curvature
+    return n, _step(options, state.block, state.block.before, n, curvature)
 
 
 @inner_kernel
-def _sharing(graph, shift, keys, size, n_labels):
-    """Return the largest number of entries of an edge that have the same weight."""
+def _crossing(scores, block, n):
+    """Return a bound on the number of pairs in a block that share a label with one of them."""
+    first, second = scores[0], scores[1]
     most = 0.0
-    for e in range(size):
-        c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
-        if c >= 0:
-            shift[c] += 1.0
-            most = max(most, shift[c])
-    for e in range(size):
-        c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
-        if c >= 0:
-            shift[c] = 0.0
+    for e in range(n):
+        first[block.first[e]] = second[block.second[e]] = 0.0
+    for e in range(n):
+        first[block.first[e]] += 1.0
+        second[block.second[e]] += 1.0
+    for e in range(n):
+        most = max(most, first[block.first[e]] + second[block.second[e]])
     return most
 
 
 @inner_kernel
-def _visit_edge(graph, options, state, i, f, uniform):
-    """Block steps on the distribution of edge f."""
-    reach, n_labels = state.reach[i], graph.cost.shape[0]
-    edges, value, before = state.edges, state.value, state.before
-    first, second = state.pad.message[0], state.pad.message[1]
+def _sharing(column, shift, block, n):
+    """Return the largest number of pairs in a block that have the same weight."""
+    most = 0.0
+    for e in range(n):
+        c = column[block.first[e], block.second[e]]
+        if c >= 0:
+            shift[c] += 1.0
+            most = max(most, shift[c])
+    for e in range(n):
+        shift[column[block.first[e], block.second[e]]] = 0.0
+    return most
+
+
+@inner_kernel
+def _add_all_pairs(state, n, penalty, scale):
+    """Add all pairs to the block of an edge that a step can give a share; their number."""
+    block, table, gain = state.block, state.table, state.block.slope
+    first, second, n_labels, mean = state.pad.message[0], state.pad.message[1], len(table), 0.0
+    for a in range(n_labels):
+        for b in range(n_labels):
+            gain[a * n_labels + b] = (table[a, b] - penalty * (first[a] + second[b])) / scale
+    top = row_max(gain, 0, n_labels * n_labels)
+    for e in range(n):
+        mean += gain[block.key[e]] / n
+        gain[block.key[e]] = -math.inf
+    # The threshold of the projection is at least that of any subset, such as the active set.
+    least = max(top - 1.0, mean)
+    for k in range(n_labels * n_labels):
+        if gain[k] > least:
+            block.key[n], block.first[n], block.second[n] = k, k // n_labels, k % n_labels
+            n += 1
+    return n
+
+
+@inner_kernel
+def load_edge(edges, f, block, n_labels):
+    """Start a block with the active set of an edge."""
+    start, size = edges.start[f], edges.size[f]
+    for e in range(size):
+        k = edges.key[start + e]
+        block.key[e], block.first[e], block.second[e] = k, k // n_labels, k % n_labels
+        block.before[e] = block.now[e] = block.value[e] = edges.share[start + e]
+    return size
+
+
+@inner_kernel(inline=True)
+def begin_edge(graph, options, state, i, f, uniform):
+    """Start the block of an edge, with new pairs: their number, the best, those of messages."""
+    n_labels, penalty, block = graph.cost.shape[0], options.rho * state.reach[i], state.block
     n_first, n_second = edge_messages(graph, state, f)
-    penalty = options.rho * reach
     clock = cycles()
-    own = own_table(graph)
-    if own:
+    if own_table(graph):
         lo, hi = part_of(options, n_labels, uniform) if options.search == SAMPLED else (0, n_labels)
         make_table(graph, state, f, lo, hi)
-    _, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
-    if a >= 0 and state.table[a, b] > -math.inf:
-        known = False
-        for e in range(edges.start[f], edges.start[f] + edges.size[f]):
-            known |= edges.key[e] == a * n_labels + b
-        if not known:
-            append(edges, f, a * n_labels + b, 0.0, 0.0)
+    size = load_edge(state.edges, f, block, n_labels)
+    n, best = size, 0
+    if options.variant == BGCD:
+        n = _add_all_pairs(state, size, penalty, state.reach[i] * state.curvature)
+    else:
+        _, a, b = search_pair(options, state, n_first, n_second, penalty, uniform)
+        if a >= 0 and state.table[a, b] > -math.inf:
+            block.key[size] = a * n_labels + b
+            best = place_of(block.key, 0, size, block.key[size])
+            block.first[best], block.second[best] = a, b
+            n = max(size, best + 1)
+    for e in range(size, n):
+        block.before[e] = block.now[e] = block.value[e] = 0.0
     state.totals[SEARCH] += cycles() - clock
-    start, size = edges.start[f], edges.size[f]
-    keys, shares = edges.key[start : start + size], edges.share[start : start + size]
+    return n, best, n_first, n_second
+
+
+@inner_kernel(inline=True)
+def edge_gradients(graph, options, state, i, f, n):
+    """Gradients of the pairs in the block of an edge, whose shares are `now`."""
+    reach, own, block = state.reach[i], own_table(graph), state.block
     square, shift = graph.edge_squares[f] if own else 1.0, state.columns_of[1]
-    curvature = square * _sharing(graph, shift, keys, size, n_labels) if own else square
-    curvature += options.rho * _crossing(state.scores, keys, size, n_labels)
-    curvature = max(curvature, LEAST_CURVATURE)
-    for e in range(size):
-        # `price` of an edge's entry keeps what its share was before the visit.
-        edges.price[start + e] = shares[e]
-    inner = INNER_AWAY if options.variant == AWAY else INNER
-    for _ in range(inner if size > 1 else 0):
-        for e in range(size):
-            a, b = keys[e] // n_labels, keys[e] % n_labels
-            change = shares[e] - edges.price[start + e]
-            if own:
-                c = graph.column[a, b]
-                change = shift[c] if c >= 0 else 0.0
-            score = state.table[a, b] - reach * square * change
-            value[e] = (score - penalty * (first[a] + second[b])) / reach
-            before[e] = shares[e]
-        block_step(value, before, size, curvature, options.variant)
+    first, second, penalty = state.pad.message[0], state.pad.message[1], options.rho * reach
+    for e in range(n):
+        a, b = block.first[e], block.second[e]
+        change = block.now[e] - block.before[e]
+        if own:
+            c = graph.column[a, b]
+            change = shift[c] if c >= 0 else 0.0
+        score = state.table[a, b] - reach * square * change
+        block.value[e] = (score - penalty * (first[a] + second[b])) / reach
+
+
+@inner_kernel(inline=True)
+def end_edge(graph, state, n, n_first, n_second):
+    """Put the scratch for the messages at an edge, and for changes of weights, back to zeros."""
+    block, pad = state.block, state.pad
+    clear_side(pad, 0, n_first)
+    clear_side(pad, 1, n_second)
+    for e in range(n):
+        a, b = block.first[e], block.second[e]
+        pad.message[0, a] = 0.0  # new pairs may have touched labels without messages
+        pad.message[1, b] = 0.0
+        if own_table(graph):
+            state.columns_of[1, graph.column[a, b]] = 0.0
+
+
+@inner_kernel(inline=True)
+def _solve_edge(graph, options, state, i, f, uniform):
+    """Take block steps on the distribution of edge f, in its block."""
+    own, block = own_table(graph), state.block
+    first, second, shift = state.pad.message[0], state.pad.message[1], state.columns_of[1]
+    n, _, n_first, n_second = begin_edge(graph, options, state, i, f, uniform)
+    if options.variant == BGCD:
+        inner, curvature = 1, state.curvature
+    else:
+        inner = INNER_AWAY if options.variant == AWAY else INNER
+        curvature = graph.edge_squares[f] * _sharing(graph.column, shift, block, n) if own else 1.0
+        curvature += options.rho * _crossing(state.scores, block, n)
+        curvature = max(curvature, LEAST_CURVATURE)
+    progress = 0.0
+    for _ in range(inner if n > 1 else 0):
+        edge_gradients(graph, options, state, i, f, n)
+        progress = _step(options, block, block.now, n, curvature)
         moved = 0.0
-        for e in range(size):
-            change = value[e] - shares[e]
-            first[keys[e] // n_labels] += change
-            second[keys[e] % n_labels] += change
-            shares[e] = value[e]
+        for e in range(n):
+            a, b, change = block.first[e], block.second[e], block.value[e] - block.now[e]
+            first[a] += change
+            second[b] += change
+            block.now[e] = block.value[e]
             moved += abs(change)
             if own:
-                c = graph.column[keys[e] // n_labels, keys[e] % n_labels]
-                shift[c] += change
+                shift[graph.column[a, b]] += change
         if moved < 1e-12:
             break
-    if own:
-        for e in range(size):
-            shift[graph.column[keys[e] // n_labels, keys[e] % n_labels]] = 0.0
-    clear_side(state.pad, 0, n_first)
-    clear_side(state.pad, 1, n_second)
-    _commit(graph, options, state, f, reach, n_labels)
-    new_marginals(edges, state.ports, f, n_labels)
+    end_edge(graph, state, n, n_first, n_second)
+    return n, progress
+
+
+@inner_kernel(inline=True)
+def _solve(graph, options, state, w, i, factor, uniform):
+    """Take block steps on a factor, in its block: the number of entries, and the progress (18)."""
+    n_nodes = graph.labels.shape[0]
+    if factor < n_nodes:
+        return _solve_node(graph, options, state, w, i, factor, uniform)
+    return _solve_edge(graph, options, state, i, factor - n_nodes, uniform)
 
 
 @inner_kernel
@@ -542,56 +648,81 @@ def new_marginals(edges, ports, f, n_labels):
             share = edges.share[e]
             if share == 0.0:
                 continue
-            place = -1
-            start = ports.start[port]
-            for p in range(start, start + ports.size[port]):
-                if ports.key[p] == label:
-                    place = p
-                    break
-            if place < 0:
+            stop = ports.start[port] + ports.size[port]
+            place = place_of(ports.key, ports.start[port], stop, label)
+            if place == stop:
                 append(ports, port, label, share, 0.0)
             else:
                 ports.share[place] += share
         drop_empty(ports, port, 0)
 
 
-@inner_kernel
-def _room_for(graph, state, factor, n_nodes):
-    """Return whether a visit is certain to fit into the arenas."""
-    if factor < n_nodes:
-        more = 1
-        for p in range(graph.port_ptr[factor], graph.port_ptr[factor + 1]):
-            more += state.ports.size[graph.ports[p]]
-        return fits(state.nodes, factor, more)
-    f = factor - n_nodes
-    size = state.edges.size[f] + 1
-    # Both ports may grow by every pair of the edge.
-    return (
-        size <= state.value.shape[0]
-        and fits(state.edges, f, 1)
-        and fits(state.ports, 2 * f, size)
-        and fits(state.ports, 2 * f + 1, 8 * (state.ports.size[2 * f] + size + 2))
-    )
+@inner_kernel(inline=True)
+def commit(graph, options, state, w, i, factor, n):
+    """Store the new shares in a block, and update the weights; False where an arena is full."""
+    n_labels, reach, block = graph.cost.shape[0], state.reach[i], state.block
+    is_edge = factor >= graph.labels.shape[0]
+    sets, which = lists_of(graph, state, factor)
+    start, size, n_new = sets.start[which], sets.size[which], 0
+    for e in range(size, n):
+        n_new += 1 if block.value[e] != 0.0 else 0
+    if not fits(sets, which, n_new):
+        return False
+    if is_edge:
+        # Both ports may grow by as many labels as the edge has pairs.
+        ports, first, most = state.ports, 2 * which, min(size + n_new, n_labels)
+        more = 8 * (ports.size[first] + most + 2)
+        if not (fits(ports, first, most) and fits(ports, first + 1, more)):
+            return False
+    for e in range(size):
+        sets.share[start + e] = block.value[e]
+    for e in range(size, n):
+        if block.value[e] != 0.0:
+            append(sets, which, block.key[e], block.value[e], 0.0)
+    drop_empty(sets, which, 1)
+    for e in range(n):
+        change, k = block.value[e] - block.before[e], block.key[e]
+        if change == 0.0:
+            continue
+        state.totals[CHANGE] += change * change
+        if is_edge:
+            a, b = block.first[e], block.second[e]
+            change_pair(graph, options.search, state, which, a, b, -reach * change)
+        else:
+            add_to_column(graph.nodes, which, w.node, k, -reach * change)
+    if is_edge:
+        new_marginals(sets, state.ports, which, n_labels)
+    return True
 
 
 @inner_kernel(inline=True)
 def _visit_sample(graph, options, state, w, i, uniforms):
-    """Visit the factors of a sample, from the cursor on; False when an arena is full."""
-    cursor = state.cursor
-    n_nodes = graph.labels.shape[0]
-    first = graph.node_ptr[i]
-    n_own = graph.node_ptr[i + 1] - first
-    n_factors = n_own + graph.edge_ptr[i + 1] - graph.edge_ptr[i]
-    while cursor[1] < n_factors:
-        q = cursor[1]
-        factor = first + q if q < n_own else n_nodes + graph.edge_ptr[i] + q - n_own
-        if not _room_for(graph, state, factor, n_nodes):
-            return False
-        if q < n_own:
-            _visit_node(graph, options, state, w, i, factor, uniforms[factor])
-        else:
-            _visit_edge(graph, options, state, i, factor - n_nodes, uniforms[factor])
-        cursor[1] += 1
+    """Visit the factors of a sample, from the cursor on; False when an arena is full.
+
+    In Algorithm 3 that of largest progress joins A_i first, and only these are visited: the `price`
+    of their first entry is 1.
+    """
+    cursor, n_factors, q = state.cursor, n_factors_of(graph, i), state.cursor[1]
+    greedy = options.variant == BGCD
+    finds, found, most, clock = greedy and q == 0, -1, 0.0, cycles()
+    while q < n_factors:
+        cursor[1], factor = q, factor_of(graph, i, q)
+        sets, which = lists_of(graph, state, factor)
+        if finds or not greedy or sets.price[sets.start[which]] == 1.0:
+            if sets.size[which] >= state.block.key.shape[0]:
+                return False
+            n, progress = _solve(graph, options, state, w, i, factor, uniforms[factor])
+            if finds and progress > most:
+                found, most = factor, progress
+            if not (finds or commit(graph, options, state, w, i, factor, n)):
+                return False
+        q += 1
+        if finds and q == n_factors:
+            if found >= 0:
+                sets, which = lists_of(graph, state, found)
+                sets.price[sets.start[which]] = 1.0
+            state.totals[SEARCH] += cycles() - clock
+            q, finds = 0, False
     cursor[0] += 1
     cursor[1] = 0
     return True
@@ -903,6 +1034,17 @@ def _squares_of(features):
     return row_squares(_rows(features, width)) + float(features.intercept >= 0)
 
 
+def largest_curvature(graph, rho):
+    """Q_max: a bound on the Hessian of each block, at least 4 (max |phi|^2 + 1)."""
+    squares, n_labels = graph.squares, graph.cost.shape[0]
+    most = float((squares + rho * np.diff(graph.port_ptr)).max(initial=0.0))
+    if len(graph.ends):
+        sharing = np.unique(graph.column[graph.column >= 0], return_counts=True)[1]
+        largest = graph.edge_squares.max(initial=0.0) * sharing.max(initial=0)
+        most = max(most, (largest if graph.edge_squares.size else 1.0) + 2.0 * n_labels * rho)
+    return max(most, 4.0 * (max(1.0, float(squares.max(initial=0.0))) + rho))
+
+
 def _new_state(graph, reach, forbidden, search, curvature=0.0, pair=_NO_PAIR):
     n_labels = graph.cost.shape[0]
     labels = graph.labels.astype(np.int64)
@@ -912,7 +1054,7 @@ def _new_state(graph, reach, forbidden, search, curvature=0.0, pair=_NO_PAIR):
     indexed = table if search == SUBLINEAR else np.zeros((1, 1))
     turned = np.ascontiguousarray(indexed.T)
     # Algorithm 3 solves for all pairs of an edge.
-    length = max(n_labels, size * size) if curvature > 0.0 else n_labels + 64
+    length = (size * size if curvature > 0.0 else n_labels) + 64
     return GDMMState(
         nodes=one_entry_each(labels, 1.0),
         edges=one_entry_each(pairs, 1.0),
@@ -930,9 +1072,7 @@ def _new_state(graph, reach, forbidden, search, curvature=0.0, pair=_NO_PAIR):
             touched=np.zeros((2, n_labels + 1), dtype=np.int64),
         ),
         scores=np.zeros((2, n_labels)),
-        value=np.zeros(length),
-        before=np.zeros(length),
-        chosen=np.zeros(length if curvature > 0.0 else 0, dtype=np.int64),
+        block=new_block(length),
         curvature=curvature,
         cursor=np.zeros(2, dtype=np.int64),
         totals=np.zeros(4),
@@ -943,8 +1083,6 @@ class FactorRun(Run):
     """A run on nodes and edges."""
 
     arenas = ("nodes", "edges", "ports")
-    #: Visits all factors of the samples.
-    kind = staticmethod(gdmm_pass)
 
     def __init__(self, factors, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -960,7 +1098,10 @@ class FactorRun(Run):
         mask = factors.mask
         self.constrained = mask is not None and not np.isfinite(mask).all()
         #: Q_max, where steps need it.
-        self.curvature = self._curvature()
+        self.curvature = 0.0
+        if self.options.variant == BGCD:
+            self.options = self.options._replace(search=EXACT, n_partitions=1)
+            self.curvature = largest_curvature(graph, self.options.rho)
         self.state = self._state(mask, np.zeros(self.shapes[1] if self.own else (0, 0)))
         #: Random numbers that a pass takes.
         self.n_draws = graph.labels.size + len(graph.ends)
@@ -969,9 +1110,6 @@ class FactorRun(Run):
         step = super()._default_step(variant)
         has_cycles = getattr(self.problem.space, "inference", "exact") == "relaxed"
         return min(step, STEP_WITH_CYCLES) if has_cycles else step
-
-    def _curvature(self):
-        return 0.0
 
     def _state(self, table, pair):
         """The state of a run that begins."""
@@ -1001,7 +1139,7 @@ class FactorRun(Run):
 
     def one_pass(self, order, uniforms, pieces):
         """Visit all factors, then move the multipliers."""
-        self.visit(self.kind, order, uniforms, pieces)
+        self.visit(gdmm_pass, order, uniforms, pieces)
         self.move_multipliers()
 
     def move_multipliers(self):
@@ -1012,9 +1150,8 @@ class FactorRun(Run):
     def enlarged(self, headroom):
         """Arenas, and scratch for the largest active set."""
         longest = int(self.state.edges.size.max(initial=0))
-        size = max(self.state.value.size, 2 * longest + 64)
-        scratch = {"value": np.zeros(size), "before": np.zeros(size)}
-        return super().enlarged(headroom) | scratch
+        size = max(self.state.block.key.size, 2 * longest + 64)
+        return super().enlarged(headroom) | {"block": new_block(size)}
 
     def pair_weights(self):
         """The transition table, or those of the features of edges."""

@@ -18,7 +18,7 @@ from .intrinsics import call_address, fetch_add, load_shared
 from .jit.compiling import JIT_IS_DISABLED
 from .jit.dispatch import inner_kernel
 from .offsets import longest_item
-from .tree import tree_leaves, tree_like
+from .problem import tree_leaves, tree_like
 from .weights import aligned
 
 # Threads that work on one kernel together, and meet in it.

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core.parallel import Pieces
-from ..core.tree import tree_leaves
+from ..core.problem import tree_leaves
 from ..core.weights import Weights, inner_product, squared_norm, zero_weights
 from ..data.store import read_tree
 from ..solvers.bcfw.kernels import GAP, N_CACHED, N_ORACLE

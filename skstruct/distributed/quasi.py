@@ -9,9 +9,8 @@ from joblib import cpu_count
 
 from ..core.parallel import Pieces
 from ..core.weights import zero_weights
-from ..solvers.batch import BatchGradient
-from ..solvers.quasi_newton.orthant import OrthantWise
-from ..solvers.quasi_newton.solver import QuasiNewton
+from ..solvers.primal import BatchGradient
+from ..solvers.quasi_newton import OrthantWise, QuasiNewton
 from .checkpoint import like
 from .shard import Tables, gather, leased, scatter_add
 

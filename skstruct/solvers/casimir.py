@@ -25,7 +25,7 @@ from ..core.weights import (
     squared_norm,
     zero_weights,
 )
-from ..losses.smooth_hinge import CALLS, EXACT, TopKHinge
+from ..losses.hinge import CALLS, EXACT, TopKHinge
 from ..losses.verbs import (
     ROUNDING,
     expected_loss,
@@ -35,9 +35,8 @@ from ..losses.verbs import (
     private_loss,
     require_smooth,
 )
-from .batch import Workers, block_size
 from .certificate import DualMixture, certify, certify_pair, known_record
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, Workers, block_size, compile_losses, objective_value
 from .run import Method
 
 # Catalyst: smoothing, proximal terms, centers and extrapolation.

@@ -15,12 +15,10 @@ from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import make_scratch
 from ..core.weights import Weights, flatten, inner_product, squared_norm, view_flat, zero_weights
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import projection_hinge
+from ..losses.hinge import hinge_of, projection_hinge
 from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
-from .batch import sum_over_samples
 from .certificate import DualMixture, certify_pair
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, compile_losses, objective_value, sum_over_samples
 from .run import Method, SampleOverflow
 
 # The oracle pass of the dual extragradient.

@@ -27,10 +27,9 @@ from ..core.weights import (
     squared_norm,
 )
 from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
-from .batch import BatchGradient, Worker
 from .certificate import certify
-from .primal import compile_losses
-from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
+from .primal import BatchGradient, Worker, compile_losses
+from .sag import CLOSE, TINY, CertificateSchedule, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #

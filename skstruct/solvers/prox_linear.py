@@ -16,8 +16,7 @@ from ..core.parallel import effective_threads, make_scratch, private_copy, run_t
 from ..core.weights import Weights, flatten, zero_weights
 from ..data.packing import sample_of
 from ..losses.verbs import loss_oracle, private_loss, require_smooth
-from ..scores import Linearisation, ScoreMap
-from ..scores.base import guarded
+from ..scores import Linearisation, ScoreMap, guarded
 from .primal import Best, Uncertified, compile_losses, objective_value
 from .run import REMEDY, Method, SampleOverflow
 from .sgd import improvement

@@ -36,7 +36,7 @@ from ..core.weights import aligned, halves, lazy_weights, zero_weights
 from ..losses.verbs import ROUNDING, least_term
 from .certificate import certify_l1
 from .oeg import EPS, FIRST_FACTOR, LOST, OEG, ROUNDINGS, WARM_RATE, visit, visit_first
-from .sag.solver import OVERFLOW, TINY
+from .sag import OVERFLOW, TINY
 
 # The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7

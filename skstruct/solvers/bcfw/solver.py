@@ -13,7 +13,7 @@ from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
-from ...core.tree import is_memory, tree_items
+from ...core.problem import is_memory, tree_items
 from ...core.weights import (
     Weights,
     flatten,
@@ -26,9 +26,8 @@ from ...core.weights import (
 )
 from ...losses.hinge import hinge_of
 from ...losses.verbs import ROUNDING
-from ..batch import BatchGradient
 from ..certificate import DualMixture, certify_pair, lower_bound
-from ..primal import Best, compile_hinge, hinge_value
+from ..primal import BatchGradient, Best, compile_hinge, hinge_value
 from ..run import Method
 from ..sampling import set_leaf, sum_tree
 from .kernels import (

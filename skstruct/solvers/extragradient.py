@@ -18,7 +18,7 @@ from ..core.weights import Weights, flatten, inner_product, squared_norm, view_f
 from ..losses.hinge import hinge_of, projection_hinge
 from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
 from .certificate import DualMixture, certify_pair
-from .primal import Best, compile_losses, objective_value, sum_over_samples
+from .primal import Best, objective_value, sum_over_samples
 from .run import Method, SampleOverflow
 
 # The oracle pass of the dual extragradient.
@@ -235,13 +235,6 @@ class Extragradient(Method):
 
     def _tables(self, flat):
         return view_flat(flat, self.shapes)
-
-    def compile(self):
-        """Compile outside the clock."""
-        w = zero_weights(self.shapes)
-        self._visit(self.problem, w)(0, 0, w)
-        compile_losses(self.hinge, self.problem, w)
-        self.regulariser.settle(w)
 
     def _visit(self, part, w):
         """Return the function that one thread applies to a range of samples."""

@@ -114,11 +114,6 @@ class ObjectiveValue(NamedTuple):
     magnitude: float
 
 
-def compile_losses(loss, problem, w, memory=_NO_MEMORY) -> None:
-    """Compile what :func:`objective_value` calls."""
-    loss_values(loss, problem, w, memory, 0, 0, make_scratch(problem), np.zeros((3, 0)))
-
-
 def objective_value(
     loss, problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY, advice=_ADVICE
 ) -> ObjectiveValue:
@@ -141,11 +136,6 @@ def objective_value(
         raise FloatingPointError(f"the objective is {objective}: {advice}")
     magnitude = float(out[2] @ sample_weight) / n
     return ObjectiveValue(objective, out[1] if memory.size else out[0], magnitude)
-
-
-def compile_hinge(problem, w, memory=_NO_MEMORY) -> None:
-    """Compile what :func:`hinge_value` calls."""
-    compile_losses(hinge_of(problem), problem, w, memory)
 
 
 def hinge_value(problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY) -> ObjectiveValue:
@@ -251,11 +241,11 @@ class BatchGradient:
 
     def add(self, w, gradient, out, pieces: Pieces) -> None:
         """Add the gradient of ``sum_i s_i loss_i``."""
-        for first, last in pieces.visits(self._weight.size):
+        for first, last in pieces.ranges(0, self._weight.size):
             self._add(w, first, last, gradient, out)
 
     def _add(self, w, first, last, gradient, out):
-        """Add that of some samples; none of them compile."""
+        """Add that of some samples."""
 
         def arguments(own, share):
             buffers, labels = own.scratch
@@ -264,12 +254,7 @@ class BatchGradient:
             return *task, gradient._replace(share=share), out, self._block
 
         self._block.taken[0] = 0
-        self._workers.call(loss_gradient, arguments, alone=first == last)
-
-    def compile(self, shapes) -> None:
-        """Compile outside the clock."""
-        w = zero_weights(shapes)
-        self._add(w, 0, 0, w, np.zeros((2, 0)))
+        self._workers.call(loss_gradient, arguments)
 
 
 def sum_over_samples(make_visit, problem, gradient, n_jobs, pieces: Pieces) -> None:

@@ -97,11 +97,6 @@ class ProximalOEG(OEG):
         self._set_rho(l1 + self.lam)
         self._first = FIRST_FACTOR
 
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        soft_sums(self.w, self._penalty, 1.0)
-
     def begin(self, progress):
         """The mixtures of the weights to start from."""
         super().begin(progress)

@@ -476,32 +476,14 @@ class QuasiNewton(Method):
             self._term, direction = point
             np.concatenate(direction, out=self._mixed)
 
-    def compile(self):
-        """Compile outside the clock."""
-        none, out = np.empty(0), np.zeros(6)
-        pairs, live = np.empty((2, 0), dtype=np.float32), np.zeros(1, dtype=np.int64)
-        scales = np.empty(0, dtype=np.float32)
-        measure(none, none, none, none, 1.0, 0.0, 0.0, 0, 0, np.zeros(N_MEASURED))
-        mix(none, none, 0.0, 0, 0, out)
-        step(none, none, none, 0.0, 0.0, 0.0, none, 0, 0, out)
-        combine(pairs, scales, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
-        vectors, scratch = 4 * [none], np.empty((3, BLOCK))
-        remember(pairs, scales, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
-        self._compile_gradient()
-
-    def _compile_gradient(self):
-        """Compile what :meth:`_add_gradient` calls here."""
-        task = self.loss, self.problem, self.sample_weight, self.n_jobs
-        self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
-        self._gradients.compile(self.shapes)
-
     def _add_gradient(self, w, gradient, pieces):
         """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
 
         None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
         """
         if self._gradients is None:
-            self._compile_gradient()
+            task = self.loss, self.problem, self.sample_weight, self.n_jobs
+            self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
         self._gradients.add(w, gradient, self._out, pieces)
         if pieces.stopped:
             return None
@@ -643,12 +625,6 @@ class OrthantWise(QuasiNewton):
             name = type(self.loss).__name__
             raise TypeError(f"OWL-QN needs a convex loss, and {name} is not")
         self.l1 = l1
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        none = np.empty(0)
-        soft_sums(none, none, 0.0, 0.0, 0.0, 0, 0, np.zeros(N_SOFT))
 
     def _along(self, direction, origin, share):
         """See :func:`soft_sums`."""

@@ -29,7 +29,7 @@ from ..core.weights import (
 )
 from ..losses.verbs import ROUNDING, backtrack, least_term, loss_oracle, require_smooth
 from .certificate import certify, known_record
-from .primal import Workers, block_size, compile_losses, objective_value
+from .primal import Workers, block_size, objective_value
 from .run import REMEDY, Method
 from .sampling import sample_leaf, set_leaf, sum_tree
 
@@ -649,16 +649,6 @@ class SAG(StoredMixtures):
         #: Whether the run is in single precision at first, and the memory of double precision.
         self._single, self._double = single, None
 
-    def compile(self):
-        """Compile outside the clock."""
-        self._pass(MOVE, _NO_ORDER, np.empty((0, 2)), Pieces())
-        fold(self.w)
-        self._norms()
-        if self._single or self._resumes:
-            self._add_memory(0)
-        if self.track_objective:
-            compile_losses(self.loss, self.problem, self.w)
-
     def begin(self, progress):
         """Fill the memory at the weights to start from.
 
@@ -689,13 +679,13 @@ class SAG(StoredMixtures):
             self._offer_memory()
 
     def _add_memory(self, stop):
-        """Add the features of the residuals of samples before `stop` to ``d``; none compile."""
-        for cut in Pieces().visits(stop):
+        """Add the features of the residuals of samples before `stop` to ``d``."""
+        for cut in Pieces().ranges(0, stop):
 
             def arguments(own, share, cut=cut):
                 return own.problem, self.state.residuals, *cut, self.w._replace(share=share)
 
-            self._workers.call(add_residuals, arguments, alone=not stop)
+            self._workers.call(add_residuals, arguments)
 
     def epoch(self, k, rng, progress):
         """As many steps as there are samples; the first visit all of them.
@@ -720,7 +710,7 @@ class SAG(StoredMixtures):
         sums, n_visits, size = [LOSS, STALENESS, MAGNITUDE], 0, self._grain
         self.state.totals[sums] = 0.0
         # Cut between blocks: where a pass is cut changes nothing.
-        for first, last in pieces.visits(-(-len(uniforms) // size)):
+        for first, last in pieces.ranges(0, -(-len(uniforms) // size)):
             cut = slice(first * size, last * size)
             visits = self.state, order[cut], uniforms[cut], self._block
 
@@ -731,7 +721,7 @@ class SAG(StoredMixtures):
                 return *task, *visits, *own.scratch
 
             self._block.counters[DRAW] = 0
-            self._workers.call(sag_epoch, arguments, alone=not len(uniforms))
+            self._workers.call(sag_epoch, arguments)
             n_visits = min(last * size, len(uniforms))
         means = self.state.totals[sums] / max(n_visits, 1)
         if not np.isfinite(means).all():

@@ -14,8 +14,7 @@ from ..core.docstrings import inherit_sections
 class Linearisation:
     """The scores of a score map at some parameters, and products with its Jacobian.
 
-    This class calls the map again for each product; a map may return one that stores intermediate
-    results.
+    It calls the map again for each product; a map may return one that stores intermediate results.
 
     Parameters
     ----------
@@ -26,12 +25,7 @@ class Linearisation:
     rows : ndarray or CSR matrix of shape (n_rows, n_features)
         The rows.
     scores : ndarray of shape (n_rows, n_columns), optional
-        Their scores, if known.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_columns)
-        The scores of the rows.
+        Their scores, if known; also an attribute.
     """
 
     def __init__(
@@ -93,28 +87,11 @@ class ScoreMap(BaseEstimator, ABC):
         rng: np.random.Generator,
         fit_intercept: bool = True,
     ) -> np.ndarray:
-        """Return initial parameters, and set the attributes that depend on the data.
+        """Return a new float64 vector of parameters; set the attributes that depend on the data.
 
-        Parameters
-        ----------
-        n_features : int
-            Columns of the rows.
-        n_columns : int
-            Columns of the scores.
-        rng : numpy.random.Generator
-            Draws them.
-        fit_intercept : bool
-            Whether there are constant terms.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            A new array of float64.
-
-        Raises
-        ------
-        ValueError
-            If the map does not take rows of that length.
+        `n_features` and `n_columns` are the columns of the rows and of the scores; `rng`, a NumPy
+        generator, draws; `fit_intercept`: whether there are constant terms. A ValueError if the map
+        does not take rows of that length.
         """
 
     @abstractmethod
@@ -123,23 +100,14 @@ class ScoreMap(BaseEstimator, ABC):
 
     @abstractmethod
     def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
-        """Return the change of the scores along a direction of the parameters.
-
-        The Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns).
-        """
+        """Return the Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def vjp(self, params: np.ndarray, rows: Any, cotangent: np.ndarray) -> np.ndarray:
-        """Return the gradient of a weighted sum of the scores.
-
-        The transposed Jacobian times `cotangent` (n_rows, n_columns), of shape (n_params,).
-        """
+        """Return the transposed Jacobian times `cotangent` (n_rows, n_columns): (n_params,)."""
 
     def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
-        """Return scores and Jacobian at some parameters, for several products.
-
-        The map may keep `params`, which are not changed in the meantime.
-        """
+        """Return scores and Jacobian at `params`, which stay unchanged, for several products."""
         return Linearisation(self, params, rows)
 
 

@@ -65,19 +65,7 @@ class HiddenLayerMap(ScoreMap):
         return np.concatenate([np.ravel(part) for part in parts])
 
     def layers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights and constants of both layers: views.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters.
-
-        Returns
-        -------
-        tuple of four ndarrays
-            Weights and constants of the hidden layer, then of the linear one; zeros that are no
-            views without constants.
-        """
+        """Weights and constants of the hidden, then of the linear layer: views."""
         out, at = [], 0
         for shape in self._shapes:
             stop = at + shape[0] * shape[1]
@@ -365,16 +353,6 @@ class LinearMap(ScoreMap):
             The weights.
         constants : ndarray of shape (n_columns,)
             The constants; zeros that are no view without an intercept.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import LinearMap
-        >>> score_map = LinearMap()
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> weights, constants = score_map.tables(params)
-        >>> weights.shape, constants
-        ((2, 3), array([0., 0., 0.]))
         """
         table = params.reshape(self.shape_)
         d = self.n_features_in_

@@ -24,11 +24,7 @@ class BestFound(NamedTuple):
 
 
 def bounded_viterbi(unary, pair, products, most_steps=None) -> BestFound:
-    """The best labelling that each of some automata accepts, found in a beam, and a bound.
-
-    `pair` has one table (label, next label), or one per step. States of all automata together are
-    kept while they fit into the beam; those dropped are bounded by what they can still reach.
-    """
+    """Best labelling that all automata accept, by beam search, and a bound; `pair` (step, K, K)."""
     n, n_labels = unary.shape
     pair = np.broadcast_to(pair, (max(n - 1, 0), n_labels, n_labels))
     rest = [_rest(unary, pair, product) for product in products]

@@ -163,12 +163,8 @@ class _Stages:
 def solve_auto(graph, *, tol, max_iter, rng, budget):
     """Cheap methods first, thorough ones while the labelling is not proved to be optimal.
 
-    1. Two labels: a minimum cut where all factors attract, else the roof dual, which fixes labels.
-    2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
-    3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
-    4. Elimination, if all of its tables are small.
-    5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips; moves
-       of many variables; then more moves or branch and bound, whatever is the more promising.
+    Minimum cut or roof dual; sweeps of TRW-S; simplification; elimination; then sweeps, strips,
+    moves and branch and bound, whichever promises more.
     """
     stages = _Stages(graph.of_variables(), tol, max_iter, rng, budget)
     stages.run()

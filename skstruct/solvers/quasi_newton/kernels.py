@@ -1,11 +1,7 @@
 """Operations of L-BFGS and OWL-QN on vectors of the weights' size, in one sweep over a run of each.
 
-A point is a pair of vectors: the weights ``w`` and the gradient ``d`` of the mean loss. With lam1 >
-0 the gradient ``lam w + d`` of the smooth part is replaced by the pseudo-gradient, the element of
-smallest norm among the subgradients of the whole. Pairs of differences are kept in single
-precision: that halves the traffic, and the inverse Hessian is exactly that of the rounded pairs.
-
-Pairs are those of ``u = w / scales``, where the first inverse Hessian is a multiple of one.
+A point is weights ``w`` and the gradient ``d`` of the mean loss; with lam1 > 0 the pseudo-gradient
+replaces ``lam w + d``. Pairs, in single precision, are those of ``u = w / scales``.
 """
 
 from ...core.jit.dispatch import inner_kernel, kernel

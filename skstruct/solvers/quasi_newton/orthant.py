@@ -12,12 +12,7 @@ _SWEEPS = 4
 
 
 class OrthantWise(QuasiNewton):
-    """Points, pairs and the best dual point of one run of OWL-QN; ``lam`` is lam2.
-
-    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
-
-    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
-    """
+    """Points, pairs and best dual point of a run of OWL-QN (Andrew & Gao 2007); ``lam`` is lam2."""
 
     name = "OWL-QN"
 
@@ -40,10 +35,7 @@ class OrthantWise(QuasiNewton):
         return self._sweeps(soft_sums, N_SOFT, *line, largest=3)
 
     def _climb(self, direction, origin, terms, share):
-        """Newton's steps for the best point of a line of dual points: its share and its bound.
-
-        The bound is concave; terms are at least linear in the share.
-        """
+        """Newton's steps for the best point of a line of dual points: its share and its bound."""
         best, low, high = (-np.inf, 0.0), 0.0, 1.0
         for _ in range(_SWEEPS):
             value, slope, curve, _ = self._along(direction, origin, share)

@@ -1,7 +1,6 @@
 """One pass of SAG with non-uniform sampling (Schmidt et al. 2015, Algorithms 1 and 2), and of SAGA.
 
-The memory of past gradients is kept in part space (their section 4.2): sample i stores its residual
-``s_i (m_i - mu(y_i))``, not a gradient of the weights' size.
+Sample i stores its residual ``s_i (m_i - mu(y_i))`` in part space (their section 4.2).
 """
 
 import math
@@ -272,12 +271,7 @@ def _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, label
 
 @inner_kernel(inline=True)
 def _remember_mixture(state, options, i, weight, visit):
-    """Store the dual term of the new residual.
-
-    Adds up how far the stored mixtures are from the present ones, ``loss - <theta, r_i> - c_i``
-    (for a CRF ``KL(mu_i | p(theta_i))``). Weighed by importance, the visits of a pass tell its mean
-    over all samples: a sample is as old at a visit as at any other time.
-    """
+    """Store the dual term of the new residual; add up ``loss - <theta, r_i> - c_i`` of the old."""
     totals = state.totals
     value, magnitude = weight * visit[VALUE], weight * visit[TERMS]
     slack = ROUNDING * magnitude
@@ -344,12 +338,7 @@ def sag_epoch(
     labels,
     team,
 ):
-    """Steps of SAG or SAGA, one a row of `uniforms`, in blocks that threads share.
-
-    What is done does not depend on the number of threads. Samples are drawn, and numbers settled,
-    by one thread; oracles are called by all, each at samples of its own; to the weights each adds
-    in columns of its own.
-    """
+    """Steps of SAG or SAGA, one per row of `uniforms`, in blocks that threads share."""
     while True:
         came = meet(team)
         if came == LEAVE:

@@ -1,9 +1,4 @@
-"""Feature rows times tables of weights: the feature map of all structures of this package.
-
-The potentials of a sample are the products of its rows of `nodes` with the columns of ``w.node``;
-then zeros for parts without weights; then the products of its rows of `edges`, or of the rows that
-all edges share, with the columns of ``w.pair``.
-"""
+"""Feature rows times tables of weights, the feature map of all structures of this package."""
 
 from __future__ import annotations
 

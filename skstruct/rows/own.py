@@ -57,10 +57,7 @@ class OwnRows(NamedTuple):
         shapes: tuple,
         for_training: bool,
     ) -> OwnRows:
-        """Return rows for weight tables of the shapes that ``weight_shapes`` returned.
-
-        With scratch for :func:`~skstruct.core.oracles.gram` if `for_training`.
-        """
+        """Return rows for tables of `weight_shapes`; with scratch of ``gram`` if `for_training`."""
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)
         return cls(nodes, row_ptr, shapes[0][1], work)

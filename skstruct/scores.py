@@ -19,8 +19,7 @@ __all__ = ["ConvMap", "LinearMap", "Linearisation", "MLPMap", "ScoreMap"]
 class Linearisation:
     """The scores of a score map at some parameters, and products with its Jacobian.
 
-    This class calls the map again for each product; a map may return one that stores intermediate
-    results.
+    It calls the map again for each product; a map may return one that stores intermediate results.
 
     Parameters
     ----------
@@ -31,12 +30,7 @@ class Linearisation:
     rows : ndarray or CSR matrix of shape (n_rows, n_features)
         The rows.
     scores : ndarray of shape (n_rows, n_columns), optional
-        Their scores, if known.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_columns)
-        The scores of the rows.
+        Their scores, if known; also an attribute.
     """
 
     def __init__(
@@ -98,28 +92,11 @@ class ScoreMap(BaseEstimator, ABC):
         rng: np.random.Generator,
         fit_intercept: bool = True,
     ) -> np.ndarray:
-        """Return initial parameters, and set the attributes that depend on the data.
+        """Return a new float64 vector of parameters; set the attributes that depend on the data.
 
-        Parameters
-        ----------
-        n_features : int
-            Columns of the rows.
-        n_columns : int
-            Columns of the scores.
-        rng : numpy.random.Generator
-            Draws them.
-        fit_intercept : bool
-            Whether there are constant terms.
-
-        Returns
-        -------
-        ndarray of shape (n_params,)
-            A new array of float64.
-
-        Raises
-        ------
-        ValueError
-            If the map does not take rows of that length.
+        `n_features` and `n_columns` are the columns of the rows and of the scores; `rng`, a NumPy
+        generator, draws; `fit_intercept`: whether there are constant terms. A ValueError if the map
+        does not take rows of that length.
         """
 
     @abstractmethod
@@ -128,23 +105,14 @@ class ScoreMap(BaseEstimator, ABC):
 
     @abstractmethod
     def jvp(self, params: np.ndarray, rows: Any, tangent: np.ndarray) -> np.ndarray:
-        """Return the change of the scores along a direction of the parameters.
-
-        The Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns).
-        """
+        """Return the Jacobian times `tangent` (n_params,), of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def vjp(self, params: np.ndarray, rows: Any, cotangent: np.ndarray) -> np.ndarray:
-        """Return the gradient of a weighted sum of the scores.
-
-        The transposed Jacobian times `cotangent` (n_rows, n_columns), of shape (n_params,).
-        """
+        """Return the transposed Jacobian times `cotangent` (n_rows, n_columns): (n_params,)."""
 
     def linearise(self, params: np.ndarray, rows: Any) -> Linearisation:
-        """Return scores and Jacobian at some parameters, for several products.
-
-        The map may keep `params`, which are not changed in the meantime.
-        """
+        """Return scores and Jacobian at `params`, which stay unchanged, for several products."""
         return Linearisation(self, params, rows)
 
 
@@ -259,19 +227,7 @@ class HiddenLayerMap(ScoreMap):
         return np.concatenate([np.ravel(part) for part in parts])
 
     def layers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights and constants of both layers: views.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_params,)
-            The parameters.
-
-        Returns
-        -------
-        tuple of four ndarrays
-            Weights and constants of the hidden layer, then of the linear one; zeros that are no
-            views without constants.
-        """
+        """Weights and constants of the hidden, then of the linear layer: views."""
         out, at = [], 0
         for shape in self._shapes:
             stop = at + shape[0] * shape[1]
@@ -559,16 +515,6 @@ class LinearMap(ScoreMap):
             The weights.
         constants : ndarray of shape (n_columns,)
             The constants; zeros that are no view without an intercept.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.scores import LinearMap
-        >>> score_map = LinearMap()
-        >>> params = score_map.initialise(2, 3, np.random.default_rng(0))
-        >>> weights, constants = score_map.tables(params)
-        >>> weights.shape, constants
-        ((2, 3), array([0., 0., 0.]))
         """
         table = params.reshape(self.shape_)
         d = self.n_features_in_

@@ -172,10 +172,7 @@ class Pieces:
         self.stopped = False
 
     def ranges(self, start: int, stop: int, whole: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield consecutive ranges from `start` to `stop`, sized by the speed of the last ones.
-
-        For a part of a pass, `whole` is the end of the pass.
-        """
+        """Yield ranges from `start` to `stop`, of a pass to `whole`, sized by the last speeds."""
         first, whole = start, stop if whole is None else whole
         while first < stop:
             last = min(first + self._size, stop)

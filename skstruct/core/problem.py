@@ -52,10 +52,7 @@ class Problem(NamedTuple):
         return cls(rows, space, target, space.part_ptr, space.label_ptr, labels)
 
     def with_labels(self, labels: np.ndarray) -> Problem:
-        """The problem with other true labels; everything else is shared.
-
-        Costs of items, which were computed from the true labels, stay those of the old ones.
-        """
+        """The problem with other true labels; costs of items stay those of the old ones."""
         target = self.target
         if hasattr(target, "labels"):
             target = target._replace(labels=labels)

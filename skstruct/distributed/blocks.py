@@ -1,12 +1,9 @@
 """Structural SVMs in rounds: groups of shards ascend in their own dual blocks, one after another.
 
-In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the blocks m_i belong to one shard each. A
-round takes w to a *group*, shards that fit into a worker together, which trains with the
-regulariser ``lam n / n_k`` of a shard and returns w: always a dual point, whose bound holds. A
-group goes to the worker that had it before; its dual points are in files, too.
-
-Groups do not ascend at the same time with shortened changes (Jaggi et al. 2014; Ma et al. 2015): on
-2,000 sentences of NER, two such groups took 1.7 to 8.7 times the passes of one, four over 5.
+In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the m_i belong to one shard each. A round
+takes w to a *group*, shards that fit into a worker together, which trains with ``lam n / n_k`` and
+returns w, always a dual point. At the same time (Jaggi et al. 2014; Ma et al. 2015) groups need
+more passes: two took 1.7 to 8.7 times those of one on 2,000 sentences of NER.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""GDMM in rounds over shards.
-
-Only ``lam/2 |w|^2`` couples the samples: a shard's problem is GDMM's with the regulariser of all.
-"""
+"""GDMM in rounds over shards: only ``lam/2 |w|^2`` couples them, with the regulariser of all."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Shards: what a worker holds of a problem, and what is sent to it.
 
-A *source* opens shards in any process, and can be pickled: ``token`` (unique in a run),
-``n_shards``, ``columns(k)``, ``open(k)`` (a :class:`ShardProblem`). Tasks begin ``with
-leased(source, k) as shard``; :func:`gather` makes their arguments, :func:`scatter_add` adds what
-they return.
+A *source* opens shards in any process: ``token``, ``n_shards``, ``columns(k)``, ``open(k)``.
 """
 
 from __future__ import annotations

@@ -78,10 +78,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
-        scikit-learn must recognise a classifier before fit: for stratified folds, voting,
-        thresholds and displays.
+        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". An object has
+        options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
+        scikit-learn must recognise a classifier before fit: stratified folds, voting, displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
         (2 C)``.
@@ -118,11 +117,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         by value, features by name where they have names (vectorizers, data frames), else by
         position. New weights start at 0. Not available for "oeg", whose steps are in the dual.
     n_jobs : int, default=None
-        Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
-        the same for any number, bit for bit. Steps of "oeg", with which fits on text begin, are
-        sequential, and so are steps with L1 penalty and one of the two passes of "casimir" and
-        "svrg". On shards, the workers of each round: threads, unless ``joblib.parallel_config``
-        selects Dask; by default the workers of an active Dask client.
+        Threads for the steps of SAG and SAGA, gradients, objectives and prediction; the weights are
+        the same for any number, bit for bit. Steps of "oeg", steps with L1 penalty and one of the
+        two passes of "casimir" and "svrg" are sequential. On shards: threads, unless
+        ``joblib.parallel_config`` selects Dask; by default the workers of an active Dask client.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
@@ -573,11 +571,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Pipeline
             A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
             lists), and the CRF.
-
-        Raises
-        ------
-        ValueError
-            If the file is not a CRFsuite model, or damaged.
         """
         from .exchange import read_crfsuite
 
@@ -655,11 +648,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
             columns as the patterns use. ``b`` patterns with macros become edge features.
 
-        Raises
-        ------
-        ValueError
-            If the file is damaged or not a CRF, or has no patterns.
-
         Notes
         -----
         Wapiti identifies observations by strings, a TemplateVectorizer by the results of their
@@ -722,11 +710,7 @@ class _Path:
         self.memory, self._lams, self._ends = None, [], []
 
     def predict(self, lam: float, end: Weights | None) -> Weights | None:
-        """Return the weights to start from at `lam`, where the fit before ended at `end`.
-
-        Weights are nearly linear in log lam: their secant, but no farther than its two ends are
-        apart.
-        """
+        """Return weights at `lam` on the secant of the last two in log lam, extended to `lam`."""
         self._lams, self._ends = [*self._lams, lam][-3:], [*self._ends, end][-2:]
         first, second, third = np.log(self._lams) if len(self._lams) == 3 else np.zeros(3)
         if abs(second - first) < _CLOSE:  # their secant is that of the tolerance
@@ -762,10 +746,8 @@ def crf_path(
         The training data.
     Cs : array-like of float
         Values of C, in the order in which to fit; increasing is usually fastest.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of samples.
-    node_weight : as in :meth:`SAGCRF.fit`, default=None
-        Weights of nodes.
+    sample_weight, node_weight : as in :meth:`SAGCRF.fit`, default=None
+        Weights of samples and of nodes.
 
     Returns
     -------

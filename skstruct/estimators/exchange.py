@@ -1,4 +1,4 @@
-"""Weights of linear chains as other programs hold them: checked, and by names."""
+"""Models of CRFsuite and Wapiti: read and written, weights checked and by names."""
 
 from __future__ import annotations
 

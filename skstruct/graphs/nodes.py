@@ -1,4 +1,4 @@
-"""Structures of labelled nodes, each with a row of features."""
+"""Structures of labelled nodes, each with a row of features; samples that are rows of a table."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ class Nodes(NamedTuple):
 
 
 class NodeGraph(Graph):
-    """A structure with labelled nodes, each with a row of features, and no edges.
-
-    A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
-    :meth:`NodeSpace.make_problem`, and ``is_labelling`` if some assignments of labels are invalid.
-    """
+    """Nodes with features and labels, no edges; a subclass defines ``make_problem``."""
 
     takes_partial_labels = has_node_weights = True
     edge_features = False

@@ -1,4 +1,4 @@
-"""Viterbi decoding of one chain, best labelling and n best."""
+"""Viterbi decoding of one chain: best labelling, n best, and a bounded beam under many rules."""
 
 from __future__ import annotations
 
@@ -129,10 +129,7 @@ def _advance(score, ptr, columns, values, tops, best, back, scratch):
 
 @kernel
 def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
-    """Best labelling of a chain whose transitions are 0 unless stored.
-
-    Exact, in O(n (K log K + nnz)), usually far less (bounds as in Siddiqi and Moore 2005).
-    """
+    """Best labelling where few transitions are not 0 (bounds as in Siddiqi and Moore 2005)."""
     n, n_labels = unary.shape
     best, back = scratch.best, scratch.back
     for k in range(n_labels):
@@ -305,11 +302,10 @@ def chain_max_marginals(unary, transitions, out, scratch):
 
 @kernel
 def viterbi_top_k(unary, transitions, values, labels, scratch):
-    """The n best labellings of a chain, in O(n K (K + k log k)) at most.
+    """The n best labellings of a chain, in O(n K (K + k log k)) at most, by deviations.
 
-    One Viterbi pass; then labellings found offer deviations, which keep their labels after some
-    node, change it, and have the best beginning (Lawler 1972; Nilsson 1998, for trees). Seroussi
-    and Golmard 1994 and Pillutla et al. 2019, Algorithm 2, keep the k best of every state instead.
+    A deviation keeps the labels after a node, changes that, and has the best beginning (Lawler
+    1972; Nilsson 1998), unlike Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 2.
     """
     n, n_labels = unary.shape
     size = values.shape[0]
@@ -369,11 +365,7 @@ class BestFound(NamedTuple):
 
 
 def bounded_viterbi(unary, pair, products, most_steps=None) -> BestFound:
-    """The best labelling that each of some automata accepts, found in a beam, and a bound.
-
-    `pair` has one table (label, next label), or one per step. States of all automata together are
-    kept while they fit into the beam; those dropped are bounded by what they can still reach.
-    """
+    """Best labelling that all automata accept, by beam search, and a bound; `pair` (step, K, K)."""
     n, n_labels = unary.shape
     pair = np.broadcast_to(pair, (max(n - 1, 0), n_labels, n_labels))
     rest = [_rest(unary, pair, product) for product in products]

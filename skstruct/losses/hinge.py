@@ -1,4 +1,4 @@
-"""Smooth structural hinges: of the K best labellings, of entropies, of Euclidean projections.
+"""The structural hinge, and smooth ones: of the K best, of entropies, of projections.
 
 Pillutla et al. 2019, sections 2.2 and 2.3; Taskar, Lacoste-Julien and Jordan 2006.
 """
@@ -81,10 +81,9 @@ CALLS, EXACT = 0, 1
 
 
 class TopKHinge(NamedTuple):
-    """``max over p >= 0, sum p = 1, of sum_q p_q z_q + nu/2 (1 - |p|^2)``, with the K best z_q.
+    """Max over p of ``sum_q p_q z_q + nu/2 (1 - |p|^2)``, z_q the K best loss-augmented margins.
 
-    z_q: loss-augmented score less that of the truth. At most ``nu / 2`` above the hinge. If K do
-    not suffice (``counts``), it is too low: Casimir certifies the hinge itself.
+    At most ``nu / 2`` above the hinge; too low if K do not suffice (``counts``).
     """
 
     # (2,): Number of residuals, and number of those where K labellings gave the full projection.
@@ -116,10 +115,7 @@ class EntropyHinge(NamedTuple):
 
 
 class EuclideanHinge(EntropyHinge):
-    """``max <theta + l, m> - nu/2 |m|^2 - <theta, mu(y_i)>`` over the hull of labellings.
-
-    With the norm of the structure. It is below the hinge, by at most ``nu/2 |m|^2``.
-    """
+    """Max over the hull of ``<theta + l, m> - nu/2 |m|^2 - <theta, mu(y_i)>``: below the hinge."""
 
 
 @loss_oracle.register(TopKHinge)

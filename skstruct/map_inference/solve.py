@@ -1,4 +1,4 @@
-"""``solve_map``: one function in front of all MAP solvers."""
+"""``solve_map``: one function in front of all MAP solvers, and what it does by default."""
 
 from __future__ import annotations
 
@@ -70,14 +70,6 @@ def solve_map(
     MAPResult
         The best labelling found, its score, and the bound. Ctrl-C returns the best so far (a second
         one raises KeyboardInterrupt). If no labelling has a finite score, score and bound are -inf.
-
-    Raises
-    ------
-    ValueError
-        If the method is unknown, an option is out of range, or the method cannot solve the model.
-    TypeError
-        If `graph` is not a FactorGraph, an option has the wrong type or belongs to another method
-        (the message lists those of the method), or the method does not support a kind of factor.
 
     See Also
     --------
@@ -325,12 +317,8 @@ class _Stages:
 def solve_auto(graph, *, tol, max_iter, rng, budget):
     """Cheap methods first, thorough ones while the labelling is not proved to be optimal.
 
-    1. Two labels: a minimum cut where all factors attract, else the roof dual, which fixes labels.
-    2. Sweeps in the order of TRW-S, which decode on the way: they prove what the LP proves.
-    3. Simplification: labels that no factor allows, leaves and evidence, factors within others.
-    4. Elimination, if all of its tables are small.
-    5. More sweeps on the simplified model; a short branch and bound; bounds by exact strips; moves
-       of many variables; then more moves or branch and bound, whatever is the more promising.
+    Minimum cut or roof dual; sweeps of TRW-S; simplification; elimination; then sweeps, strips,
+    moves and branch and bound, whichever promises more.
     """
     stages = _Stages(graph.of_variables(), tol, max_iter, rng, budget)
     stages.run()

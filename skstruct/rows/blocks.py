@@ -1,9 +1,4 @@
-"""Feature rows times tables of weights: the feature map of all structures of this package.
-
-The potentials of a sample are the products of its rows of `nodes` with the columns of ``w.node``;
-then zeros for parts without weights; then the products of its rows of `edges`, or of the rows that
-all edges share, with the columns of ``w.pair``.
-"""
+"""Feature rows times tables of weights, the feature map of all structures of this package."""
 
 from __future__ import annotations
 
@@ -229,10 +224,7 @@ class OwnRows(NamedTuple):
         shapes: tuple,
         for_training: bool,
     ) -> OwnRows:
-        """Return rows for weight tables of the shapes that ``weight_shapes`` returned.
-
-        With scratch for :func:`~skstruct.core.oracles.gram` if `for_training`.
-        """
+        """Return rows for tables of `weight_shapes`; with scratch of ``gram`` if `for_training`."""
         tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
         work = OwnScratch(row_scratch(shapes), tables)
         return cls(nodes, row_ptr, shapes[0][1], work)

@@ -72,9 +72,9 @@ def _scaled(a, w):
 
 
 class Catalyst:
-    """Smoothing, proximal terms, centers, extrapolation (Pillutla et al. 2019, Algorithm 4).
+    """Smoothing, proximal terms, centers, extrapolation (Lin, Mairal, Harchaoui 2015).
 
-    Settings of Corollaries 17 to 20. Without smoothing: Catalyst (Lin, Mairal, Harchaoui 2015).
+    Settings of Pillutla et al. 2019, Algorithm 4, Corollaries 17 to 20.
     """
 
     def __init__(self, options, lam, n, start):
@@ -119,10 +119,7 @@ class Catalyst:
         return self.center
 
     def advance(self, k, current, least, steepness=0.0):
-        """Extrapolate the next center from the inner result; step nu, not below `least`, and kappa.
-
-        Of losses of `steepness` under the present nu kappa grows as nu shrinks.
-        """
+        """Extrapolate the next center; step nu (not below `least`) and, by `steepness`, kappa."""
         if self.options.variant == "svrg":
             self.center = self.previous = current
             return
@@ -168,11 +165,7 @@ class Catalyst:
 
 
 class Pace:
-    """Learning rates where the smoothing shrinks, as shares of the inverse of the first steepness.
-
-    They begin small, grow while the objective falls slowly, and are halved when it rises. After a
-    few rises they are noise: then rates follow the smoothing, and kappa keeps the subproblems easy.
-    """
+    """Learning rates as the smoothing shrinks, as fractions of 1 / (the first steepness)."""
 
     # A rate that shrinks with nu is safe, but stalls where lambda is small; a constant one gets too
     # long, and where samples are separable, what the first steps overshoot is hardly ever
@@ -391,11 +384,7 @@ _LEAST_CAUTION = 1.0 / 3.0
 
 
 class _SVRG(Method):
-    """Weights, snapshot and buffers of one run, and the two kinds of passes.
-
-    Pillutla, Roulet, Kakade, Harchaoui 2019, Algorithm 4 and section 7.2; Johnson, Zhang 2013
-    (SVRG).
-    """
+    """Weights, snapshot, buffers and passes of a run (Pillutla et al. 2019, Algorithm 4)."""
 
     #: Whether the dual terms are those of the hinge.
     _OF_HINGE = False
@@ -558,11 +547,7 @@ class SmoothCasimir(_SVRG):
 
 
 class HingeCasimir(_SVRG):
-    """A run on smooth approximations of a hinge, which itself is evaluated after every iteration.
-
-    Mixtures of labellings are dual points for any smoothing: a snapshot's mean gradient and
-    expected task loss are enough.
-    """
+    """A run on smoothed hinges, certified by snapshots: their mixtures are dual points."""
 
     fields = (*_SVRG.fields, "smoothed_objective", "exact_share")
     _OF_HINGE = True

@@ -1,7 +1,4 @@
-"""Dual extragradient with projections that are oracles: state, steps, restarts, certificates.
-
-Of the mixtures mu_i only potentials ``A_i z + c l_i`` are kept: z sums the weights of all steps.
-"""
+"""Dual extragradient with projections that are oracles; potentials ``A_i z + c l_i``."""
 
 from __future__ import annotations
 
@@ -202,7 +199,7 @@ class _Block:
 class Extragradient(Method):
     """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
 
-    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007. Flat vectors.
+    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007.
     """
 
     fields = (*Method.fields, "step_size")

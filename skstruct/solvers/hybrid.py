@@ -34,12 +34,9 @@ _MANY = 1 << 15
 
 
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
-    """Return the method to begin with.
+    """Return the method to begin with: OEG, SAG, or with L1 proximal OEG or OWL-QN.
 
-    OEG if sparse features have many weights, memory has room for its dual point and there are no
-    weights to start from; else SAG. With an L1 penalty proximal OEG, or OWL-QN where memory is
-    short. `bounding` is the problem that OEG takes, where it is another one: with upper bounds on
-    squared norms.
+    `bounding`: the problem with upper bounds on squared norms that OEG takes, if it is another.
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]

@@ -435,9 +435,8 @@ LOST = 0.1
 class OEG(StoredMixtures):
     """Weights and the dual point behind them: online exponentiated gradient (Collins et al. 2008).
 
-    Figure 4 and section 7. Each epoch is a step of the proximal point method (Rockafellar 1976) on
-    ``P(w) + rho/2 |w - v|^2``, v the weights at its start: a small lam slows it less. With g the
-    mean gradient at the dual point, ``(lam + rho) w = rho v - g``.
+    Epochs are proximal point steps (Rockafellar 1976) on ``P(w) + rho/2 |w - v|^2``, v the weights
+    at the start: with mean gradient g, ``(lam + rho) w = rho v - g``.
     """
 
     #: If less than this fraction of the gap is that of the epoch's own problem, rho falls. On
@@ -574,7 +573,7 @@ class OEG(StoredMixtures):
         oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
     def _move(self, pieces, stop):
-        """Move the stored potentials of samples before `stop`; 0 only compiles."""
+        """Move the stored potentials of samples before `stop`."""
         task = _padded_weights(self.shapes, self._shift), self._options, self.state
         for cut in pieces.ranges(0, stop):
             shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)

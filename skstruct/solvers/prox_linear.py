@@ -511,10 +511,7 @@ class MappedMethod(Method):
 
 
 class ProxLinear(MappedMethod):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
-
-    Burke 1985; Drusvyatskiy, Paquette 2019; Pillutla et al. 2019, section 6, Algorithm 5.
-    """
+    """Prox-linear steps on the regularised mean hinge (Pillutla et al. 2019, Algorithm 5)."""
 
     fields = ("stationarity", "gradient_norm", "eta", "smoothing_strength")
 
@@ -658,10 +655,7 @@ _CAREFUL_RATE, _ASKED = 0.1, 8
 
 
 class MappedSubgradient(MappedMethod):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
-
-    Davis, Drusvyatskiy 2019; schedules: Pillutla et al. 2019, section 7.2.
-    """
+    """The same by stochastic subgradients (Davis, Drusvyatskiy 2019; Pillutla et al. 2019)."""
 
     fields = ("learning_rate",)
 

@@ -1,4 +1,4 @@
-"""L-BFGS on a smooth loss: exact batch gradients, and sweeps over the weights in threads."""
+"""L-BFGS and OWL-QN: exact batch gradients, and sweeps over the weights in threads."""
 
 from __future__ import annotations
 
@@ -213,13 +213,10 @@ _LEAST_CURVATURE = 1e-14
 
 
 class Pairs:
-    """Differences of the last iterates and of their gradients, in the variables ``w / scales``.
+    """Last differences of iterates and gradients in ``w / scales`` (Nocedal & Wright 2006, 7.4).
 
-    The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
-    which one sweep gives. A second makes the direction.
-
-    Nocedal & Wright 2006, Numerical Optimization, Algorithm 7.4; on coefficients: Chen, Wang, Zhou
-    2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
+    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014, Algorithm
+    3).
     """
 
     def __init__(self, size: int, memory: int, scales=None):
@@ -342,13 +339,9 @@ _MOST_TESTS = 40
 
 
 def wolfe(function, value: float, slope: float, step: float, rounding: float) -> bool:
-    """Search for a step with the strong Wolfe conditions.
+    """Search for a step with the strong Wolfe conditions, approximate where rounding hides values.
 
-    Where the values differ by rounding alone, slopes tell instead (the approximate conditions of
-    Hager and Zhang): the search works to the last digits of the gradient.
-
-    Nocedal & Wright 2006, Numerical Optimization, Algorithms 3.5 and 3.6; Hager & Zhang 2005, A New
-    Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search, section 4.
+    Nocedal & Wright 2006, Algorithms 3.5 and 3.6; Hager & Zhang 2005, section 4.
     """
     low, high = (0.0, value, slope), None
     for test in range(_MOST_TESTS):
@@ -401,10 +394,7 @@ def _between(low, high, test):
 
 
 def backtrack(function, value: float, step: float, rounding: float) -> bool:
-    """Halve a step until the function decreases enough.
-
-    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, section 3.2.
-    """
+    """Halve a step until the function decreases enough (Andrew & Gao 2007, section 3.2)."""
     for _ in range(_MOST_TESTS):
         now, promised = function(step)
         if promised < 0.0 and now <= value + _DECREASE * promised:
@@ -433,12 +423,7 @@ class _Point:
 
 
 class QuasiNewton(Method):
-    """Points, pairs and the best dual point of one run of L-BFGS.
-
-    Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, from where another method may have led:
-    to a dual point, its term and its direction, a lower bound, a first step along -g, and to the
-    scales of :class:`Pairs`.
-    """
+    """Points, pairs and best dual point of one run of L-BFGS, perhaps begun by another method."""
 
     name = "L-BFGS"
     #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton` sets.
@@ -477,10 +462,7 @@ class QuasiNewton(Method):
             np.concatenate(direction, out=self._mixed)
 
     def _add_gradient(self, w, gradient, pieces):
-        """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
-
-        None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
-        """
+        """Add the gradient of the losses; their mean and magnitude's, or None at an early end."""
         if self._gradients is None:
             task = self.loss, self.problem, self.sample_weight, self.n_jobs
             self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
@@ -610,12 +592,7 @@ _SWEEPS = 4
 
 
 class OrthantWise(QuasiNewton):
-    """Points, pairs and the best dual point of one run of OWL-QN; ``lam`` is lam2.
-
-    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``.
-
-    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, Algorithm 1.
-    """
+    """Points, pairs and best dual point of a run of OWL-QN (Andrew & Gao 2007); ``lam`` is lam2."""
 
     name = "OWL-QN"
 
@@ -632,10 +609,7 @@ class OrthantWise(QuasiNewton):
         return self._sweeps(soft_sums, N_SOFT, *line, largest=3)
 
     def _climb(self, direction, origin, terms, share):
-        """Newton's steps for the best point of a line of dual points: its share and its bound.
-
-        The bound is concave; terms are at least linear in the share.
-        """
+        """Newton's steps for the best point of a line of dual points: its share and its bound."""
         best, low, high = (-np.inf, 0.0), 0.0, 1.0
         for _ in range(_SWEEPS):
             value, slope, curve, _ = self._along(direction, origin, share)

@@ -56,8 +56,7 @@ class Result(NamedTuple):
 class Progress:
     """Clock and records of one run.
 
-    The clock shows the time that a user waits for the solver. It stands still while kernels are
-    compiled, in :meth:`paused` and in callbacks.
+    The clock stands still while kernels are compiled, in :meth:`paused` and in callbacks.
     """
 
     def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool], *more: str):
@@ -149,11 +148,7 @@ class Method(ABC):
         self.stalled = False
 
     def begin(self, progress: Progress) -> None:  # noqa: B027 - most have nothing to do
-        """Work of the method before its first pass, such as that of a warm start.
-
-        It may certify the start: weights that are good enough are not trained any more. A callback
-        may end its pass, and :meth:`certify` then measures the start itself.
-        """
+        """Work before the first pass, such as a warm start's; it may certify the start already."""
 
     @abstractmethod
     def epoch(self, k: int, rng: np.random.Generator, progress: Progress) -> None:
@@ -215,11 +210,7 @@ def run(
     after_epoch: Callable[[dict, Callable], bool],
     keeper=None,
 ) -> Result:
-    """Train until the tolerance is reached, the passes are used up or a callback stops.
-
-    Each pass adds an entry to the history, and is certified where the method says so. The weights
-    at the end always are: work for that after the last entry is added to it.
-    """
+    """Train until the tolerance, `max_iter` or a callback ends it; certify the last weights."""
     progress = Progress(method.n, after_epoch, *method.fields)
     _set_target_gap(method.problem, None)
     progress.start()

@@ -287,12 +287,7 @@ def _visit(loss, problem, w, weight, options, state, i, visit, r, buffers, label
 
 @inner_kernel(inline=True)
 def _remember_mixture(state, options, i, weight, visit):
-    """Store the dual term of the new residual.
-
-    Adds up how far the stored mixtures are from the present ones, ``loss - <theta, r_i> - c_i``
-    (for a CRF ``KL(mu_i | p(theta_i))``). Weighed by importance, the visits of a pass tell its mean
-    over all samples: a sample is as old at a visit as at any other time.
-    """
+    """Store the dual term of the new residual; add up ``loss - <theta, r_i> - c_i`` of the old."""
     totals = state.totals
     value, magnitude = weight * visit[VALUE], weight * visit[TERMS]
     slack = ROUNDING * magnitude
@@ -359,12 +354,7 @@ def sag_epoch(
     labels,
     team,
 ):
-    """Steps of SAG or SAGA, one a row of `uniforms`, in blocks that threads share.
-
-    What is done does not depend on the number of threads. Samples are drawn, and numbers settled,
-    by one thread; oracles are called by all, each at samples of its own; to the weights each adds
-    in columns of its own.
-    """
+    """Steps of SAG or SAGA, one per row of `uniforms`, in blocks that threads share."""
     while True:
         came = meet(team)
         if came == LEAVE:
@@ -493,15 +483,10 @@ def _new_block(problem, most):
 
 
 class _StepSchedule:
-    """Factor on the paper's step size, for non-uniform SAG.
+    """Factor on the paper's step size, for non-uniform SAG: 1/2, 1.5, from epoch 8 to 20 back to 1.
 
-    Half a step while the memory still holds gradients of the starting point, 1.5 steps once the
-    L_i have settled, and from epoch 8 to 20 back to the paper's step, with which SAG converges to
-    full precision: long steps keep the stored gradients noisy, and the dual bound low. Beside a
-    fall from epoch 16 to 40 that takes a sixth off the passes to 1e-3 on letters of pixels; on
-    words of CoNLL-2000 it needs as many. A stored gradient that grows shrinks it for good: the L_i
-    are then too small for directions that all samples share. (The loss at the visits is no such
-    sign: it depends on which samples are drawn.)
+    Long steps keep stored gradients noisy, and the dual bound low; a stored gradient that grows
+    shrinks the factor for good: the L_i are then too small for directions that all samples share.
     """
 
     #: The largest factor, the epoch at which it begins to fall, and epochs in which it falls by 1.
@@ -534,11 +519,7 @@ class _StepSchedule:
 
 
 class CertificateSchedule:
-    """When an estimate of the gap is worth the pass that measures it.
-
-    After one that failed, the next estimate has to be better by what the last was too small, and
-    some epochs have to pass: at most an eighth of all passes is spent in vain.
-    """
+    """When an estimate of the gap is worth the pass that measures it: at most 1/8 are in vain."""
 
     def __init__(self, least: float = 1.0):
         self._optimism, self._least = 1.0, least
@@ -600,13 +581,10 @@ class StoredMixtures(Method):
 
 
 class SAG(StoredMixtures):
-    """Weights, memory and buffers of one run of SAG or SAGA, and what is asked of them.
+    """Weights, memory and buffers of a run of SAG or SAGA (Schmidt et al. 2015).
 
-    Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``.
-
-    Schmidt et al. 2015, Non-Uniform Stochastic Average Gradient Method for Training CRFs,
-    Algorithms 1 and 2, and for SAGA those of appendices A and B. SAG: Le Roux, Schmidt and Bach
-    2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling: Needell, Srebro and Ward 2014.
+    SAG: Le Roux, Schmidt and Bach 2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling:
+    Needell, Srebro and Ward 2014.
     """
 
     def __init__(
@@ -650,12 +628,7 @@ class SAG(StoredMixtures):
         self._single, self._double = single, None
 
     def begin(self, progress):
-        """Fill the memory at the weights to start from.
-
-        Never between epochs: the stored gradient averages over past iterates, which oscillate
-        around the optimum, and is much smaller than that of the present one. Filled with the
-        latter, the memory throws the iterates far off.
-        """
+        """Fill the memory at the start; later the last gradient is far larger than their mean."""
         if self._warm:
             self.state.totals[N_STORED] = self.n
             if self._resumes:
@@ -668,11 +641,7 @@ class SAG(StoredMixtures):
             self._double, self.w = self.w, in_single(self.w)
 
     def _end_single(self):
-        """Back to double precision.
-
-        The direction is a running sum, which gathers rounding errors for good: it has given no
-        bounds, and is summed again.
-        """
+        """Back to double precision; the direction is summed again, without its rounding errors."""
         if self.w.single.size:
             self.w, self._double = in_double(self.w, self._double), None
             self._add_memory(self.n)
@@ -688,12 +657,7 @@ class SAG(StoredMixtures):
             self._workers.call(add_residuals, arguments)
 
     def epoch(self, k, rng, progress):
-        """As many steps as there are samples; the first visit all of them.
-
-        A memory filled at weights that are far from the optimum ages faster than SAG renews it, and
-        SAG's steps overshoot: from a fit of two epochs to several times its objective. SAGA's
-        steps, which are unbiased, do not.
-        """
+        """As many steps as samples; those of SAGA, unbiased, while a warm start's memory ages."""
         self._put_back()
         self._unbiased = self._warm and not self._resumes and k <= _UNBIASED
         if not self._uniform:
@@ -749,8 +713,7 @@ class SAG(StoredMixtures):
     def _estimate(self):
         """Estimate the relative gaps after an epoch from its visits: with all bounds, and without.
 
-        ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``: the
-        memory knows all but the divergences, which are taken from the visits.
+        ``P(w) - D(m) = |lam w + g|^2 / (2 lam) + (1/n) sum_i s_i divergence_i(m_i)``.
         """
         totals = self.state.totals
         if totals[N_STORED] < self.n:

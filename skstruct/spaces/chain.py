@@ -52,11 +52,7 @@ class ChainScratch(NamedTuple):
 
 
 class SequenceSpace(PairwiseSpace):
-    """Nodes in a row packed for kernels: each but the last has an edge to the next.
-
-    For chains, and structures with their parts but other oracles: it has no oracles that these
-    could inherit by mistake. The fields are those of :class:`~skstruct.graphs.PairwiseSpace`.
-    """
+    """Nodes in a row, with edges between neighbours; no oracles that subclasses could inherit."""
 
 
 class ChainSpace(SequenceSpace):

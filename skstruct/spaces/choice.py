@@ -1,4 +1,4 @@
-"""Labels of single nodes."""
+"""One of several: labels of single nodes, candidates of a sample."""
 
 from __future__ import annotations
 

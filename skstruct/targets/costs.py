@@ -1,4 +1,4 @@
-"""Costs that add up over nodes, label by label, or over items."""
+"""Costs of labellings: of nodes label by label, of items, of links, and of boxes."""
 
 from __future__ import annotations
 

@@ -221,10 +221,7 @@ class _Reader(BaseEstimator):
 
 
 def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
-    """A batch packed as by a structure: a copy of the graph, shape of its pairs, its task.
-
-    `labels` are codes of nodes, or what fit takes as y.
-    """
+    """Pack a batch for `labels` (codes of nodes, or y): a copy of the graph, pair shape, task."""
     graph, reader = clone(graph), _Reader()
     if graph.has_label_sets:
         graph.n_labels_ = n_columns

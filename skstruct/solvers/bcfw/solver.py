@@ -56,11 +56,7 @@ AIM, FOLLOW = range(2)
 
 @solver_kernel
 def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
-    """Aim at extrapolated shares (``AIM``), or follow `part` of the way to them (``FOLLOW``).
-
-    ``AIM``: these replace the past ones; `w` and `gain` get what weights and task losses would
-    gain.
-    """
+    """Extrapolate shares (``AIM``), or go `part` of the way to these (``FOLLOW``)."""
     for i in range(start, stop):
         shares, past = cache.shares[i], cache.past[i]
         target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part
@@ -185,11 +181,7 @@ EXTRAPOLATE, RECENT = 3, 0.25
 
 
 def dual_set(problem) -> str:
-    """A fingerprint of the set of dual points: samples, labellings, true labels, but no features.
-
-    Counts all fields of the space but scratch and ``not_of_the_dual_set``. A field too many costs a
-    warm start, one too few would make it wrong.
-    """
+    """A fingerprint of the set of dual points: samples, labellings, true labels; no features."""
     space = problem.space
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
     fields = {"labels": problem.labels} | space._asdict()
@@ -260,10 +252,7 @@ def faded(mean, now: Weights, new: float) -> Weights:
 
 
 class BCFW(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
-
-    Lacoste-Julien et al. 2013, Algorithms 3 and 4; Osokin et al. 2016.
-    """
+    """The regularised mean hinge, by its dual (Lacoste-Julien et al. 2013, Algorithms 3 and 4)."""
 
     def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
         super().__init__(*task)
@@ -454,10 +443,9 @@ class BCFW(Method):
 
 
 class BatchFrankWolfe(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual, in whole passes.
+    """The same in whole passes: the dual point is its weights and its mean task loss.
 
-    The dual point is known by its weights and its mean task loss only (Lacoste-Julien et al. 2013,
-    Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2).
+    Lacoste-Julien et al. 2013, Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
     """
 
     def __init__(self, *task, line_search=True):

@@ -1,7 +1,4 @@
-"""Algorithm 2 of GDMM: away-step Frank-Wolfe on all nodes and edges at once.
-
-The dual point is a convex combination of joint bases, one label or pair for each factor.
-"""
+"""Algorithm 2 of GDMM: away-step Frank-Wolfe over joint bases, an entry of each node and edge."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ from .factors import (
 
 @kernel
 def joint_direction(graph, options, state, w, bases, uniforms, best, products):
-    """The greedy direction (15), to `best`, and the gradient's `products` for (16).
-
-    They are those with the dual point, with `best`, and with the bases.
-    """
+    """The greedy direction (15); products of the gradient with the dual point, it, and bases."""
     begin = cycles()
     block, n_nodes = state.block, graph.labels.shape[0]
     for i in range(graph.node_ptr.shape[0] - 1):

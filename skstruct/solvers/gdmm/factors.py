@@ -9,11 +9,13 @@ A (e_true - q_f) x_f'``. Messages ``m = u + nu`` at each *port* (an end of an ed
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from ...core.factors import PairwiseFactors
 from ...core.features import DenseFeatures, add_to_column, column_dot, gather_columns
 from ...core.intrinsics import cycles
 from ...core.jit.dispatch import inner_kernel, kernel
@@ -50,39 +52,12 @@ from .solver import STEP_WITH_CYCLES, Run
 # The factors, and the dual point.
 
 
-class GDMMGraph(NamedTuple):
-    """Nodes and edges of all samples."""
-
-    # Feature rows of the nodes.
-    nodes: tuple
-    # (n_samples + 1,): Where the nodes and the edges of each sample begin.
-    node_ptr: np.ndarray
-    edge_ptr: np.ndarray
-    # (n_edges, 2): The nodes at the two ends of each edge.
-    ends: np.ndarray
-    # (n_nodes + 1,): Where the ports of each node begin in `ports`.
-    port_ptr: np.ndarray
-    # (2 * n_edges,): Port 2 f is the first end of edge f, port 2 f + 1 the second.
-    ports: np.ndarray
-    # (2 * n_edges,): All of them in their own order.
-    every_port: np.ndarray
-    # (n_nodes,): True labels.
-    labels: np.ndarray
-    # (n_nodes or 0, n_labels): Labels that a node may have.
-    allowed: np.ndarray
-    # (n_labels, n_labels): Task loss of (true label, label).
-    cost: np.ndarray
-    # (n_nodes,): Factor on the task loss of each node.
-    share: np.ndarray
-    # (n_nodes,): Squared norms of the feature rows.
-    squares: np.ndarray
-    # Where edges have tables of their own (else without entries): feature rows of the edges, and
-    # (n_edges,) their squared norms.
-    edges: tuple
-    edge_squares: np.ndarray
-    # (n_labels, n_labels): Column of V for a pair of labels, or -1; what is added to its score.
-    column: np.ndarray
-    mask: np.ndarray
+#: The factors of all samples, with what the passes look up: (n_nodes + 1,) and (2 * n_edges,), the
+#: ports of each node (port 2 f is the first end of edge f, port 2 f + 1 the second); squared norms
+#: of the feature rows of nodes and, where edges have tables of their own, of edges.
+GDMMGraph = namedtuple(
+    "GDMMGraph", (*PairwiseFactors._fields, "port_ptr", "ports", "squares", "edge_squares")
+)
 
 
 class Pad(NamedTuple):
@@ -203,33 +178,33 @@ def touch(pad, side, n, label):
 
 
 @inner_kernel
-def messages(nodes, ports, pad, side, node, port_list, first, stop, times):
-    """Messages at a node from some ports; the labels of its active set are touched first."""
-    n = 0
-    start = nodes.start[node]
-    for e in range(start, start + nodes.size[node]):
-        n = touch(pad, side, n, nodes.key[e])
-        pad.message[side, nodes.key[e]] -= times * nodes.share[e]
-    for q in range(first, stop):
-        port = port_list[q]
-        start = ports.start[port]
-        for e in range(start, start + ports.size[port]):
-            n = touch(pad, side, n, ports.key[e])
-            pad.message[side, ports.key[e]] += ports.share[e] + ports.price[e]
+def begin_messages(nodes, pad, side, node, times):
+    """Touch the labels of a node's active set, and subtract its shares; their number."""
+    start, n = nodes.start[node], nodes.size[node]
+    for e in range(n):
+        touch(pad, side, e, nodes.key[start + e])
+        pad.message[side, nodes.key[start + e]] -= times * nodes.share[start + e]
+    return n
+
+
+@inner_kernel
+def add_messages(ports, pad, side, n, port):
+    """Add the marginals and multipliers of a port; the number of labels touched."""
+    start = ports.start[port]
+    for e in range(start, start + ports.size[port]):
+        n = touch(pad, side, n, ports.key[e])
+        pad.message[side, ports.key[e]] += ports.share[e] + ports.price[e]
     return n
 
 
 @inner_kernel(inline=True)
 def edge_messages(graph, state, f):
     """Messages at both ends of an edge."""
-    port, every = 2 * f, graph.every_port
-    n_first = messages(
-        state.nodes, state.ports, state.pad, 0, graph.ends[f, 0], every, port, port + 1, 1.0
-    )
-    n_second = messages(
-        state.nodes, state.ports, state.pad, 1, graph.ends[f, 1], every, port + 1, port + 2, 1.0
-    )
-    return n_first, n_second
+    nodes, ports, pad = state.nodes, state.ports, state.pad
+    n_first = begin_messages(nodes, pad, 0, graph.ends[f, 0], 1.0)
+    n_second = begin_messages(nodes, pad, 1, graph.ends[f, 1], 1.0)
+    n_first = add_messages(ports, pad, 0, n_first, 2 * f)
+    return n_first, add_messages(ports, pad, 1, n_second, 2 * f + 1)
 
 
 @inner_kernel
@@ -409,7 +384,9 @@ def node_gradients(graph, options, state, w, i, j, uniform):
     reach, truth, n_labels = state.reach[i], graph.labels[j], graph.cost.shape[0]
     nodes, pad, block = state.nodes, state.pad, state.block
     p0, p1 = graph.port_ptr[j], graph.port_ptr[j + 1]
-    n = messages(nodes, state.ports, pad, 0, j, graph.ports, p0, p1, float(p1 - p0))
+    n = begin_messages(nodes, pad, 0, j, float(p1 - p0))
+    for p in range(p0, p1):
+        n = add_messages(state.ports, pad, 0, n, graph.ports[p])
     masked = graph.allowed.shape[0] > 0
     clock = cycles()
     label, lo, hi = search_label(graph, options, state, w, i, j, uniform)
@@ -998,19 +975,19 @@ def gdmm_graph(factors) -> GDMMGraph:
     flat = factors.ends.ravel()
     counts = np.bincount(flat, minlength=factors.labels.size)
     share, lengths = factors.share, np.diff(factors.node_ptr)
-    same = "nodes", "node_ptr", "edge_ptr", "ends", "labels", "allowed", "cost"
     own = factors.edges is not None
+    changed_fields = {
+        "share": np.repeat(share, lengths) if share.size == lengths.size else share,
+        "edges": factors.edges if own else factors.nodes,
+        "column": factors.column if own else np.empty((0, 0), dtype=np.int64),
+        "mask": factors.mask if own else np.empty((0, 0)),
+    }
     return GDMMGraph(
-        **{name: getattr(factors, name) for name in same},
+        **factors._asdict() | changed_fields,
         port_ptr=ends_of(counts),
         ports=np.argsort(flat, kind="stable"),
-        every_port=np.arange(flat.size),
-        share=np.repeat(share, lengths) if share.size == lengths.size else share,
         squares=_squares_of(factors.nodes),
-        edges=factors.edges if own else factors.nodes,
         edge_squares=_squares_of(factors.edges) if own else np.empty(0),
-        column=factors.column if own else np.empty((0, 0), dtype=np.int64),
-        mask=factors.mask if own else np.empty((0, 0)),
     )
 
 
@@ -1042,7 +1019,7 @@ def _new_state(graph, reach, forbidden, search, curvature=0.0, pair=_NO_PAIR):
     indexed = table if search == SUBLINEAR else np.zeros((1, 1))
     turned = np.ascontiguousarray(indexed.T)
     # Algorithm 3 solves for all pairs of an edge.
-    length = (size * size if curvature > 0.0 else n_labels) + 64
+    length = max(n_labels, size * size if curvature > 0.0 else 0) + 64
     return GDMMState(
         nodes=one_entry_each(labels, 1.0),
         edges=one_entry_each(pairs, 1.0),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...core.features import add_to_column
@@ -16,6 +14,7 @@ from .factors import (
     FactorRun,
     add_pair,
     begin_edge,
+    begin_messages,
     clear_side,
     commit,
     edge_gradients,
@@ -23,7 +22,6 @@ from .factors import (
     factor_of,
     lists_of,
     load_edge,
-    messages,
     n_factors_of,
     node_gradients,
     place_of,
@@ -81,7 +79,7 @@ def add_basis(graph, options, state, key, node, pair):
             add_pair(graph, pair, f, own[0], own[1], -reach)
             for side in range(2):
                 j, port, u = graph.ends[f, side], 2 * f + side, pad.message[side]
-                n = messages(nodes, ports, pad, side, j, graph.every_port, 0, 0, 1.0)
+                n = begin_messages(nodes, pad, side, j, 1.0)
                 for p in range(ports.start[port], ports.start[port] + ports.size[port]):
                     n = touch(pad, side, n, ports.key[p])
                     u[ports.key[p]] += ports.share[p]
@@ -105,15 +103,16 @@ def joint_step(graph, options, state, w, bases, shares):
         while done and cursor[1] < n_factors_of(graph, i):
             factor = factor_of(graph, i, cursor[1])
             sets, which = lists_of(graph, state, factor)
-            done = sets.size[which] < block.key.shape[0]
+            done = sets.size[which] + 1 < block.key.shape[0]
             if done:
                 n = load_edge(sets, which, block, n_labels)
                 for e in range(n):
                     block.value[e] = 0.0
                 for v in range(shares.shape[0]):
-                    k = block.key[n] = bases[v, factor]
+                    k = bases[v, factor]
                     place = place_of(block.key, 0, n, k)
                     if place == n:
+                        block.key[n] = k
                         block.first[n], block.second[n] = k // n_labels, k % n_labels
                         block.before[n] = block.value[n] = 0.0
                         n += 1
@@ -139,9 +138,7 @@ class JointRun(FactorRun):
 
     def one_pass(self, order, uniforms, pieces):
         """Iterate until a step drops no basis, then move the multipliers."""
-        dropped = order.size > 0
-        if not dropped:
-            self._iterate(uniforms=np.zeros(self.n_draws), longest=0.0)
+        dropped = True
         while dropped:
             dropped = self._iterate(uniforms)
         self.move_multipliers()
@@ -154,7 +151,7 @@ class JointRun(FactorRun):
         own = pair.reshape(w.pair.shape) if len(self.graph.ends) else w.pair
         return penalty + squared_norm(Weights(node - w.node, own - w.pair))
 
-    def _iterate(self, uniforms, longest=math.inf):
+    def _iterate(self, uniforms):
         """One iteration; whether it has dropped a basis."""
         data, shares = (self.graph, self.options, self.state, self.w, self.bases), self.shares
         best, products = np.empty_like(self.bases[0]), np.zeros(2 + shares.size)
@@ -168,7 +165,6 @@ class JointRun(FactorRun):
         # With one basis left there is nothing to step away from. The paper's bound c on the step is
         # that of c / (1 - c) for the direction alpha - v.
         most = 1.0 if toward else shares[away] / max(1.0 - shares[away], 1e-300)
-        most = min(most, longest)
         step = min(slope / max(curvature, LEAST_CURVATURE * slope, 1e-300), most)
         step = step if slope > 0.0 else 0.0
         self._mix(pivot, step if toward else -step)

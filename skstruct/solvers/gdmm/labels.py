@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from ...core.factors import BinaryFactors
 from ...core.features import add_to_column, gather_columns
 from ...core.intrinsics import cycles
 from ...core.jit.dispatch import inner_kernel, kernel
@@ -26,7 +28,7 @@ from .active_sets import (
     empty_sets,
     fits,
 )
-from .factors import INNER, INNER_AWAY, LEAST_CURVATURE, block_step
+from .factors import INNER, INNER_AWAY, LEAST_CURVATURE, block_step, part_of
 from .solver import Run
 
 # GDMM on label sets: binary nodes that share a sample's features, many possible edges.
@@ -132,7 +134,7 @@ def _full_slope(graph, state, i, j):
 
 
 @inner_kernel
-def _slopes(graph, state, i, j, n_support):
+def _slopes(graph, state, i, j, n_near):
     """Gains and curvatures per unit of p_j, down and up, and the bends nearest to p_j."""
     p, bend, low, high = state.on[i, j], 0.0, 0.0, 1.0
     gain = state.scores[j] + _loss_gain(graph, i, j)
@@ -140,12 +142,12 @@ def _slopes(graph, state, i, j, n_support):
         more, curvature = _full_slope(graph, state, i, j)
         return gain + more, gain + more, curvature, curvature, low, high
     curvature = at_bend = 0.0
-    for q in range(n_support):
-        k = state.support[q]
-        e = graph.edge_of[j, k]
-        if e < 0 or state.spot[j, k] > 0:
+    for q in range(n_near):
+        k = state.near[q]
+        e, other = graph.edge_of[j, k], state.on[i, k]
+        if e < 0 or other == 0.0 or state.spot[j, k] > 0:
             continue
-        v, other = _interaction(state, e), state.on[i, k]
+        v = _interaction(state, e)
         if graph.never[e] == 0:
             gain += v * other
             curvature += other * other
@@ -272,15 +274,22 @@ def _joint_search(graph, options, state, i, n_near):
             _wake(graph, state, i, int(found[r, 1]), int(found[r, 2]))
 
 
-@inner_kernel
-def _edge_values(graph, state, penalty, e, place, first, second):
-    """Gradients of the four combinations of an awake edge, to ``four[0]``."""
-    four = state.four[0]
-    for a in range(2):
-        for b in range(2):
-            used = graph.full == 1 or a + b == 2
-            own = state.pair[e, 2 * a + b] if used else 0.0
-            four[2 * a + b] = own - penalty * ((2.0 * a - 1.0) * first + (2.0 * b - 1.0) * second)
+@inner_kernel(inline=True)
+def _excess(graph, state, i, place):
+    """Marginals of "on" of an awake edge minus p at its ends."""
+    awake, e = state.awake, state.awake.key[place]
+    both, on = awake.share[place], state.on[i]
+    first, second = awake.more[place, 1] + both, awake.more[place, 0] + both
+    return first - on[graph.ends[e, 0]], second - on[graph.ends[e, 1]]
+
+
+@inner_kernel(inline=True)
+def _beyond(awake, place, a, b, both):
+    """The four shares of an awake edge minus those with the marginals a, b, and `both`."""
+    share, only_second, only_first = awake.share[place], awake.more[place, 0], awake.more[place, 1]
+    rest = max(1.0 - share - only_second - only_first, 0.0)
+    own = rest - (1.0 - a - b + both), only_second - (b - both), only_first - (a - both)
+    return *own, share - both
 
 
 @inner_kernel
@@ -288,7 +297,6 @@ def _visit_edge(graph, options, state, i, place):
     """Block steps on the distribution of an awake edge, then its multipliers."""
     awake, reach = state.awake, state.reach[i]
     e = awake.key[place]
-    j, k = graph.ends[e, 0], graph.ends[e, 1]
     penalty = options.rho * reach
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
@@ -299,12 +307,13 @@ def _visit_edge(graph, options, state, i, place):
         # A residue of rounding is no mass to step away from.
         before[0] = rest if rest > 1e-12 else 0.0
         before[1], before[2], before[3] = only_second, only_first, both
-        u_first = only_first + both - state.on[i, j]
-        u_second = only_second + both - state.on[i, k]
+        u_first, u_second = _excess(graph, state, i, place)
         first, second = u_first + awake.more[place, 2], u_second + awake.more[place, 3]
-        _edge_values(graph, state, penalty, e, place, first, second)
         for s in range(4):
-            four[s] /= reach
+            used = graph.full == 1 or s == 3
+            own = state.pair[e, s] if used else 0.0
+            price = (2.0 * (s // 2) - 1.0) * first + (2.0 * (s % 2) - 1.0) * second
+            four[s] = (own - penalty * price) / reach
         block_step(four, before, 4, curvature, options.variant)
         moved = 0.0
         for s in range(4):
@@ -314,18 +323,11 @@ def _visit_edge(graph, options, state, i, place):
         awake.share[place] = four[3]
         awake.more[place, 0] = four[1]
         awake.more[place, 1] = four[2]
-        _change_pair(
-            graph,
-            state,
-            e,
-            -reach * (four[0] - before[0]),
-            -reach * (four[1] - before[1]),
-            -reach * (four[2] - before[2]),
-            -reach * (four[3] - before[3]),
-        )
+        for s in range(4):
+            before[s] = -reach * (four[s] - before[s])
+        _change_pair(graph, state, e, before[0], before[1], before[2], before[3])
         state.totals[CHANGE] += moved * moved
-    u_first = awake.more[place, 1] + awake.share[place] - state.on[i, j]
-    u_second = awake.more[place, 0] + awake.share[place] - state.on[i, k]
+    u_first, u_second = _excess(graph, state, i, place)
     awake.more[place, 2] += options.eta * u_first
     awake.more[place, 3] += options.eta * u_second
     worst = max(abs(u_first), abs(u_second))
@@ -340,13 +342,13 @@ def _begin(graph, options, state, i):
     for q in range(awake.size[i]):
         e = awake.key[start + q]
         j, k = graph.ends[e, 0], graph.ends[e, 1]
-        both = awake.share[start + q]
+        u_first, u_second = _excess(graph, state, i, start + q)
         state.spot[j, k] = state.spot[k, j] = q + 1
         state.degree[j] += 1.0
         state.degree[k] += 1.0
-        state.message[j] += awake.more[start + q, 1] + both - state.on[i, j]
+        state.message[j] += u_first
         state.message[j] += awake.more[start + q, 2]
-        state.message[k] += awake.more[start + q, 0] + both - state.on[i, k]
+        state.message[k] += u_second
         state.message[k] += awake.more[start + q, 3]
 
 
@@ -372,23 +374,14 @@ def _put_to_rest(graph, state, i, n_near):
         settled = (state.states[j] != HALF and (a == 0.0 or a == 1.0)) or (
             state.states[k] != HALF and (b == 0.0 or b == 1.0)
         )
-        both, only_second, only_first = awake.share[q], awake.more[q, 0], awake.more[q, 1]
-        own = _both(graph, e, a, b)
-        off = abs(both - own) + abs(only_second + both - b) + abs(only_first + both - a)
+        own, (u_first, u_second) = _both(graph, e, a, b), _excess(graph, state, i, q)
+        off = abs(awake.share[q] - own) + abs(u_second) + abs(u_first)
         # A price that took many passes to find would be missed if the edge wakes again.
         priced = abs(awake.more[q, 2]) + abs(awake.more[q, 3])
         if settled and off < _AT_REST and priced < _NO_PRICE:
             reach = state.reach[i]
-            rest = max(1.0 - both - only_second - only_first, 0.0)
-            _change_pair(
-                graph,
-                state,
-                e,
-                reach * (rest - (1.0 - a - b + own)),
-                reach * (only_second - (b - own)),
-                reach * (only_first - (a - own)),
-                reach * (both - own),
-            )
+            d = _beyond(awake, q, a, b, own)
+            _change_pair(graph, state, e, reach * d[0], reach * d[1], reach * d[2], reach * d[3])
             awake.share[q] = awake.price[q] = 0.0
     drop_empty(awake, i, 0)
     for q in range(n_near):
@@ -399,26 +392,15 @@ def _put_to_rest(graph, state, i, n_near):
 def _near_labels(graph, options, state, i, uniform):
     """Labels that may gain by a change: those on or fractional, and those no bound keeps off."""
     n_labels = graph.labels.shape[1]
-    width = -(-n_labels // options.n_partitions)
-    start = int(uniform * options.n_partitions) * width
+    lo, hi = part_of(options, n_labels, uniform)
     n_near = 0
     for j in range(n_labels):
         high = state.scores[j] + state.base[j] + _loss_gain(graph, i, j) + state.lift[j]
-        searched = options.search == EXACT or start <= j < start + width
+        searched = options.search == EXACT or lo <= j < hi
         if state.on[i, j] > 0.0 or state.degree[j] > 0.0 or (searched and high > 0.0):
             state.near[n_near] = j
             n_near += 1
     return n_near
-
-
-@inner_kernel
-def _support(state, i, n_near):
-    n = 0
-    for q in range(n_near):
-        if state.on[i, state.near[q]] > 0.0:
-            state.support[n] = state.near[q]
-            n += 1
-    return n
 
 
 @inner_kernel
@@ -430,8 +412,7 @@ def _visit_nodes(graph, options, state, w, i, n_near):
     for turn in range(2 if options.variant == BGCD else 1):
         for q in range(n_near):
             j = state.near[q]
-            n_support = _support(state, i, n_near)
-            down, up, less, more, low, high = _slopes(graph, state, i, j, n_support)
+            down, up, less, more, low, high = _slopes(graph, state, i, j, n_near)
             message = 2.0 * options.rho * reach * state.message[j]
             curvature = graph.squares[i] + 2.0 * options.rho * state.degree[j]
             gain = up + message
@@ -496,12 +477,9 @@ def consistent_pairs(graph, state, pair):
             e = awake.key[q]
             a, b = state.on[i, graph.ends[e, 0]], state.on[i, graph.ends[e, 1]]
             both = min(max(awake.share[q], max(a + b - 1.0, 0.0)), min(a, b))
-            pair[e, 3] += reach * (awake.share[q] - both)
-            if graph.full == 1:
-                rest = 1.0 - awake.share[q] - awake.more[q, 0] - awake.more[q, 1]
-                pair[e, 0] += reach * (max(rest, 0.0) - (1.0 - a - b + both))
-                pair[e, 1] += reach * (awake.more[q, 0] - (b - both))
-                pair[e, 2] += reach * (awake.more[q, 1] - (a - both))
+            beyond = _beyond(awake, q, a, b, both)
+            for c in range(0 if graph.full == 1 else 3, 4):
+                pair[e, c] += reach * beyond[c]
 
 
 @kernel
@@ -518,27 +496,9 @@ def label_losses(graph, state, out):
 # Data of GDMM on label sets: the samples and the dual point.
 
 
-class LabelGraph(NamedTuple):
-    """Samples with label sets."""
-
-    # A feature row a sample.
-    nodes: tuple
-    # (n_samples, n_labels): Ones where a label is on.
-    labels: np.ndarray
-    # (2, 2): Task loss of (true, predicted), the normalisation worked in.
-    cost: np.ndarray
-    # (n_samples,): Squared norms of the feature rows.
-    squares: np.ndarray
-    # (n_edges, 2): The labels of each edge.
-    ends: np.ndarray
-    # (n_labels, n_labels): The edge between two labels, or -1.
-    edge_of: np.ndarray
-    # 1 where edges have full 2 x 2 tables.
-    full: int
-    # (n_samples or 0, n_labels): Factor on the task loss of each label.
-    factor: np.ndarray
-    # (n_edges,): 1 where no sample has both labels on, of edges without full tables.
-    never: np.ndarray
+#: Samples with label sets, with (n_labels, n_labels), the edge between two labels, or -1; and
+#: (n_edges,), 1 where no sample has both labels on, of edges without full tables.
+LabelGraph = namedtuple("LabelGraph", (*BinaryFactors._fields, "edge_of", "never"))
 
 
 class LabelState(NamedTuple):
@@ -564,9 +524,8 @@ class LabelState(NamedTuple):
     degree: np.ndarray
     # (n_labels, n_labels): Scratch: place of an awake edge in its list, plus 1.
     spot: np.ndarray
-    # (n_labels,): Scratch: labels to look at, labels with p > 0.
+    # (n_labels,): Scratch: labels to look at.
     near: np.ndarray
-    support: np.ndarray
     # (n_labels,): Scratch of the search.
     states: np.ndarray
     # (_FRACTIONAL + _JOINT, 3): Scratch of the search: value and labels of edges to wake.
@@ -599,19 +558,15 @@ class LabelRun(Run):
         never = ((together == 0) & (factors.full == 0)).astype(np.uint8)
         self.graph = graph = LabelGraph(**factors._asdict(), edge_of=edge_of, never=never)
         n_samples, n_labels = graph.labels.shape
+        vectors = "base", "lift", "scores", "message", "degree"
         self.state = LabelState(
             on=graph.labels.astype(np.float64),
             awake=empty_sets(n_samples, 4),
             reach=self.reach,
             pair=np.zeros((len(graph.ends), 4)),
-            base=np.zeros(n_labels),
-            lift=np.zeros(n_labels),
-            scores=np.zeros(n_labels),
-            message=np.zeros(n_labels),
-            degree=np.zeros(n_labels),
+            **dict(zip(vectors, np.zeros((5, n_labels)), strict=True)),
             spot=np.zeros((n_labels, n_labels), dtype=np.int32),
             near=np.zeros(n_labels, dtype=np.int64),
-            support=np.zeros(n_labels, dtype=np.int64),
             states=np.zeros(n_labels, dtype=np.int8),
             found=np.zeros((_FRACTIONAL + _JOINT, 3)),
             four=np.zeros((2, 4)),

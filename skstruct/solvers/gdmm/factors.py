@@ -177,7 +177,7 @@ def touch(pad, side, n, label):
     return n
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def begin_messages(nodes, pad, side, node, times):
     """Touch the labels of a node's active set, and subtract its shares; their number."""
     start, n = nodes.start[node], nodes.size[node]
@@ -187,7 +187,7 @@ def begin_messages(nodes, pad, side, node, times):
     return n
 
 
-@inner_kernel
+@inner_kernel(inline=True)
 def add_messages(ports, pad, side, n, port):
     """Add the marginals and multipliers of a port; the number of labels touched."""
     start = ports.start[port]

@@ -134,7 +134,7 @@ def _full_slope(graph, state, i, j):
 
 
 @inner_kernel
-def _slopes(graph, state, i, j, n_near):
+def _slopes(graph, state, i, j, n_support):
     """Gains and curvatures per unit of p_j, down and up, and the bends nearest to p_j."""
     p, bend, low, high = state.on[i, j], 0.0, 0.0, 1.0
     gain = state.scores[j] + _loss_gain(graph, i, j)
@@ -142,12 +142,12 @@ def _slopes(graph, state, i, j, n_near):
         more, curvature = _full_slope(graph, state, i, j)
         return gain + more, gain + more, curvature, curvature, low, high
     curvature = at_bend = 0.0
-    for q in range(n_near):
-        k = state.near[q]
-        e, other = graph.edge_of[j, k], state.on[i, k]
-        if e < 0 or other == 0.0 or state.spot[j, k] > 0:
+    for q in range(n_support):
+        k = state.support[q]
+        e = graph.edge_of[j, k]
+        if e < 0 or state.spot[j, k] > 0:
             continue
-        v = _interaction(state, e)
+        v, other = _interaction(state, e), state.on[i, k]
         if graph.never[e] == 0:
             gain += v * other
             curvature += other * other
@@ -293,10 +293,22 @@ def _beyond(awake, place, a, b, both):
 
 
 @inner_kernel
+def _edge_values(graph, state, penalty, e, place, first, second):
+    """Gradients of the four combinations of an awake edge, to ``four[0]``."""
+    four = state.four[0]
+    for a in range(2):
+        for b in range(2):
+            used = graph.full == 1 or a + b == 2
+            own = state.pair[e, 2 * a + b] if used else 0.0
+            four[2 * a + b] = own - penalty * ((2.0 * a - 1.0) * first + (2.0 * b - 1.0) * second)
+
+
+@inner_kernel
 def _visit_edge(graph, options, state, i, place):
     """Block steps on the distribution of an awake edge, then its multipliers."""
     awake, reach = state.awake, state.reach[i]
     e = awake.key[place]
+    j, k = graph.ends[e, 0], graph.ends[e, 1]
     penalty = options.rho * reach
     four, before = state.four[0], state.four[1]
     curvature = 1.0 + 2.0 * options.rho
@@ -307,13 +319,12 @@ def _visit_edge(graph, options, state, i, place):
         # A residue of rounding is no mass to step away from.
         before[0] = rest if rest > 1e-12 else 0.0
         before[1], before[2], before[3] = only_second, only_first, both
-        u_first, u_second = _excess(graph, state, i, place)
+        u_first = only_first + both - state.on[i, j]
+        u_second = only_second + both - state.on[i, k]
         first, second = u_first + awake.more[place, 2], u_second + awake.more[place, 3]
+        _edge_values(graph, state, penalty, e, place, first, second)
         for s in range(4):
-            used = graph.full == 1 or s == 3
-            own = state.pair[e, s] if used else 0.0
-            price = (2.0 * (s // 2) - 1.0) * first + (2.0 * (s % 2) - 1.0) * second
-            four[s] = (own - penalty * price) / reach
+            four[s] /= reach
         block_step(four, before, 4, curvature, options.variant)
         moved = 0.0
         for s in range(4):
@@ -323,11 +334,18 @@ def _visit_edge(graph, options, state, i, place):
         awake.share[place] = four[3]
         awake.more[place, 0] = four[1]
         awake.more[place, 1] = four[2]
-        for s in range(4):
-            before[s] = -reach * (four[s] - before[s])
-        _change_pair(graph, state, e, before[0], before[1], before[2], before[3])
+        _change_pair(
+            graph,
+            state,
+            e,
+            -reach * (four[0] - before[0]),
+            -reach * (four[1] - before[1]),
+            -reach * (four[2] - before[2]),
+            -reach * (four[3] - before[3]),
+        )
         state.totals[CHANGE] += moved * moved
-    u_first, u_second = _excess(graph, state, i, place)
+    u_first = awake.more[place, 1] + awake.share[place] - state.on[i, j]
+    u_second = awake.more[place, 0] + awake.share[place] - state.on[i, k]
     awake.more[place, 2] += options.eta * u_first
     awake.more[place, 3] += options.eta * u_second
     worst = max(abs(u_first), abs(u_second))
@@ -404,6 +422,16 @@ def _near_labels(graph, options, state, i, uniform):
 
 
 @inner_kernel
+def _support(state, i, n_near):
+    n = 0
+    for q in range(n_near):
+        if state.on[i, state.near[q]] > 0.0:
+            state.support[n] = state.near[q]
+            n += 1
+    return n
+
+
+@inner_kernel
 def _visit_nodes(graph, options, state, w, i, n_near):
     """Exact steps on the labels of a sample that gain by one."""
     reach = state.reach[i]
@@ -412,7 +440,8 @@ def _visit_nodes(graph, options, state, w, i, n_near):
     for turn in range(2 if options.variant == BGCD else 1):
         for q in range(n_near):
             j = state.near[q]
-            down, up, less, more, low, high = _slopes(graph, state, i, j, n_near)
+            n_support = _support(state, i, n_near)
+            down, up, less, more, low, high = _slopes(graph, state, i, j, n_support)
             message = 2.0 * options.rho * reach * state.message[j]
             curvature = graph.squares[i] + 2.0 * options.rho * state.degree[j]
             gain = up + message
@@ -526,6 +555,7 @@ class LabelState(NamedTuple):
     spot: np.ndarray
     # (n_labels,): Scratch: labels to look at.
     near: np.ndarray
+    support: np.ndarray
     # (n_labels,): Scratch of the search.
     states: np.ndarray
     # (_FRACTIONAL + _JOINT, 3): Scratch of the search: value and labels of edges to wake.
@@ -567,6 +597,7 @@ class LabelRun(Run):
             **dict(zip(vectors, np.zeros((5, n_labels)), strict=True)),
             spot=np.zeros((n_labels, n_labels), dtype=np.int32),
             near=np.zeros(n_labels, dtype=np.int64),
+            support=np.zeros(n_labels, dtype=np.int64),
             states=np.zeros(n_labels, dtype=np.int8),
             found=np.zeros((_FRACTIONAL + _JOINT, 3)),
             four=np.zeros((2, 4)),

@@ -234,7 +234,7 @@ class Blocks(Method):
         """Take what the shards have measured, sum of losses first, in one row each."""
 
     def accepted(self, share, mean):
-        """Follow the new weights, after a round of this share of the shards."""
+        """Follow the new weights, after a round of this fraction of the shards."""
 
     def dual_of(self, loss, w):
         """The dual objective, and the size of its terms."""

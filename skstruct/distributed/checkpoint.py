@@ -1,6 +1,7 @@
 """States of a training in a folder, from which a driver that was killed resumes.
 
 A solver's ``state()`` gives (numbers, arrays, constant); ``take_state`` raises before a change.
+Checksums find accidents: the folder is trusted.
 """
 
 from __future__ import annotations

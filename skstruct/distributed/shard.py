@@ -80,7 +80,7 @@ def kind_of(source, k: int) -> type:
 
 # What travels between a driver and its workers: tables of weights, and of what changes them.
 
-# Share of entries that are not zero, up to which these are sent alone.
+# Fraction of entries that are not zero, up to which these are sent alone.
 _FEW = 0.75
 # Rows that are added at once: they stay in the cache of a processor.
 _BLOCK = 1024

@@ -120,7 +120,7 @@ class Epochs:
 
 # Mean weights above it, or below its inverse, are to blame for what overflows.
 _LARGE_WEIGHT = 1e20
-# The verbs that all training calls.
+# The operations that all training calls.
 _TRAINING = (
     oracles.potentials,
     oracles.accumulate,
@@ -425,7 +425,7 @@ class StructuredEstimator(
             self.method_ = method
 
     def _check_problem(self, problem):
-        """Refuse a structure that lacks a verb, before any compile."""
+        """Raise a TypeError if the structure lacks an operation, before any compilation."""
         require_problem(problem, self.graph_)
         for verb in _TRAINING:
             part = problem.rows if verb is oracles.potentials else problem

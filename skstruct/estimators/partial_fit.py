@@ -198,7 +198,7 @@ def _check_unnamed(classes, own):
 
 
 def _check_features(before, new):
-    """Refuse a batch that lacks features of the stream; unnamed ones must be as many."""
+    """Raise an error if a batch lacks features of the stream; unnamed ones must be as many."""
     for names, number, what in _KINDS:
         known, given = (vars(one).get(names) for one in (before, new))
         if known is not None and given is not None:

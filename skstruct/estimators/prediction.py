@@ -214,7 +214,7 @@ def _part(model, tables, columns):
 
 
 def _score_shards(self, X, y=None, sample_weight=None):
-    """Return the share of nodes of shards that are labelled correctly."""
+    """Return the fraction of nodes of shards that are labelled correctly."""
     model, shards = self, X
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -386,7 +386,7 @@ class Predictor(NamedFeatures, Decoder):
         return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
 
     def _require(self, verb, problem, advice):
-        """Refuse a structure that lacks a verb, by its public name."""
+        """Raise a TypeError if the structure lacks an operation, by its public name."""
         require(verb, problem, advice, type(self.graph_))
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):

@@ -233,7 +233,7 @@ class BCFWSSVM(StructuralSVM):
         return self.steps.startswith("batch")
 
     def _check_batch(self, problem):
-        """Refuse what batch steps do not know."""
+        """Raise a ValueError for options that batch steps do not have."""
         refused = {
             "a relaxation": relaxed_oracle.supports(problem),
             "attractive interactions": self.graph_.pair_cone(self.classes_) is not None,

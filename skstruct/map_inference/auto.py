@@ -20,7 +20,7 @@ _MUCH_TIGHTER = 0.7
 
 
 class _Stages:
-    """The stages, each with a share of the time left, on the user's graph, then simplified."""
+    """The stages, each with a fraction of the time left, on the user's graph, then simplified."""
 
     def __init__(self, graph, tol, max_iter, rng, budget):
         self.graph, self.max_iter, self.rng, self.budget = graph, max_iter, rng, budget

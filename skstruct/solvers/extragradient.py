@@ -154,11 +154,11 @@ _ADVICE = "are the features scaled?"
 _GROWTH, _CUT = 1.1, 0.5
 # Halved so often, a step compares rounding errors.
 _MOST_CUTS = 60
-# Effect of rounding on the test, as a share of the terms that it subtracts.
+# Effect of rounding on the test, as a fraction of the terms that it subtracts.
 _ROUNDING = 1e-12
 # Near 0: the projections of no potentials.
 _FLAT = 1e-6
-# Iterations between certificates, as a share of those so far.
+# Iterations between certificates, as a fraction of those so far.
 _CERTIFY_EVERY = 0.05
 # The averages are a new start when the gap of a block has fallen by this factor; before the gap is
 # below a tenth there is more to gain from the growing steps.
@@ -356,7 +356,7 @@ class Extragradient(Method):
         return True
 
     def due(self, k, tol):
-        """After a share of the iterations so far."""
+        """After a fraction of the iterations so far."""
         return k - self._last_certified >= 1.0 + _CERTIFY_EVERY * k
 
     def _measure(self, flat):

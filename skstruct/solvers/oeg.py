@@ -343,7 +343,7 @@ def sum_residuals(
 
 _NO_ORDER, _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _FIRST_SCORE = 7.0
-# An epoch visits samples once more for each of these shares of the mean divergence that theirs
+# An epoch visits samples once more for each of these fractions of the mean divergence that theirs
 # exceeds; those below the first every third epoch.
 _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
 # Relative gap: estimates of small divergences mislead before.
@@ -429,7 +429,7 @@ def _product(tables, others):
 _LEFT = 0.8
 # Rounding of a float, and roundings of a weight in an epoch but for those of its visits.
 EPS, ROUNDINGS = float(np.finfo(np.float64).eps), 4
-# Share of the gap that rounding may be, before g is summed again.
+# Fraction of the gap that rounding may be, before g is summed again.
 LOST = 0.1
 
 

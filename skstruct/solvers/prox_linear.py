@@ -291,11 +291,11 @@ class MappedLosses:
 
 # Batches that are probed for a first estimate of the smoothness.
 _PROBES = 3
-# Without smoothing: a share of the strength that only breaks ties.
+# Without smoothing: a fraction of the strength that only breaks ties.
 _NEARLY_NONE = 1e-6
-# Where all labellings tie nothing is measured: this share of what a step away from the truth shows.
+# Where all labellings tie, nothing is measured: this fraction of what a step from the truth shows.
 _AT_TIES = 0.1
-# A pass that adds less than this share to what has been won is the last one.
+# A pass that adds less than this fraction to what has been won is the last one.
 _SOLVED = 0.02
 # The learning rate grows by the one factor after a pass that succeeds, and falls by the other after
 # one that fails; then it stays below what failed by some margin, which is slowly forgotten.
@@ -660,7 +660,7 @@ class ProxLinear(MappedMethod):
 
 # Stochastic subgradients through a score map: the baseline of prox-linear.
 
-# Share of the step that would bring a linear loss to 0, and how many batches are asked.
+# Fraction of the step that would bring a linear loss to 0, and how many batches are asked.
 _CAREFUL_RATE, _ASKED = 0.1, 8
 
 

@@ -14,7 +14,7 @@ from ..core.parallel import Pieces
 from ..core.weights import Weights
 from .certificate import UNMEASURED, Certificate
 
-# Report of a solver's run: one record an epoch, a way to stop it, the final weights.
+# Report of a solver's run: one record per epoch, a way to stop it, the final weights.
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
 #: Advice of most solvers where the tolerance was not reached.

@@ -47,7 +47,7 @@ class LabelSpace(NamedTuple):
     Everything else follows: scores from the indicator, max-marginals by maxima under forced labels,
     and the n best labellings by max-marginals. Register kernels for those that take too long.
 
-    The node block comes first: with K labels, the potential of label k at node t is ``theta[t * K +
+    The node parts come first: with K labels, the potential of label k at node t is ``theta[t * K +
     k]``. The structure defines the layout of the rest.
 
     Parameters

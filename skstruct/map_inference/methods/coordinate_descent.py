@@ -489,7 +489,7 @@ def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0
 
 # Soft-max coordinate descent whose smoothing decreases until it no longer matters.
 
-# The smoothing is halved when what is left to gain is estimated to be below this share of its cost.
+# The smoothing is halved when the gain left is estimated to be below this fraction of its cost.
 _SHARE = 0.5
 
 

@@ -13,7 +13,7 @@ from ...losses.verbs import augment_copy, dot, expected_task_loss
 from ..sampling import sample_leaf
 from .kernels import GAP, N_CACHED, N_STEPS, add_cached, enter, forget_way, line_search, note_gap
 
-# A smaller share of a dual point is rounding.
+# A smaller fraction of a dual point is rounding.
 _LEAST_REST = 1e-7
 # Room for a point, in multiples of the entries of a labelling.
 _ROOM = 6

@@ -186,7 +186,10 @@ EXTRAPOLATE, RECENT = 3, 0.25
 
 
 def dual_set(problem) -> str:
-    """A fingerprint of the set of dual points: samples, labellings, true labels; no features."""
+    """A fingerprint of the set of dual points, by fields but scratch and ``not_of_the_dual_set``.
+
+    A field too many costs a warm start, one too few would make it wrong.
+    """
     space = problem.space
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
     fields = {"labels": problem.labels} | space._asdict()

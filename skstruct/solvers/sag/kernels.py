@@ -95,7 +95,7 @@ class SAGOptions(NamedTuple):
     step_scale: float
     # 1 to skip the line search after successes, 0 to search at every visit.
     skipping: int
-    # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
+    # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i per sample.
     uniform: int
     # 1 for SAGA's unbiased step; 2 for that with one sample for the step and one for the memory.
     saga: int

@@ -299,7 +299,7 @@ class SAG(StoredMixtures):
             compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
-        """Fill the memory at the start; later the last gradient is far larger than their mean."""
+        """Fill the memory, at the start only: a later gradient is far larger than its mean."""
         if self._warm:
             self.state.totals[N_STORED] = self.n
             if self._resumes:
@@ -328,7 +328,7 @@ class SAG(StoredMixtures):
             self._workers.call(add_residuals, arguments, alone=not stop)
 
     def epoch(self, k, rng, progress):
-        """As many steps as samples; those of SAGA, unbiased, while a warm start's memory ages."""
+        """As many steps as samples; SAGA's after a warm start, as SAG's overshoot on old memory."""
         self._put_back()
         self._unbiased = self._warm and not self._resumes and k <= _UNBIASED
         if not self._uniform:

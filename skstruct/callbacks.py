@@ -127,11 +127,6 @@ class Checkpoint(_Timed):
     FileNotFoundError, IsADirectoryError, PermissionError
         In ``fit``, before training, if `path` is a folder, or its folder is missing or read-only.
 
-    Warns
-    -----
-    UserWarning
-        If a file could not be written.
-
     See Also
     --------
     TimeLimit : Stops after a time limit.

@@ -51,10 +51,7 @@ class _OnShard(BCFW):
         return self.state, self._points
 
     def travel(self, shard, ahead, way=None):
-        """Aim at extrapolated shares, and go a part of the way to them unless that is None.
-
-        Adds to the way of the weights; returns what the sum of the task losses gains by all of it.
-        """
+        """Extrapolate shares, or go a part of the way to these; returns the gain in task losses."""
         factor, step = ahead
         if not self.extrapolates or ahead == _NOWHERE:
             return 0.0
@@ -244,11 +241,7 @@ class BCFWBlocks(Blocks):
         self.ahead[members] = 0.0
 
     def accepted(self, share, mean):
-        """The dual, and the mean of the last weights, where steps are pairwise ones.
-
-        As in memory it fades by the pass. Where no worker sees whole passes it is that of the ends
-        of rounds: of more of them, since weights lean to the last shards.
-        """
+        """The dual point, and for pairwise steps the mean of the last weights, which fades."""
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:
             return

@@ -1,9 +1,8 @@
 """Structural SVMs in rounds: groups of shards ascend in their own dual blocks, one after another.
 
-In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the m_i belong to one shard each. A round
-takes w to a *group*, shards that fit into a worker together, which trains with ``lam n / n_k`` and
-returns w, always a dual point. At the same time (Jaggi et al. 2014; Ma et al. 2015) groups need
-more passes: two took 1.7 to 8.7 times those of one on 2,000 sentences of NER.
+A round takes w to a *group*, shards that fit into a worker together, which trains with ``lam n /
+n_k`` and returns w, always a dual point. In parallel (Jaggi et al. 2014; Ma et al. 2015) two groups
+took 1.7 to 8.7 times the passes of one on 2,000 sentences of NER.
 """
 
 from __future__ import annotations

@@ -174,8 +174,6 @@ class ProxLinearSSVM(StructuralSVM):
     its transpose; the oracles are those of all other estimators. Steps use batches of samples,
     since a map is evaluated fastest on many rows.
 
-    The inner learning rate starts from the measured diameters of the sets that the smoothing mixes;
-    it grows while passes lower the linearised objective, and is halved after one that does not.
     Where `n_best` labellings are too few for the smoothing, a step that fails for every eta halves
     nu (``history_["smoothing_strength"]``). The paper's experiments (section 7.3) have
     ``smoothing_schedule="inverse"`` and the best power of ten as `step_size`, with five inner

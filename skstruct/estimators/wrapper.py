@@ -56,10 +56,8 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y : list, object array or RaggedArray
-            Samples and their labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of samples.
+        X, y, sample_weight : object
+            As for the score of the model.
 
         Returns
         -------

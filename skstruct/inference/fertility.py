@@ -65,10 +65,7 @@ def is_fixed(fixed, q):
 
 @kernel
 def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, work):
-    """Best links, at most `max_degree` at each source and target.
-
-    Minimum-cost flow by successive shortest paths (Ahuja, Magnanti and Orlin 1993, section 9.7).
-    """
+    """Best links of bounded degrees, by shortest paths (Ahuja, Magnanti and Orlin 1993, 9.7)."""
     n, m = n_sources, n_targets
     wrong = 0
     for q in range(n * m):

@@ -199,9 +199,9 @@ class _Block:
 
 
 class Extragradient(Method):
-    """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
+    """The saddle point of weights and mixtures, by dual extrapolation (Nesterov 2007).
 
-    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007.
+    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, and section 5 for the memory.
     """
 
     fields = (*Method.fields, "step_size")

@@ -665,7 +665,7 @@ _CAREFUL_RATE, _ASKED = 0.1, 8
 
 
 class MappedSubgradient(MappedMethod):
-    """The same by stochastic subgradients (Davis, Drusvyatskiy 2019; Pillutla et al. 2019)."""
+    """Stochastic subgradients with score maps (Davis, Drusvyatskiy 2019)."""
 
     fields = ("learning_rate",)
 

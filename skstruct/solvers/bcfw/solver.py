@@ -463,7 +463,7 @@ class BCFW(Method):
 
 
 class BatchFrankWolfe(Method):
-    """The same in whole passes: the dual point is its weights and its mean task loss.
+    """Whole passes: the dual point is known by its weights and its mean task loss only.
 
     Lacoste-Julien et al. 2013, Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
     """

@@ -24,8 +24,7 @@ _LEAST_CURVATURE = 1e-14
 class Pairs:
     """Last differences of iterates and gradients in ``w / scales`` (Nocedal & Wright 2006, 7.4).
 
-    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014, Algorithm
-    3).
+    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014).
     """
 
     def __init__(self, size: int, memory: int, scales=None):

@@ -507,7 +507,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         result = run(method, rng=rng, **common)
         if self._path is not None:
             # Where L-BFGS has gone on, or with an L1 penalty, there is none that fits the weights.
-            left = self.l1_ratio == 0.0 and "state" in vars(method)
+            left = self.l1_ratio == 0.0 and vars(method).get("state") is not None
             self._path.memory = method.memory() if left else None
         return result if few is None else result._replace(weights=few.spread(result.weights))
 

@@ -338,7 +338,7 @@ def bcfw_path(
     estimator : BCFWSSVM
         Its parameters other than `C` and `warm_start` are used; it is left as it is.
     X, y, Cs, sample_weight, node_weight : object
-        As in :func:`crf_path`.
+        As in :func:`skstruct.estimators.crf_path`.
 
     Returns
     -------

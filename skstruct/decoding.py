@@ -31,11 +31,10 @@ from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
 from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
-from .solvers.batch import BatchGradient
 from .solvers.decoder import Decoder, clash_of
 from .solvers.passes import decode as decode_samples
 from .solvers.passes import draws, node_marginals
-from .solvers.primal import loss_values
+from .solvers.primal import BatchGradient, loss_values
 
 __all__ = [
     "Transitions",

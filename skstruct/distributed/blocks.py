@@ -62,10 +62,6 @@ class Local(ABC):
     n_parts = 1
 
     @abstractmethod
-    def compile(self, shard) -> None:
-        """Call every kernel on nothing."""
-
-    @abstractmethod
     def visit(self, shard, w: Weights, turn: Turn, part: int) -> tuple:
         """Move w and the dual point by part of a turn; ``sum_i s_i c_i`` and what was measured."""
 
@@ -120,12 +116,6 @@ def _sum(one, other):
     return loss + other[0], w
 
 
-def warm_up(local: Local, source, k: int) -> None:
-    """The task: open a shard, and compile or load the kernels."""
-    with leased(source, k) as shard:
-        local.compile(shard)
-
-
 class Blocks(Method):
     """Rounds of a method whose dual has a block for each sample."""
 
@@ -165,12 +155,6 @@ class Blocks(Method):
         self.n_passes = (n_passes or self.n_round) if len(self.groups) == 1 else 1
         n_parts = min(local.n_parts, self.n // (source.n_shards * _PART)) if span > 1 else 1
         self.n_parts = n_parts * self.n_passes if n_parts > 1 else 1
-
-    def compile(self):
-        """Compile outside the clock."""
-        n = min(self.engine.n_workers, self.source.n_shards)
-        for _ in self.engine.map(warm_up, range(n), lambda k: (self.local, self.source, k)):
-            pass
 
     def _turn(self, k):
         files = self.files.path(int(self.current[k]), k), self.files.path(self.n_attempts, k)

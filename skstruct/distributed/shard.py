@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.tree import is_memory, tree_items, tree_leaves
+from ..core.problem import is_memory, tree_items, tree_leaves
 from ..core.weights import Weights
 from ..data.matrices import readable
 

@@ -25,10 +25,9 @@ from ..solvers.casimir import CasimirOptions, SmoothCasimir
 from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG
 from ..solvers.proximal_oeg import ProximalOEG
-from ..solvers.quasi_newton.orthant import OrthantWise
-from ..solvers.quasi_newton.solver import QuasiNewton
+from ..solvers.quasi_newton import OrthantWise, QuasiNewton
 from ..solvers.run import run
-from ..solvers.sag.solver import SAG, takes_single
+from ..solvers.sag import SAG, takes_single
 from .base import StructuredEstimator, fit_path
 from .class_weight import likelihood_weights
 from .marginals import ProbabilisticPredictor
@@ -566,7 +565,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
             lists), and the CRF.
         """
-        from .crfsuite import read_crfsuite
+        from .exchange import read_crfsuite
 
         return read_crfsuite(path, cls(fit_intercept=False))
 
@@ -621,7 +620,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         CRFsuite exponentiates unscaled scores of nodes: its marginals are NaN where a score exceeds
         709.
         """
-        from .crfsuite import write_crfsuite
+        from .exchange import write_crfsuite
 
         return write_crfsuite(path, self, first, last)
 
@@ -649,7 +648,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         feature per reading. In Wapiti, the dot of regular expressions is a byte, and lower case is
         for ASCII only.
         """
-        from .wapiti import read_wapiti
+        from .exchange import read_wapiti
 
         return read_wapiti(path, lambda graph: cls(graph, fit_intercept=False))
 
@@ -688,7 +687,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         equals a mark (``_B-1``) is a mark in skstruct, not in Wapiti; for ``_x-1`` or ``_x+1`` it
         is the other way round.
         """
-        from .wapiti import write_wapiti
+        from .exchange import write_wapiti
 
         write_wapiti(path, self, template)
 

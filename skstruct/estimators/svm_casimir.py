@@ -9,8 +9,7 @@ from ..core.oracles import gram, top_k_oracle
 from ..core.sklearn_private import Interval, Options, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import smooth_hinge
+from ..losses.hinge import hinge_of, smooth_hinge
 from ..solvers.casimir import CasimirOptions, HingeCasimir
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM

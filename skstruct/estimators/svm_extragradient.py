@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.typing import LossLike
 from ..graphs.base import Graph
-from ..losses.smooth_hinge import PROJECTIONS, choose_projection
+from ..losses.hinge import PROJECTIONS, choose_projection
 from ..solvers.extragradient import Extragradient
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM

@@ -19,10 +19,8 @@ from ..core.weights import Weights
 from ..data.matrices import readable
 from ..data.packing import rows_as_scores, sample_of
 from ..graphs.base import Graph
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import smooth_hinge
-from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
-from ..scores.base import check_products, guarded
+from ..losses.hinge import hinge_of, smooth_hinge
+from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap, check_products, guarded
 from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes

@@ -27,7 +27,7 @@ from ..spaces.matching import (
     assignment_scratch,
     bmatching_scratch,
 )
-from ..targets.links import OTHER, POSSIBLE, SURE, LinkCosts
+from ..targets.costs import OTHER, POSSIBLE, SURE, LinkCosts
 from .items import ItemGraph
 
 # Reading pairs and links as users give them.

@@ -33,7 +33,7 @@ from ..spaces.labels import node_mask
 from ..targets.costs import LabelSetCosts, node_target
 from .base import Graph, kept_positions
 from .items import ItemGraph
-from .layout import Rows, example_sequences, no_rows, read_rows
+from .nodes import Rows, example_sequences, no_rows, read_rows
 
 # Edges between labels: given by users, learned, or read from a stored model.
 

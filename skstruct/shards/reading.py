@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .. import graphs
-from ..core.tree import tree_items, tree_like
+from ..core.problem import tree_items, tree_like
 from ..core.typing import PathLike
 from ..data.matrices import csr_from_parts, is_sound_csr, readable
 from ..data.names import FeatureNames, ListedNames

@@ -25,7 +25,7 @@ from ..core.weights import (
     squared_norm,
     zero_weights,
 )
-from ..losses.smooth_hinge import CALLS, EXACT, TopKHinge
+from ..losses.hinge import CALLS, EXACT, TopKHinge
 from ..losses.verbs import (
     ROUNDING,
     expected_loss,
@@ -35,9 +35,8 @@ from ..losses.verbs import (
     private_loss,
     require_smooth,
 )
-from .batch import Workers, block_size
 from .certificate import DualMixture, certify, certify_pair, known_record
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, Workers, block_size, objective_value
 from .run import Method
 
 # Catalyst: smoothing, proximal terms, centers and extrapolation.
@@ -413,18 +412,13 @@ class _SVRG(Method):
         self.dual = -np.inf
         self.catalyst = Catalyst(options, self.lam, self.n, self.current)
 
-    def compile(self):
-        """Compile outside the clock."""
-        self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
-        fold(self.w)
-
     def _pass(self, options, order, pieces):
-        alone, others = options.task == STEP or not order.size, self._workers.all[1:]
+        alone, others = options.task == STEP, self._workers.all[1:]
         for worker in () if alone else others:  # they smooth as the loss does now
             worker.loss = private_loss(self.loss)
             if isinstance(self.loss, TopKHinge):
                 worker.loss.counts[:] = 0
-        for first, last in pieces.visits(order.size):
+        for first, last in pieces.ranges(0, order.size):
             self._visits.counters[0] = 0
             task = self.memory, options, order[first:last], self._visits
 
@@ -573,11 +567,6 @@ class HingeCasimir(_SVRG):
         # but backtracking for entropy tries steps of the inverse, which must not overflow.
         is_free = self._pace is not None and top_k
         self.memory.lipschitz[:] = 1e-12 if is_free else 1.0
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        compile_losses(self.target, self.problem, self.w)
 
     def epoch(self, k, rng, progress):
         """Snapshot and steps."""

@@ -197,7 +197,6 @@ class DualMixture:
         # The latest points, their g and terms.
         self._points, self._terms = np.zeros((n_points, size)), np.zeros(n_points)
         self._n_offers = 0
-        best_shares(np.empty(0), np.empty((0, 0)), 0.0, np.empty(0))  # compiles it
 
     @property
     def weights(self) -> Weights:

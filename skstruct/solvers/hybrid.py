@@ -11,10 +11,9 @@ import numpy as np
 from ..core.features import ObservedFeatures, SparseFeatures
 from .oeg import OEG, OEGMemory
 from .proximal_oeg import ProximalOEG
-from .quasi_newton.orthant import OrthantWise
-from .quasi_newton.solver import QuasiNewton
+from .quasi_newton import OrthantWise, QuasiNewton
 from .run import Method
-from .sag.solver import SAG, StoredMixtures
+from .sag import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
 _FIRST = 15

@@ -16,9 +16,8 @@ from ..core.parallel import effective_threads, make_scratch, private_copy, run_t
 from ..core.weights import Weights, flatten, zero_weights
 from ..data.packing import sample_of
 from ..losses.verbs import loss_oracle, private_loss, require_smooth
-from ..scores import Linearisation, ScoreMap
-from ..scores.base import guarded
-from .primal import Best, Uncertified, compile_losses, objective_value
+from ..scores import Linearisation, ScoreMap, guarded
+from .primal import Best, Uncertified, objective_value
 from .run import REMEDY, Method, SampleOverflow
 from .sgd import improvement
 
@@ -206,10 +205,6 @@ class MappedLosses:
         """Set the smoothing of a smoothed hinge."""
         for worker in self._workers:
             worker.loss.strength[0] = strength
-
-    def compile(self) -> None:
-        """Compile outside the clock."""
-        self._call(self._workers[0], np.empty(0, dtype=np.int64))
 
     def _call(self, worker, samples):
         buffers = worker.scratch, worker.augmented, worker.gradient, self.values
@@ -501,11 +496,6 @@ class MappedMethod(Method):
             w = Weights(np.zeros((0, 0)), np.ascontiguousarray(pair))
             settle(self.cone, w)
             pair[:] = w.pair
-
-    def compile(self):
-        """Compile outside the clock."""
-        self.losses.compile()
-        compile_losses(self.target, self.problem, self.losses.table)
 
     def work(self):
         """Oracle calls; nothing else passes over the data."""

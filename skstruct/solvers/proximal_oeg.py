@@ -34,7 +34,7 @@ from ..core.weights import aligned, halves, lazy_weights, zero_weights
 from ..losses.verbs import ROUNDING, least_term
 from .certificate import certify_l1
 from .oeg import EPS, FIRST_FACTOR, LOST, OEG, ROUNDINGS, WARM_RATE, visit, visit_first
-from .sag.solver import OVERFLOW, TINY
+from .sag import OVERFLOW, TINY
 
 # The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7
@@ -88,11 +88,6 @@ class ProximalOEG(OEG):
         self._rows, self._refresh = None, _FIRST_REFRESH
         self._set_rho(l1 + self.lam)
         self._first = FIRST_FACTOR
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        soft_sums(self.w, self._penalty, 1.0)
 
     def begin(self, progress):
         """The mixtures of the weights to start from."""

@@ -19,7 +19,7 @@ from ..core.weights import (
     zero_weights,
 )
 from ..losses.verbs import loss_oracle
-from .primal import Best, Uncertified, compile_losses, objective_value
+from .primal import Best, Uncertified, objective_value
 from .run import Method
 
 _PATIENCE = 5
@@ -82,11 +82,6 @@ class SGD(Method):
         self._schedule = (float(rate), float(period * self.n))
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((3, scratch.theta.size)), scratch.labels
-
-    def compile(self):
-        """Compile outside the clock."""
-        self._visit(np.empty(0, dtype=np.int64))
-        compile_losses(self.loss, self.problem, self.w)
 
     def _visit(self, order):
         task = self.loss, self.problem, self.w, self.cone, self.sample_weight, self.lam

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.problem import require_problem, require_room
+from ..core.problem import is_memory, require_problem, require_room, tree_items
 from ..core.proximal import elastic_net, rest_potentials, set_at_rest
-from ..core.tree import is_memory, tree_items
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers

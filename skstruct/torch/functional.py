@@ -23,9 +23,8 @@ from ..core.oracles import (
 from ..core.typing import LossLike
 from ..graphs.base import Graph
 from ..graphs.pairwise.base import PairwiseGraph
-from ..losses.hinge import hinge_of
+from ..losses.hinge import hinge_of, smooth_hinge
 from ..losses.log import LogLoss, LogPartition
-from ..losses.smooth_hinge import smooth_hinge
 from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of, result_type
 from .batches import check_scores, read_labels, read_layout
 from .problems import chain_task, is_plain_chain, resolve, structured_task

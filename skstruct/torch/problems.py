@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy, scratch_of
-from ..core.problem import Problem
-from ..core.tree import tree_leaves
+from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores

@@ -41,8 +41,8 @@ from skstruct.graphs import Graph, LabelSpace, OwnRows, PairwiseSpace, Problem
 from skstruct.graphs.chain import Sequences
 from skstruct.inspection import coef_frame, explain, top_features
 from skstruct.rows.blocks import BlockRows
+from skstruct.spaces.choice import MultiClassSpace
 from skstruct.spaces.forest import ForestSpace
-from skstruct.spaces.multiclass import MultiClassSpace
 from skstruct.spaces.pairwise import NetworkSpace
 from skstruct.testing import check_structure, random_sequences, training_problem
 

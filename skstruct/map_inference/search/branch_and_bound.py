@@ -8,9 +8,10 @@ import math
 import numpy as np
 
 from ...core.arguments import check_integer, check_real
+from ...core.jit.compiling import solving_time
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.parallel import Pieces
-from ..budget import Budget, Stopped, solving_time
+from ..budget import Budget, Stopped
 from ..regions import check_duals, check_labels
 from ..scoring import Incumbent
 from .costs import Costs, Expanded, Infeasible, unit_of

@@ -6,11 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..bcfw.solver import BCFW
 from ..certificate import certify_pair
-from ..primal import compile_hinge, hinge_value
+from ..primal import hinge_value
 from ..run import REMEDY, Method
 from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
@@ -123,20 +122,12 @@ class Run(Certifying):
 
     def visit(self, function, order, uniforms, pieces):
         """Call a kernel on the samples in `order`, in pieces."""
-        for first, last in pieces.visits(order.size):
+        for first, last in pieces.ranges(0, order.size):
             self.over_arena(function, self.w, order[first:last], uniforms)
 
     def enlarged(self, headroom):
         """Fields of the state with more room."""
         return {name: packed(getattr(self.state, name), headroom) for name in self.arenas}
-
-    def compile(self):
-        """Compile outside the clock."""
-        self.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        self.dual_point()
-        w = self.weights()
-        compile_hinge(self.decoding(self.problem, w), w)
-        self.state.totals[:] = 0.0
 
     def epoch(self, k, rng, progress):
         """Visit all factors of all samples."""

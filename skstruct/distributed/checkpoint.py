@@ -123,7 +123,7 @@ class DualFiles:
                     path.unlink()
 
     def require(self, numbers) -> None:
-        """Refuse to go on without a file, or from one that is damaged; they stay."""
+        """Reject to go on without a file, or from one that is damaged; they stay."""
         for k, number in enumerate(numbers):
             path = self.path(number, k)
             if path is not None and not is_sound_tree(path):

@@ -44,7 +44,7 @@ class WorkerLost(RuntimeError):
 
 
 class Workers(ABC):
-    """A kind of workers: what an engine needs to know of it."""
+    """A kind of workers: the interface that an engine needs."""
 
     #: True if they are threads of this process; others may be slow or frozen while some are idle.
     is_local = False
@@ -62,7 +62,7 @@ class Workers(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Take back all tasks, and let go of the workers."""
+        """Cancel all tasks, and release the workers."""
 
 
 class Threads(Workers):

@@ -131,7 +131,7 @@ def _unpacked(packed):
 
 
 class _Rows(Tables):
-    """The weights of some features and of all others than features, gathered by who asks."""
+    """Rows of the weights: of some features, and those of no feature; gathered on demand."""
 
     __slots__ = ("_all", "_columns", "_n_features")
 

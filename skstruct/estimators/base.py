@@ -389,7 +389,7 @@ class StructuredEstimator(
         return f"; {check} says whether operations of {kind.__name__} are wrong"
 
     def _refuse_shards(self, shards):
-        """Refuse shards altogether, before anything is read."""
+        """Reject shards altogether, before anything is read."""
 
     def _train_rounds(self, source, engine, shapes, **common):
         """Call a solver that works in rounds over the parts of a source."""

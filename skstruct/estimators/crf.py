@@ -457,7 +457,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return self._solve(*task, completion=data.completion, **common)
 
     def _refuse_what_the_solver_lacks(self, what):
-        """Refuse a solver that cannot do something, and name those that can."""
+        """Reject a solver that cannot do something, and name those that can."""
         if self.solver not in (takers := [name for name, own in _TAKES.items() if what in own]):
             asked = _ASKED[what].format(self)
             raise ValueError(

@@ -281,7 +281,7 @@ class EarlyStopping:
         vars(self).update(state, _runs=WeakKeyDictionary())
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse estimators of other packages."""
+        """Reject estimators of other packages."""
         if estimator not in self._runs:
             raise TypeError(
                 "EarlyStopping watches the passes of an estimator of skstruct, which "

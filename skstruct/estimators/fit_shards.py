@@ -81,7 +81,7 @@ def _renumbered(shard, n_features):
 
 
 def _refuse(model, shards, given):
-    """Refuse arguments and parameters that shards do not support."""
+    """Reject arguments and parameters that shards do not support."""
     model._refuse_shards(shards)
     name = type(model).__name__
     for argument, value in given.items():

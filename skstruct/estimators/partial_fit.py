@@ -1,4 +1,4 @@
-"""partial_fit: training that goes on with the next batch of a stream."""
+"""partial_fit: training that continues with the next batch of a stream."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _has_names(graph):
 
 
 def _check_unnamed(classes, own):
-    """Refuse `classes` of a structure whose labels have no names."""
+    """Reject `classes` of a structure whose labels have no names."""
     if not any(np.array_equal(classes, zero_one) for zero_one in ([0, 1], own)):
         raise ValueError(
             f"classes={classes!r}: labels of this structure have no names, but are on (1) or off "

@@ -87,7 +87,7 @@ class NamedFeatures:
             self.label_names_in_ = columns
 
     def _compare_names(self, names):
-        """Refuse samples with other names than in fit, where both are known."""
+        """Reject samples with other names than in fit, where both are known."""
         for attribute, given in zip(_OWN, names, strict=True):
             known = vars(self).get(attribute)
             if known is not None and given is not None and known != given:
@@ -182,7 +182,7 @@ def _run(part, shards, k, first, function, *args):
 
 
 def _check_fit(model, shards):
-    """Refuse shards that are not of the kind that the model was trained on."""
+    """Reject shards that are not of the kind that the model was trained on."""
     name = type(model).__name__
     if model._tables is not TABLES:
         raise TypeError(f"{name} does not take Shards: its scores are not linear in the features")
@@ -415,7 +415,7 @@ class Predictor(NamedFeatures, Decoder):
         return samples
 
     def _warn_of_unknown(self, samples):
-        """Warn where vectorizers know no feature of X: most likely it has another form."""
+        """Warn where vectorizers have no feature of X: most likely it has another form."""
         features, edges = samples.features, getattr(samples, "edge_features", None)
         if not sparse.issparse(features) or features.nnz or not features.shape[0]:
             return
@@ -479,7 +479,7 @@ class Predictor(NamedFeatures, Decoder):
         return samples._replace(**changed)
 
     def _check_tables(self, samples):
-        """Refuse a model whose weight tables do not fit samples and classes."""
+        """Reject a model whose weight tables do not fit samples and classes."""
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
 
@@ -728,7 +728,7 @@ class Predictor(NamedFeatures, Decoder):
             For each sequence the chunks to compute probabilities for, instead of those of the best
             labelling; further elements of the tuples are ignored.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`.
+            Constraints on labellings, as in :meth:`skstruct.SAGCRF.predict_marginals`.
 
         Returns
         -------

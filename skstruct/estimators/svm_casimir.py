@@ -244,7 +244,7 @@ class CasimirSSVM(StructuralSVM):
         self._check_strength()
 
     def _check_strength(self):
-        """Refuse choices that only smoothing allows."""
+        """Reject choices that only smoothing allows."""
         if self.smoothing_strength == 0:
             if self.learning_rate == "auto":
                 raise ValueError("smoothing_strength=0 needs a learning_rate: nothing is smooth")

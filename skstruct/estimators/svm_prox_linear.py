@@ -1,4 +1,4 @@
-"""ProxLinearSSVM: structural SVMs on scores that are no linear function of the features."""
+"""ProxLinearSSVM: structural SVMs on scores that are not linear in the features."""
 
 from __future__ import annotations
 
@@ -448,7 +448,7 @@ def _scores(score_map, params, rows, ptr, n_columns):
 
 
 def _check_scores(score_map, params, rows, ptr, n_columns, given):
-    """Refuse a map whose scores are not what the structure takes; names the sample."""
+    """Reject a map whose scores are not what the structure takes; names the sample."""
     name = type(score_map).__name__
     params_fine = isinstance(params, np.ndarray) and params.dtype == np.float64
     if not params_fine or params.ndim != 1:

@@ -239,7 +239,7 @@ def _more(side, i, max_degree):
 
 @inner_kernel
 def _exchanges(scores, near, far, max_degree, fixed, links, detour):
-    """Write the costs of moving a link between near vertices; the last index is no vertex."""
+    """Write the costs of moving a link between near vertices; the last index is not a vertex."""
     size = near.size + 1
     nobody = size - 1
     for x in range(size * size):

@@ -76,7 +76,7 @@ _ROUNDING, _CUT_ROUNDING, _NONE = 1e-12, 16 * np.finfo(float).eps, 1e-9
 
 
 def _check(graph, method):
-    """Refuse models with more than two labels or variables a factor."""
+    """Reject models with more than two labels or variables per factor."""
     many = np.flatnonzero(graph.n_states > 2)
     if many.size:
         v = int(many[0])

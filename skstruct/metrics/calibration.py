@@ -48,7 +48,7 @@ def innermost(model, own=True):
 
 
 def require(model, *names):
-    """Refuse a model that lacks a method."""
+    """Reject a model that lacks a method."""
     for name in names:
         if not hasattr(model, name):
             raise TypeError(f"{type(model).__name__} has no {name}, and so no confidences")

@@ -1,4 +1,4 @@
-"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own, since neither knows the others."""
+"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own: neither imports the others."""
 
 from __future__ import annotations
 

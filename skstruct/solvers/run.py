@@ -192,7 +192,7 @@ class Method(ABC):
 
 
 def _set_target_gap(problem, certificate) -> None:
-    """Tell inference that stops early how exact it needs to be."""
+    """Set the accuracy of inference that stops early."""
     told = getattr(getattr(problem, "space", None), "set_target_gap", None)
     if told is not None:
         known = certificate is not None

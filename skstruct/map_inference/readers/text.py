@@ -188,7 +188,7 @@ def by_shape(
 
 
 def is_no_potential(values: np.ndarray) -> np.ndarray:
-    """Return a mask of the numbers that are no potentials."""
+    """Return a mask of the numbers that are not potentials."""
     return ~((values >= 0) & (values < np.inf))
 
 

@@ -134,7 +134,7 @@ def _best_point(i, theta, points, values):
 
 @inner_kernel
 def _unexplained(problem, i, theta, losses, points, residual, values):
-    """Share of ``m_i`` that is no cached point, and score and task loss of that part."""
+    """Weight of ``m_i`` outside the cached points, and score and task loss of that part."""
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     rest, loss = 1.0, losses[i]
     total = dot(theta, residual, residual.shape[0]) + score(problem, i, theta, true) + loss
@@ -150,7 +150,7 @@ def _unexplained(problem, i, theta, losses, points, residual, values):
 
 @inner_kernel
 def _take_unexplained(problem, i, points, residual, rest, direction):
-    """``direction -=`` the part of ``m_i`` that is no cached point."""
+    """``direction -=`` the part of ``m_i`` outside the cached points."""
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     for q in range(residual.shape[0]):
         direction[q] -= residual[q] / rest

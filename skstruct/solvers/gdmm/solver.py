@@ -45,7 +45,7 @@ class Certifying(Method):
     advice = REMEDY
 
     def remedy(self):
-        """Return the advice of the estimator, which knows whose steps are fewer."""
+        """Return what the estimator advises where training is far from the optimum."""
         return self.advice
 
     @abstractmethod

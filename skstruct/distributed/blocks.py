@@ -261,7 +261,7 @@ class Blocks(Method):
         return {"node": self.w.node, "pair": self.w.pair} | own
 
     def take_state(self, numbers, arrays):
-        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+        """Restore a saved state; a ValueError, and no change, if it does not fit."""
         found = {name: like(arrays[name], known, name) for name, known in self._arrays().items()}
         self.files.require(found["current"].tolist())
         for name in self.numbers:

@@ -123,7 +123,7 @@ class DualFiles:
                     path.unlink()
 
     def require(self, numbers) -> None:
-        """Reject to go on without a file, or from one that is damaged; they stay."""
+        """Raise an error for a missing or damaged file; the other files stay."""
         for k, number in enumerate(numbers):
             path = self.path(number, k)
             if path is not None and not is_sound_tree(path):
@@ -195,7 +195,7 @@ class Keeper:
             raise
 
     def close(self):
-        """Let others have the folder."""
+        """Unlock the folder."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)

@@ -187,7 +187,7 @@ class StructuredEstimator(
     _foreign_parameters: dict = {}  # noqa: RUF012
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Name what takes the place of another package's parameter; else as ever."""
+        """Reject parameters of other packages, and name their equivalents."""
         for name in parameters:
             if name in cls._foreign_parameters and name not in cls._get_param_names():
                 raise TypeError(

@@ -697,7 +697,7 @@ _CLOSE = 1e-3
 
 
 class _Path:
-    """What the fits of a path hand on: the last lam and weights, and the memory of SAG or OEG."""
+    """State between the fits of a path: last lam and weights, and the memory of SAG or OEG."""
 
     def __init__(self):
         self.memory, self._lams, self._ends = None, [], []

@@ -1,4 +1,4 @@
-"""EarlyStopping: end a fit where held-out samples say so, with the weights that were best there."""
+"""EarlyStopping: end a fit by the score on held-out samples, with the best weights."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class EarlyStopping:
             )
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """Forget a fit that has ended, or failed."""
+        """Delete the state of a fit that has ended, or failed."""
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:

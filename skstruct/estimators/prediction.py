@@ -1,4 +1,4 @@
-"""Predictor: what a fitted model shows and answers, whatever trained it."""
+"""Predictor: weights and predictions of a fitted model, whichever solver trained it."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ _LARGEST_WEIGHT = 1e100
 
 
 def on_one_state(method):
-    """Run a method on the model as it is now, whatever other threads refit; on each of Shards."""
+    """Run a method on a snapshot of the model, safe from refits; on each shard of Shards."""
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
@@ -295,7 +295,7 @@ def _rules_of(scheme, *labels):
 
 
 def _read_chunks(chunks, lengths, kinds):
-    """Chunks that somebody asks for: how many of each sample, and rows (start, stop, kind)."""
+    """Chunks that the user gave: their number per sample, and rows (start, stop, kind)."""
     if not hasattr(chunks, "__len__") or len(chunks) != lengths.size:
         raise ValueError(f"chunks must have a list for each of the {lengths.size} samples of X")
     code, rows = {kind: c for c, kind in enumerate(kinds)}, []

@@ -98,7 +98,7 @@ def _check_columns(first, other, *widths):
 
 
 def _method(classifier):
-    """How a classifier says how sure it is."""
+    """Name of the method that gives a classifier's scores."""
     for name in ("predict_proba", "decision_function"):
         if hasattr(classifier, name):
             return name

@@ -180,7 +180,7 @@ class _Rounds:
         self.before = tuple(float(self.histories[-1][name][-1]) for name in _WORK)
 
     def add_completion(self):
-        """Count an oracle call a sample, outside of the runs."""
+        """Count one oracle call per sample, outside of the runs."""
         passes, oracle_calls, seconds = self.before
         self.before = passes + 1.0, oracle_calls + self._n, seconds
 

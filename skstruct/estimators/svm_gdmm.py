@@ -294,7 +294,7 @@ class GDMMSSVM(StructuralSVM):
         return few and gram.supports(problem)
 
     def _block_steps(self, problem, *task):
-        """Return the method of BCFWSSVM unless GDMM is asked for, or memory does not suffice."""
+        """Return the method of BCFWSSVM unless GDMM is requested, or memory does not suffice."""
         default = GDMMSSVM()
         is_plain = all(getattr(self, name) == getattr(default, name) for name in _OWN)
         if is_plain and self.algorithm == "auto" and self.gap_every > 0:

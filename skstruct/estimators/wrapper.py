@@ -1,4 +1,4 @@
-"""Wrappers of a structured model: they have its methods, on what it sees of X."""
+"""Wrappers of a structured model, with its methods on transformed X."""
 
 from __future__ import annotations
 

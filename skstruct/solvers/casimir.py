@@ -490,7 +490,7 @@ class _SVRG(Method):
 
 
 class _Measured(NamedTuple):
-    """Weights at which a snapshot was taken, and what it said of them."""
+    """Weights at which a snapshot was taken, and its objective and gradient there."""
 
     weights: Weights
     objective: float

@@ -200,11 +200,11 @@ class DualMixture:
 
     @property
     def weights(self) -> Weights:
-        """Those of the mixture, where there is no cone."""
+        """Weights of the mixture, without a cone."""
         return Weights(*(table / -self._lam for table in self._direction.tables))
 
     def offer(self, term: float, direction, step: float | None = None) -> None:
-        """Raise the bound by one more point; where none are kept, by a share that is given."""
+        """Raise the bound by one more point; where none are kept, with a given share."""
         if len(self._points):
             self._mix_all(term, direction)
         else:

@@ -123,7 +123,7 @@ class Ball:
         return self._term + step * gain, norm, point
 
     def _search_step(self, gain, mixed, change):
-        """In a cone: the bound is concave, but not known in closed form."""
+        """The best step in a cone, where the concave bound has no closed form."""
         low, high = 0.0, 1.0
         for _ in range(_SEARCH_STEPS):
             ends = low + (high - low) / 3.0, high - (high - low) / 3.0
@@ -271,7 +271,7 @@ class Extragradient(Method):
         return _Answer(z, c, gradient, float(mean[TASK_LOSS]), value, magnitude)
 
     def begin(self, progress):
-        """Project no potentials, or those of the weights to start from; sets the first step."""
+        """Project zero potentials, or those of the starting weights; set the first step."""
         pieces, zero = progress.pieces, np.zeros_like(self._center)
         flat = self._answer(zero, _FLAT, pieces)
         if flat is None:
@@ -316,7 +316,7 @@ class Extragradient(Method):
                 cuts += 1
 
     def _try(self, v, pieces, anyhow):
-        """A step from `v`: whether it is taken, not refused by the test or cut by a callback."""
+        """Try a step from `v`; return whether it passed the test and no callback ended it."""
         at, step, block = self.at, self.step, self.block
         total, before = block.total + step, block.weight + self.lam * block.total
         u = self._point(block.answers + step * at.gradient, total)
@@ -379,7 +379,7 @@ class Extragradient(Method):
             self._marks = (self._marks[1], self.at)
 
     def certify(self):
-        """Both sides of the saddle at averages."""
+        """Primal and dual objective at the averages."""
         average, block, regulariser = self._average(), self.block, self.regulariser
         self._objective = self._measure(average)
         moved = block is not None and block.total > 0.0

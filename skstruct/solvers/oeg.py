@@ -121,7 +121,7 @@ def _mix(phi, theta, rate, trial):
 
 @inner_kernel
 def _find_again(loss, problem, i, state, buffers, labels):
-    """Write the residual of sample i at its potentials to the last buffer."""
+    """Recompute the residual of sample i at its potentials, into the last buffer."""
     first, size = problem.part_ptr[i], problem.part_ptr[i + 1] - problem.part_ptr[i]
     trial, memory = buffers[1], buffers[MEMORY]
     for q in range(size):
@@ -134,7 +134,7 @@ def _find_again(loss, problem, i, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def recall(loss, problem, i, state, buffers, labels):
-    """Write the residual of sample i to ``buffers[MEMORY]``: as it is stored, or found again."""
+    """Write the residual of sample i to ``buffers[MEMORY]``: stored, or recomputed."""
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
     memory = buffers[MEMORY]
     if stop <= state.residuals.shape[0]:
@@ -252,7 +252,7 @@ def visit(loss, problem, i, weight, w, options, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
-    """The first step of a sample: surer of the truth until the dual does not fall."""
+    """First step of a sample: more weight on the truth until the dual does not fall."""
     totals = state.totals
     rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
@@ -363,7 +363,7 @@ def _parts_of_pairs(problem):
 
 
 def is_compact(problem) -> bool:
-    """Return whether memory counts more than the time of a second oracle call."""
+    """Return whether marginals are recomputed at each visit, to save memory."""
     n_parts, of_pairs = int(problem.part_ptr[-1]), int(_parts_of_pairs(problem).sum())
     # An inexact oracle begins where it ended, and does not repeat its marginals.
     repeats = exp_slack.registry.keys().isdisjoint(type(problem.space).__mro__[:-1])

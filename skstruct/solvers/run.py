@@ -90,7 +90,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock, for work that the solver does not need: evaluation only asked for."""
+        """Stop the clock, for evaluations that the solver does not need."""
         running = self._since is not None
         self._before, self._since = self.seconds, None
         try:
@@ -133,7 +133,7 @@ class Progress:
 
 
 class Method(ABC):
-    """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them."""
+    """A training algorithm, as :func:`run` sees it: weights, a pass, and a certificate."""
 
     #: Fields of the history, in addition to those of every solver.
     fields = ("dual_gap", "dual_objective")

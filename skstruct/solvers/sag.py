@@ -526,7 +526,7 @@ class CertificateSchedule:
         self._epoch, self._next, self._estimate = 0, 1, np.inf
 
     def due(self, estimate, tol):
-        """Once an epoch."""
+        """Whether a certificate is due; call it once per epoch."""
         self._estimate, self._epoch = estimate, self._epoch + 1
         return self._epoch >= self._next and self._optimism * estimate <= tol
 
@@ -581,7 +581,7 @@ class StoredMixtures(Method):
 
 
 class SAG(StoredMixtures):
-    """Weights, memory and buffers of a run of SAG or SAGA (Schmidt et al. 2015).
+    """Weights, memory and buffers of SAG or SAGA (Schmidt et al. 2015, Algorithms 1 and 2).
 
     SAG: Le Roux, Schmidt and Bach 2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling:
     Needell, Srebro and Ward 2014.

@@ -107,7 +107,7 @@ def enter(problem, i, w, theta, residual, state):
 
 @inner_kernel
 def note_gap(state, options, i, gap):
-    """Remember what the oracle said of sample i."""
+    """Store the gap of sample i that the oracle found."""
     state.totals[N_ORACLE] += 1.0
     state.gaps[i] = 0.0 if gap < 0.0 else gap
     if options.by_gap == 1:

@@ -220,7 +220,7 @@ def _toward_point(problem, i, theta, losses, points, slot, slope, loss, residual
 
 @inner_kernel
 def _plant(problem, i, points, residual, mu):
-    """The truth is cached as long as it is all of ``m_i``."""
+    """Cache the true labelling while it is all of ``m_i``."""
     size = residual.shape[0]
     if points.shares[i, 0] < 0.0 and dot(residual, residual, size) == 0.0:
         mu[:size] = 0.0
@@ -247,7 +247,7 @@ def _ask(problem, i, theta, base, points, buffers, labels):
 def relaxed_epoch(
     problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
 ):
-    """Visits as those of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`."""
+    """The visits of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`, on cached points."""
     buffers, values, labels = scratch
     theta, change = buffers[0], buffers[1]
     totals, n_samples = state.totals, sample_weight.shape[0]

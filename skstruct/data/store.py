@@ -286,7 +286,7 @@ def _is_hidden(pid):
 
 
 def own(folder: Path) -> None:
-    """Write down that this process has made a folder."""
+    """Record that this process has made a folder."""
     with written_beside(folder / _NAME) as file:
         file.write(json.dumps(_process(os.getpid())).encode())
 

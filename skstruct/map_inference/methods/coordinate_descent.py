@@ -452,7 +452,7 @@ class CoordinateDescent(Method):
         self.passes += 1
 
     def report(self, maxima):
-        """It ends where the objective no longer falls: at the optimum, or where it is stuck."""
+        """Report the objective; end where it no longer falls: at the optimum, or stuck."""
         kind = "l2" if self.by_squares else "softmax"
         value = self.smoothed_dual(self.delta, self.gamma, kind) if self.gamma else maxima
         value += self.regions.offset

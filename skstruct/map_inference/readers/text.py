@@ -1,4 +1,4 @@
-"""Texts of numbers, and saying where one is wrong."""
+"""Texts of numbers, and errors with the place of a wrong one."""
 
 from __future__ import annotations
 

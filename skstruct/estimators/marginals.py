@@ -13,7 +13,7 @@ from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import RandomStateLike, SamplesLike
 from ..data.ragged import object_array
-from ..losses.verbs import private_loss
+from ..losses.operations import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import (
     draws,

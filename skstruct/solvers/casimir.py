@@ -26,7 +26,7 @@ from ..core.weights import (
     zero_weights,
 )
 from ..losses.hinge import CALLS, EXACT, TopKHinge
-from ..losses.verbs import (
+from ..losses.operations import (
     ROUNDING,
     expected_loss,
     least_term,

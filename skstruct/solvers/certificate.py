@@ -1,7 +1,7 @@
 """Duality gaps: what every solver's `tol` is compared with, and what every solver publishes.
 
 For ``P(w) = lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` any mixtures m_i of labellings with terms c_i
-(:mod:`skstruct.losses.verbs`) and ``g = (1/n) sum_i s_i A_i' (m_i - mu(y_i))`` give
+(:mod:`skstruct.losses.operations`) and ``g = (1/n) sum_i s_i A_i' (m_i - mu(y_i))`` give
 ``(1/n) sum_i s_i c_i - |g|^2 / (2 lam) <= min P``; those at w itself the gap ``|P'|^2 / (2 lam)``.
 """
 

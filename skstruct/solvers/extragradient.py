@@ -13,7 +13,7 @@ from ..core.oracles import accumulate, potentials
 from ..core.parallel import make_scratch
 from ..core.weights import Weights, flatten, inner_product, squared_norm, view_flat, zero_weights
 from ..losses.hinge import hinge_of, projection_hinge
-from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
+from ..losses.operations import ROUNDING, expected_loss, loss_oracle, private_loss
 from .certificate import DualMixture, certify_pair
 from .primal import Best, objective_value, sum_over_samples
 from .run import Method, SampleOverflow

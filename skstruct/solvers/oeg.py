@@ -26,7 +26,7 @@ from ..core.weights import (
     padded_width,
     squared_norm,
 )
-from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
+from ..losses.operations import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
 from .certificate import certify
 from .primal import BatchGradient, Worker
 from .sag import CLOSE, TINY, CertificateSchedule, StoredMixtures

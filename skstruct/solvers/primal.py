@@ -30,7 +30,7 @@ from ..core.parallel import (
 )
 from ..core.weights import Weights, squared_norm, zero_weights
 from ..losses.hinge import hinge_of
-from ..losses.verbs import dot, loss_oracle, loss_value, private_loss
+from ..losses.operations import dot, loss_oracle, loss_value, private_loss
 from .run import SampleOverflow
 
 _NO_MEMORY = np.empty(0)

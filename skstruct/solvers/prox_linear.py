@@ -15,7 +15,7 @@ from ..core.oracles import accumulate, potentials
 from ..core.parallel import effective_threads, make_scratch, private_copy, run_team
 from ..core.weights import Weights, flatten, zero_weights
 from ..data.packing import sample_of
-from ..losses.verbs import loss_oracle, private_loss, require_smooth
+from ..losses.operations import loss_oracle, private_loss, require_smooth
 from ..scores import Linearisation, ScoreMap, guarded
 from .primal import Best, Uncertified, objective_value
 from .run import REMEDY, Method, SampleOverflow

@@ -18,7 +18,7 @@ from ..core.weights import (
     plain_weights,
     zero_weights,
 )
-from ..losses.verbs import loss_oracle
+from ..losses.operations import loss_oracle
 from .primal import Best, Uncertified, objective_value
 from .run import Method
 

@@ -11,7 +11,7 @@ import torch
 from ..core.parallel import ALONE, run_team, split_samples, with_scratch
 from ..core.weights import Weights
 from ..data.packing import Layout, check_scores
-from ..losses.verbs import private_loss
+from ..losses.operations import private_loss
 from ..solvers.passes import decode
 from ..solvers.primal import loss_gradient, loss_values, make_block
 from .batches import as_array

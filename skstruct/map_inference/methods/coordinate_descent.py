@@ -11,8 +11,8 @@ from ...core.arguments import check_choice, check_real
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import fast_exp
 from ..kinds.implicit import sort_down
+from ..kinds.operations import refuse_kinds, region_max_marginals, region_soft_marginals
 from ..kinds.table import children_of, collect_columns, collect_potts, collect_rows, fill_hat
-from ..kinds.verbs import refuse_kinds, region_max_marginals, region_soft_marginals
 from ..regions import CARDINALITY, OR, POTTS, TABLE
 from .relaxation import SMOOTHINGS, Method, Report, hat_scores, l2_shift, own_scores, pieces
 

@@ -13,8 +13,8 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...inference.numerics import best_of
 from ...inference.simplex import project
 from ..budget import Stopped
+from ..kinds.operations import region_max, region_project, region_soft_max
 from ..kinds.scratch import region_scratch
-from ..kinds.verbs import region_max, region_project, region_soft_max
 from ..regions import CARDINALITY, TABLE, VARIABLE, score_bounds, sum_in_order
 from ..scoring import Incumbent
 

@@ -21,7 +21,7 @@ from ...core.oracles import (
     score_rows,
     task_loss,
 )
-from ...losses.verbs import dot, expected_task_loss
+from ...losses.operations import dot, expected_task_loss
 from ..sampling import sample_leaf, set_leaf
 
 # Entries of ``BCFWState.totals``.

@@ -9,7 +9,7 @@ from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score
-from ...losses.verbs import augment_copy, dot, expected_task_loss
+from ...losses.operations import augment_copy, dot, expected_task_loss
 from ..sampling import sample_leaf
 from .kernels import GAP, N_CACHED, N_STEPS, add_cached, enter, forget_way, line_search, note_gap
 

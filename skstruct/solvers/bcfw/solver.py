@@ -25,7 +25,7 @@ from ...core.weights import (
     zero_weights,
 )
 from ...losses.hinge import hinge_of
-from ...losses.verbs import ROUNDING
+from ...losses.operations import ROUNDING
 from ..certificate import DualMixture, certify_pair, lower_bound
 from ..primal import BatchGradient, Best, hinge_value
 from ..run import Method

@@ -18,7 +18,7 @@ from skstruct.core.oracles import accumulate, potentials
 from skstruct.core.sklearn_private import Interval, StrOptions
 from skstruct.core.weights import zero_weights
 from skstruct.losses.log import LogLoss
-from skstruct.losses.verbs import loss_oracle
+from skstruct.losses.operations import loss_oracle
 from skstruct.solvers.run import run
 from skstruct.solvers.sgd import SGD
 

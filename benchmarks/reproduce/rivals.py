@@ -18,12 +18,13 @@ from skstruct.core.weights import (
     zero_weights,
 )
 from skstruct.losses.log import LogLoss
-from skstruct.losses.verbs import ROUNDING, backtrack, loss_oracle
+from skstruct.losses.operations import ROUNDING, backtrack, loss_oracle
 from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.solvers.run import Method
-from skstruct.solvers.sag import MAX_L, N_KNOWN, PAIRED, SAG, _new_block, _StepSchedule
+from skstruct.solvers.sag import SAG, _new_block, _StepSchedule
+from skstruct.solvers.sag_kernels import MAX_L, N_KNOWN, PAIRED
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 _NONE = np.empty(0, dtype=np.int64)

@@ -20,7 +20,8 @@ from ..data.packing import as_list, pack_nodes, packed
 from ..inference.subwindow import ALL_OR_NOTHING, OVERLAP, make_frontier, make_subwindows
 from ..losses.task import NamedLoss
 from ..spaces.boxes import BoxesData, BoxesScratch, BoxesSpace
-from ..targets.costs import NO_CODES, BoxTarget
+from ..targets.boxes import BoxTarget
+from ..targets.costs import NO_CODES
 from .items import ItemGraph, targets_of
 
 # Reading images, as maps or as points, and the boxes in them.
@@ -308,7 +309,7 @@ class Boxes(ItemGraph):
         return int(np.iinfo(np.int32).max)
 
     def read_allowed(self, allowed: Any, samples: Points, classes: Any) -> np.ndarray:
-        """Raise TypeError: a box has no labels that could be forbidden individually."""
+        """Raise ValueError: a box has no labels that could be forbidden individually."""
         raise ValueError("allowed: Boxes() has no constrained decoding; use min_size and stride")
 
     # Problems

@@ -23,7 +23,7 @@ from ..core.oracles import (
     task_loss,
 )
 from ..inference.simplex import project
-from .verbs import (
+from .operations import (
     augment_copy,
     dot,
     expected_loss,

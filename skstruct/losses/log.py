@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import add_indicator, exp_oracle, exp_slack, log_partition
-from .verbs import augment_copy, loss_oracle, truth_score
+from .operations import augment_copy, loss_oracle, truth_score
 
 # Certificates add this fraction of the terms of a difference to the gap, as rounding error.
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)

@@ -10,7 +10,7 @@ from ..core.jit.solver_kernel import solver_kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, exp_oracle, loss_augmented_max, max_oracle, potentials
 from .log import difference
-from .verbs import loss_oracle, minus_truth, truth_score
+from .operations import loss_oracle, minus_truth, truth_score
 
 
 class Clamps(NamedTuple):

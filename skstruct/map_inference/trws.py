@@ -12,9 +12,9 @@ from ..core.arguments import check_integer, integers
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.parallel import Pieces
 from .budget import Stopped
+from .kinds.operations import region_max_marginals
 from .kinds.scratch import region_scratch
 from .kinds.table import collect_columns, collect_potts, collect_rows
-from .kinds.verbs import region_max_marginals
 from .methods.relaxation import hat_scores
 from .regions import CARDINALITY, POTTS, TABLE, VARIABLE, check_duals, score_extent
 from .scoring import Incumbent

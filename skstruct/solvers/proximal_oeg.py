@@ -31,7 +31,7 @@ from ..core.proximal import (
     sum_weights,
 )
 from ..core.weights import aligned, halves, lazy_weights, zero_weights
-from ..losses.verbs import ROUNDING, least_term
+from ..losses.operations import ROUNDING, least_term
 from .certificate import certify_l1
 from .oeg import EPS, FIRST_FACTOR, LOST, OEG, ROUNDINGS, WARM_RATE, visit, visit_first
 from .sag import OVERFLOW, TINY

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import augment, task_loss
-from ..inference.subwindow import ALL_OR_NOTHING
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 
 #: Labels of a problem without true labels.
@@ -162,30 +161,3 @@ def _(target, i, labels):
             missed += 1 if kind == SURE else 0
     # For the training target this is exactly 0; by rounding, others may be below.
     return max(0.0, target.missed[i] * missed + target.extra[i] * extra - target.base[i])
-
-
-class BoxTarget(NamedTuple):
-    """The true box of each image."""
-
-    # (4 * n_samples,): True labels; empty when unknown.
-    labels: np.ndarray
-    # The task loss, in the form of :mod:`skstruct.inference.subwindow`.
-    loss: int
-
-
-@task_loss.register(BoxTarget)
-@kernel
-def _(target, i, labels):
-    true, same = target.labels[4 * i : 4 * i + 4], True
-    for q in range(4):
-        same = same and labels[q] == true[q]
-    if same:
-        return 0.0
-    if target.loss == ALL_OR_NOTHING:
-        return 1.0
-    top, left, bottom, right = true[0], true[1], true[2], true[3]
-    height = max(min(labels[2], bottom) - max(labels[0], top), 0)
-    shared = height * max(min(labels[3], right) - max(labels[1], left), 0)
-    areas = (bottom - top) * (right - left)
-    areas += (labels[2] - labels[0]) * (labels[3] - labels[1])
-    return 1.0 - shared / (areas - shared)

@@ -11,7 +11,7 @@ import torch
 from ..core.parallel import ALONE, run_team, split_samples, with_scratch
 from ..core.weights import Weights
 from ..data.packing import Layout, check_scores
-from ..losses.verbs import private_loss
+from ..losses.operations import private_loss
 from ..solvers.passes import decode
 from ..solvers.primal import loss_gradient, loss_values, make_block
 from .batches import as_array
@@ -136,7 +136,7 @@ class Batch(NamedTuple):
         return np.full(n, 1.0 / by.get(self.reduction, 1))
 
     def check(self, values: np.ndarray) -> None:
-        """Refuse losses that are not finite."""
+        """Reject losses that are not finite."""
         bad = np.flatnonzero(~np.isfinite(values))
         if not bad.size:
             return

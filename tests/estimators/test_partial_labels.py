@@ -24,7 +24,7 @@ from skstruct.core.weights import flatten, view_flat, zero_weights
 from skstruct.data.labels import read_sequence_labels, read_table_labels
 from skstruct.data.partial import read_partial, split_partial
 from skstruct.estimators.training_data import read_training_data
-from skstruct.losses.verbs import private_loss
+from skstruct.losses.operations import private_loss
 from skstruct.metrics import (
     chunk_f1_score,
     chunk_precision_recall_fscore_support,

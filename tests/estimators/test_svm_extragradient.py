@@ -22,7 +22,7 @@ from skstruct import (
 from skstruct.callbacks import TimeLimit
 from skstruct.core.parallel import Pieces, make_scratch
 from skstruct.losses.hinge import projection_hinge
-from skstruct.losses.verbs import loss_oracle
+from skstruct.losses.operations import loss_oracle
 from skstruct.solvers.extragradient import Extragradient
 from skstruct.testing import random_sequences
 from tests.helpers.attractive_cases import Reference, draw_samples, flat

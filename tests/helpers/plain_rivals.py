@@ -20,7 +20,7 @@ from skstruct import Chain
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import flatten
 from skstruct.solvers.quasi_newton import QuasiNewton
-from skstruct.solvers.sag import MOVE, SAGOptions, _step_size
+from skstruct.solvers.sag_kernels import MOVE, SAGOptions, _step_size
 from skstruct.solvers.sampling import sample_leaf
 from skstruct.testing import random_sequences, training_problem
 

@@ -16,12 +16,7 @@ from skstruct.core.parallel import make_scratch
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.hinge import CALLS, EXACT, MaxHinge, RelaxedHinge, hinge_of, smooth_hinge
 from skstruct.losses.log import LogLoss, SoftmaxMargin
-from skstruct.losses.verbs import (
-    expected_task_loss,
-    loss_curvature,
-    loss_oracle,
-    private_loss,
-)
+from skstruct.losses.operations import expected_task_loss, loss_curvature, loss_oracle, private_loss
 from skstruct.solvers.casimir import SmoothCasimir
 from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.solvers.run import run

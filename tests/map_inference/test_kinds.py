@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from skstruct.core.jit.dispatch import kernel
 from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
-from skstruct.map_inference.kinds import verbs
+from skstruct.map_inference.kinds import operations
 from skstruct.map_inference.kinds.scratch import region_scratch
 from skstruct.map_inference.kinds.table import fill_hat
 from skstruct.map_inference.regions import CARDINALITY, OR
@@ -25,27 +25,27 @@ def region_hat(p, r, delta, hat, scratch):
 
 @kernel
 def region_max(p, r, delta, mu, down, scratch):
-    return verbs.region_max(p, r, delta, mu, down, scratch)
+    return operations.region_max(p, r, delta, mu, down, scratch)
 
 
 @kernel
 def region_soft_max(p, r, delta, gamma, mu, down, scratch):
-    return verbs.region_soft_max(p, r, delta, gamma, mu, down, scratch)
+    return operations.region_soft_max(p, r, delta, gamma, mu, down, scratch)
 
 
 @kernel
 def region_project(p, r, delta, gamma, mu, down, scratch):
-    return verbs.region_project(p, r, delta, gamma, mu, down, scratch)
+    return operations.region_project(p, r, delta, gamma, mu, down, scratch)
 
 
 @kernel
 def region_max_marginals(p, r, delta, down, scratch):
-    return verbs.region_max_marginals(p, r, delta, down, scratch)
+    return operations.region_max_marginals(p, r, delta, down, scratch)
 
 
 @kernel
 def region_soft_marginals(p, r, delta, gamma, down, scratch):
-    return verbs.region_soft_marginals(p, r, delta, gamma, down, scratch)
+    return operations.region_soft_marginals(p, r, delta, gamma, down, scratch)
 
 
 def position(labels, scope, p):
@@ -415,4 +415,4 @@ def test_a_method_names_the_factor_that_lacks_its_verb():
     factors = [Potts([0, 1], [1, 2], 1.0), Or([[0, 1], [1, 2]]), Cardinality([0, 1], [0, 0, 1])]
     graph = FactorGraph([2, 2, 2], factors)
     with pytest.raises(TypeError, match=r'sdca needs projections, .* factor 2 \(Or\).*"softmax"'):
-        verbs.require_projection(graph, "sdca")
+        operations.require_projection(graph, "sdca")

@@ -16,15 +16,8 @@ from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.log import LogLoss
 from skstruct.solvers import quasi_newton
 from skstruct.solvers.primal import loss_gradient, make_block
-from skstruct.solvers.quasi_newton import (
-    N_COMBINED,
-    Pairs,
-    Sweeps,
-    _Point,
-    backtrack,
-    combine,
-    wolfe,
-)
+from skstruct.solvers.quasi_newton import Pairs, Sweeps, _Point, backtrack, wolfe
+from skstruct.solvers.quasi_newton_kernels import N_COMBINED, combine
 from skstruct.testing import random_sequences
 
 

@@ -11,7 +11,7 @@ from ...core.arguments import check_choice, check_flag, check_real
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.offsets import ends_of
 from ..budget import Stopped
-from ..kinds.verbs import region_max, region_project, region_soft_max, require_projection
+from ..kinds.operations import region_max, region_project, region_soft_max, require_projection
 from ..regions import AT_MOST_ONE, POTTS
 from .relaxation import SMOOTHINGS, Method, Report, l2_shift, pieces
 

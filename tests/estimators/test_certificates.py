@@ -2,9 +2,12 @@
 
 import itertools
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import (
@@ -15,14 +18,17 @@ from skstruct import (
     Before,
     CasimirSSVM,
     Chain,
+    ExtragradientSSVM,
     MultiClass,
     MultiLabel,
     SubgradientSSVM,
     Tree,
 )
 from skstruct.data.rules import broken_rules
+from skstruct.datasets import pack_shards
 from skstruct.solvers.certificate import certify, certify_pair
 from skstruct.testing import all_labellings
+from tests.helpers.all_pairs import all_pairs, names_of
 from tests.helpers.certificate_cases import bounds
 
 CLASSES = np.array(["a", "b", "c"])
@@ -30,46 +36,55 @@ FORBIDDEN = [("a", "c"), ("b", "b")]
 ENDS = [(None, "b"), ("c", None)]
 RULES = [AtMostOnce("a"), Before("b", "c")]
 
-# Graph, and the graph whose labellings are those of what GDMM solves.
 STRUCTURES = {
-    "table": (MultiClass(), MultiClass()),
-    "chains": (Chain(boundary=True), Chain(boundary=True)),
-    "chains, forbidden": (Chain(forbidden=FORBIDDEN), Chain(forbidden=FORBIDDEN)),
-    "chains, forbidden ends": (
-        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
-        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
-    ),
-    "chains, rules": (Chain(rules=RULES), Chain(rules=RULES)),
-    "chains, edge features": (Chain(edge_features=True), Chain(edge_features=True)),
-    "trees": (Tree(), Tree()),
-    "trees, forbidden": (Tree(forbidden=FORBIDDEN), Tree(forbidden=FORBIDDEN)),
-    "labels": (MultiLabel(), MultiLabel()),
-    "labels, tree": (MultiLabel("tree", tables=True), MultiLabel("tree", tables=True)),
-    "labels, full": (MultiLabel("full"), MultiLabel("full", inference="relaxed")),
-    "labels, full with tables": (
-        MultiLabel("full", tables=True),
-        MultiLabel("full", tables=True, inference="relaxed"),
-    ),
+    "table": MultiClass(),
+    "chains": Chain(boundary=True),
+    "chains, forbidden": Chain(forbidden=FORBIDDEN),
+    "chains, forbidden ends": Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
+    "chains, rules": Chain(rules=RULES),
+    "chains, edge features": Chain(edge_features=True),
+    "trees": Tree(),
+    "trees, forbidden": Tree(forbidden=FORBIDDEN),
+    "labels": MultiLabel(),
+    "labels, tree": MultiLabel("tree", tables=True),
+    "labels, full": MultiLabel("full"),
+    "labels, full with tables": MultiLabel("full", tables=True),
+    "labels, relaxed": MultiLabel("full", inference="relaxed"),
+    "labels, relaxed with tables": MultiLabel("full", tables=True, inference="relaxed"),
 }
-# Forests of labels are one more kind of tree; test_multilabel enumerates their oracles.
-FORESTS = "labels", "labels, tree"
-# Structures for all solvers, which see others by the same verbs, enumerated for each.
-FOR_ALL = [name for name in STRUCTURES if name.startswith(("table", "chains"))]
-FOR_ALL.remove("chains, edge features")
-FOR_CRFS = [name for name in STRUCTURES if "ends" not in name and name not in FORESTS]
 LOSSES = ["hamming", "normalized", "by class", "matrix"]
-BCFW = [
-    {},
-    {"sampling": "gap", "oracle_cache": True, "n_cached": 3},
-    {"steps": "frank-wolfe", "n_cached": 1, "sampling": "uniform"},
-]
-GDMM = [
-    {},
-    {"algorithm": "gdmm"},
-    {"variant": "away", "search": "sampled", "n_partitions": 2},
-    {"variant": "bgcd", "search": "exact", "rho": 0.3},
-]
+FEATURES = {"dense": np.asarray, "CSR": sparse.csr_matrix}
+WAYS = ["one thread", "two threads", "shards"]
+_EARLY = {"max_iter": 25, "gap_every": 1}
+SVMS = {
+    "bcfw": BCFWSSVM(**_EARLY),
+    "bcfw, gap": BCFWSSVM(sampling="gap", oracle_cache=True, n_cached=3, **_EARLY),
+    "frank-wolfe": BCFWSSVM(steps="frank-wolfe", n_cached=1, sampling="uniform", **_EARLY),
+    "averages": BCFWSSVM(averaging=True, **_EARLY),
+    "gdmm, auto": GDMMSSVM(**_EARLY),
+    "gdmm": GDMMSSVM(algorithm="gdmm", **_EARLY),
+    "gdmm, away": GDMMSSVM(variant="away", search="sampled", n_partitions=2, **_EARLY),
+    "gdmm, greedy": GDMMSSVM(variant="bgcd", search="exact", rho=0.3, **_EARLY),
+    "casimir": CasimirSSVM(max_iter=10),
+    "casimir, entropy": CasimirSSVM(smoothing="entropy", max_iter=10),
+    "subgradient": SubgradientSSVM(max_iter=10),
+    "extragradient": ExtragradientSSVM(max_iter=20),
+}
+CRFS = {
+    "sag, once": SAGCRF(solver="sag", max_iter=1),
+    "sag": SAGCRF(solver="sag", max_iter=30),
+    "saga": SAGCRF(solver="saga", max_iter=5),
+    "svrg": SAGCRF(solver="svrg", max_iter=3),
+    "oeg": SAGCRF(solver="oeg", max_iter=3),
+    "lbfgs": SAGCRF(solver="lbfgs", max_iter=5),
+    "auto": SAGCRF(max_iter=10),
+    "casimir, once": SAGCRF(solver="casimir", max_iter=1),
+    "casimir": SAGCRF(solver="casimir", max_iter=10),
+}
 SLACK = 1e-9
+
+
+ON_SHARDS = "bcfw", "frank-wolfe", "gdmm, auto", "gdmm", "gdmm, away", "lbfgs", "auto"
 
 
 def _best_labels(rng, scores, edges, name):
@@ -122,73 +137,93 @@ def loss_of(kind, name):
     return {"hamming": "hamming", "normalized": "normalized_hamming"}[kind]
 
 
-def check(models, best, X, y):
-    """Every bound of every model is on the right side of the optimum."""
-    low, high = bounds(best, X, y)
+def _in_rows(kind, X):
+    """Node features, dense or CSR."""
+    if isinstance(X, np.ndarray):
+        return FEATURES[kind](X)
+    return [
+        (FEATURES[kind](x[0]), *x[1:]) if isinstance(x, tuple) else FEATURES[kind](x) for x in X
+    ]
+
+
+def _trained(model, way, X, y, graph, folder):
+    """The bounds of a run in memory or on shards."""
+    if way == "shards":
+        return bounds(model, pack_shards(X, y, folder, graph=graph, shard_size=5), None)
+    return bounds(model.set_params(n_jobs=1 + WAYS.index(way)), X, y)
+
+
+@cache
+def _optimum(name, loss):
+    """The bounds of a reference at its optimum."""
+    seed = LOSSES.index(loss)
+    options = {"C": 0.7 if seed % 2 else 0.3, "loss": loss_of(loss, name)}
+    best = BCFWSSVM(STRUCTURES[name], tol=1e-7, max_iter=6000, gap_every=20, random_state=0)
+    best.set_params(**options)
+    low, high = bounds(best, *draw(name, seed))
     assert low <= high + SLACK * high
     assert high - low <= 1e-5 * high, "the reference is not at its optimum"
-    for model in models:
-        dual, primal = bounds(model, X, y)
-        assert dual <= high + SLACK * high, f"{model}: dual {dual} above the optimum {high}"
-        assert primal >= low - SLACK * high, f"{model}: objective {primal} under the optimum {low}"
-        assert model.dual_gap_ >= -SLACK * high if hasattr(model, "dual_gap_") else True
-    return low, high
+    return low, high, options
 
 
-@pytest.mark.thinned
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("name", STRUCTURES)
-def test_bounds_of_structural_svms(name, kind):
-    graph, agreed = STRUCTURES[name]
-    seed = LOSSES.index(kind)
-    X, y = draw(name, seed)
-    common = {"C": 0.7 if seed % 2 else 0.3, "loss": loss_of(kind, name), "random_state": 0}
-    sharp = common | {"tol": 1e-7, "max_iter": 6000, "gap_every": 20}
-    early = common | {"tol": 0.0, "max_iter": 25, "gap_every": 1}
-    primal = common | {"tol": 0.0, "max_iter": 10}
-    models = [BCFWSSVM(graph, **early, **options) for options in BCFW]
-    if name in FOR_ALL:
-        models += [CasimirSSVM(graph, **primal), SubgradientSSVM(graph, **primal)]
-    if name == "chains":
-        models.append(BCFWSSVM(graph, averaging=True, **early))
-        models.append(CasimirSSVM(graph, smoothing="entropy", **primal))
-    low, _ = check(models, BCFWSSVM(graph, **sharp), X, y)
-    if "rules" in name:  # GDMM does not know them
-        return
+def _can_be(case):
+    """Whether the structure, the way and what is trained go together."""
+    name, model = case["name"], (SVMS | CRFS)[case["trained"]]
+    if case["way"] == "shards" and (name.startswith("labels") or case["trained"] not in ON_SHARDS):
+        return False
+    if "rules" in name:
+        return not isinstance(model, GDMMSSVM)
+    return "relaxed" not in name or isinstance(model, (BCFWSSVM, GDMMSSVM, SubgradientSSVM))
+
+
+@pytest.mark.parametrize(
+    "case",
+    all_pairs(_can_be, name=STRUCTURES, loss=LOSSES, trained=SVMS, features=FEATURES, way=WAYS),
+    ids=names_of,
+)
+def test_bounds_of_structural_svms(case, tmp_path):
+    name, graph = case["name"], STRUCTURES[case["name"]]
+    X, y = draw(name, LOSSES.index(case["loss"]))
+    model = clone(SVMS[case["trained"]])
     # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
-    models = [GDMMSSVM(graph, **early, **options) for options in GDMM]
-    models.append(BCFWSSVM(agreed, **early, **BCFW[1]))
-    _, high = check(models, GDMMSSVM(graph, algorithm="gdmm", **sharp), X, y)
-    assert high >= low - SLACK * high
-    relaxed = getattr(agreed, "inference", "auto") == "relaxed"
-    assert models[0].training_inference_ == ("relaxed" if relaxed else "exact")
-    assert models[0].inference_ == "exact"
+    cycles = isinstance(model, GDMMSSVM) and name.startswith("labels, full")
+    relaxed = name.replace("full", "relaxed") if cycles else name
+    low, high, options = _optimum(relaxed, case["loss"])
+    model.set_params(graph=graph, tol=0.0, **options)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    dual, primal = _trained(
+        model, case["way"], _in_rows(case["features"], X), y, graph, tmp_path / "a"
+    )
+    assert dual <= high + SLACK * high, f"dual {dual} above the optimum {high}"
+    assert primal >= low - SLACK * high, f"objective {primal} under the optimum {low}"
+    if hasattr(model, "dual_gap_"):
+        assert model.dual_gap_ >= -SLACK * high
 
 
-@pytest.mark.parametrize("name", FOR_CRFS)
-def test_bounds_of_crfs(name):
-    graph = STRUCTURES[name][0]
-    for seed, C in ((5, 0.3), (6, 3.0)):
-        X, y = draw(name, seed)
-        common = {"C": C, "random_state": 0, "tol": 1e-12}
-        best = SAGCRF(graph, C=C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
-        high = best.objective_
-        low = high * (1.0 - best.suboptimality_)
-        for solver, max_iter in (
-            ("sag", 1),
-            ("sag", 30),
-            ("saga", 5),
-            ("lbfgs", 5),
-            ("casimir", 1),
-            ("casimir", 10),
-        ):
-            if solver != "lbfgs" and name not in FOR_ALL:
-                continue
-            crf = SAGCRF(graph, solver=solver, max_iter=max_iter, **common)
-            dual, primal = bounds(crf, X, y)
-            assert dual <= high * (1 + SLACK)
-            assert primal >= low * (1 - SLACK)
-            assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)
+@cache
+def _crf_optimum(name, C):
+    best = SAGCRF(STRUCTURES[name], C=C, solver="lbfgs", tol=1e-10, max_iter=2000)
+    best.fit(*draw(name, 5))
+    return best.objective_ * (1.0 - best.suboptimality_), best.objective_
+
+
+@pytest.mark.parametrize(
+    "case",
+    all_pairs(_can_be, name=STRUCTURES, trained=CRFS, C=[0.3, 3.0], features=FEATURES, way=WAYS),
+    ids=names_of,
+)
+def test_bounds_of_crfs(case, tmp_path):
+    name, graph = case["name"], STRUCTURES[case["name"]]
+    X, y = draw(name, 5)
+    low, high = _crf_optimum(name, case["C"])
+    crf = clone(CRFS[case["trained"]]).set_params(graph=graph, C=case["C"], tol=0.0, random_state=0)
+    dual, primal = _trained(
+        crf, case["way"], _in_rows(case["features"], X), y, graph, tmp_path / "a"
+    )
+    assert dual <= high * (1 + SLACK)
+    assert primal >= low * (1 - SLACK)
+    assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)
 
 
 def relative_gap(*numbers, **options):

@@ -138,11 +138,15 @@ def draw(name, seed, n_samples=12):
 
 
 def in_rows(kind, X):
-    """Node features, dense or CSR."""
+    """Features of nodes and edges, dense or CSR."""
+
+    def convert(part):
+        is_rows = isinstance(part, np.ndarray) and part.dtype.kind == "f"
+        return FEATURES[kind](part) if is_rows else part
+
     if isinstance(X, np.ndarray):
-        return FEATURES[kind](X)
-    convert = FEATURES[kind]
-    return [(convert(x[0]), *x[1:]) if isinstance(x, tuple) else convert(x) for x in X]
+        return convert(X)
+    return [tuple(map(convert, x)) if isinstance(x, tuple) else convert(x) for x in X]
 
 
 def loss_of(kind, name):

@@ -220,14 +220,6 @@ def test_auto_takes_it_where_no_junction_tree_is_small_enough():
     assert_array_equal(again.predict_marginals(X)[0], nodes[0])
 
 
-def test_threads_change_no_bit():
-    X, y = _images(8, (5, 6), 4)
-    graph = Grid(inference="tree-reweighted")
-    fits = [SAGCRF(graph, n_jobs=k, tol=0.05, random_state=0).fit(X, y) for k in (1, 3)]
-    for table in ("node_weights_", "pair_weights_"):
-        assert_array_equal(*(getattr(crf, table) for crf in fits))
-
-
 def test_marginals_of_larger_samples_than_those_of_fit_are_bounds_and_say_so():
     X, y = _images(4, (2, 5), 3)
     wide, labels = _images(1, (9, 9), 3)

@@ -1,7 +1,4 @@
-"""Structured prediction (CRFs and structural SVMs) as scikit-learn estimators.
-
-A name is imported when it is first used: ``import skstruct`` itself loads neither NumPy nor numba.
-"""
+"""Structured prediction (CRFs and structural SVMs) as scikit-learn estimators."""
 
 __version__ = "0.1.0"
 

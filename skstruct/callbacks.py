@@ -76,13 +76,6 @@ class TimeLimit(_Timed):
     seconds : float
         Time limit, from the end of reading the training data; compilation counts.
 
-    Raises
-    ------
-    ValueError
-        If `seconds` is not a positive number.
-    TypeError
-        In ``fit``, if the estimator is not one of this package.
-
     See Also
     --------
     Checkpoint : Saves the model periodically.
@@ -131,12 +124,8 @@ class Checkpoint(_Timed):
 
     Raises
     ------
-    ValueError
-        If `every_seconds` is not a nonnegative number.
     FileNotFoundError, IsADirectoryError, PermissionError
         In ``fit``, before training, if `path` is a folder, or its folder is missing or read-only.
-    TypeError
-        If `path` is not a path; in ``fit``, if the estimator is not one of this package.
 
     Warns
     -----

@@ -31,11 +31,10 @@ from .data.values import as_labels
 from .graphs.chain import Chain, Sequences
 from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
-from .solvers.batch import BatchGradient
 from .solvers.decoder import Decoder, clash_of
 from .solvers.passes import decode as decode_samples
 from .solvers.passes import draws, node_marginals
-from .solvers.primal import loss_values
+from .solvers.primal import BatchGradient, loss_values
 
 __all__ = [
     "Transitions",
@@ -363,12 +362,6 @@ def decode(
         of arrays for a list; a RaggedArray for one. Ties go to the first label, as in the
         predictions of estimators.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is NaN or inf, no labelling of a sample is allowed, or arguments do not fit
-        together; the message names the sample.
-
     See Also
     --------
     skstruct.fit_transitions : Learns transition scores from labelled scores.
@@ -441,8 +434,6 @@ def top_k(
 
     Raises
     ------
-    ValueError, TypeError
-        As for :func:`decode`.
     MemoryError
         If the result does not fit into memory.
 
@@ -501,18 +492,12 @@ def marginals(
     transitions, scheme, labels, lengths, start, stop, n_jobs : object
         As for :func:`decode`.
     rules : list of rules, default=None
-        As for :func:`decode`; probabilities are conditional on them, so the product of their
-        automata must be small.
+        As for :func:`decode`, but the product of their automata must be small.
 
     Returns
     -------
     ndarray or RaggedArray
         Probabilities in the container and of the shape of the scores, zeros in the padding.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`decode`.
 
     See Also
     --------
@@ -557,18 +542,12 @@ def log_partition(
     transitions, scheme, labels, lengths, start, stop, n_jobs : object
         As for :func:`decode`.
     rules : list of rules, default=None
-        As for :func:`decode`: only labellings that obey them count. The product of their automata
-        must be small.
+        As for :func:`marginals`: only labellings that obey them count.
 
     Returns
     -------
     float or ndarray of shape (n_samples,)
         One number for one sequence; 0 for a sample without nodes.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`decode`.
 
     See Also
     --------
@@ -626,8 +605,7 @@ def sample(
     transitions, scheme, labels, lengths, start, stop : object
         As for :func:`decode`.
     rules : list of rules, default=None
-        As for :func:`decode`; draws are conditional on them, so the product of their automata must
-        be small.
+        As for :func:`marginals`.
     random_state : int, RandomState instance or None, default=None
         Seed. The draws do not depend on the number of threads.
     n_jobs : int, default=None
@@ -639,11 +617,6 @@ def sample(
         For one sequence of shape (n_samples, length), for padded scores (number of sequences,
         n_samples, length) with -1 or None in the padding, otherwise an object array of arrays
         (n_samples, length_i).
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`decode`.
 
     See Also
     --------
@@ -729,7 +702,7 @@ def fit_transitions(
         or one sequence per sample.
     scheme, labels, lengths, rules : object
         As for :func:`decode`. Labels of y must follow the scheme and obey the rules; probabilities
-        are conditional on these, so the product of their automata must be small.
+        are conditional on these, as in :func:`marginals`.
     kind : {"table", "biases"}, default="table"
         "table" learns one score per (label, next label), and per label at the first and at the last
         node. "biases" learns six numbers, one per kind of transition, and none for the ends; it
@@ -753,12 +726,6 @@ def fit_transitions(
     -------
     Transitions
         The scores, -inf for forbidden steps: `transitions` of :func:`decode`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`decode`, and if a label of y is unknown or forbidden, or there are more or
-        fewer labels than nodes.
 
     Warns
     -----

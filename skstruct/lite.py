@@ -1,8 +1,4 @@
-"""Tag with a trained model where NumPy alone is installed.
-
-This file imports nothing else of the package: it may be copied into a program. It reads what
-:func:`skstruct.export` writes, and the models of CRFsuite. Neither runs code when it is loaded.
-"""
+"""Tag with NumPy alone: copy this file into a program; it runs no code that a model brings."""
 
 from __future__ import annotations
 
@@ -609,11 +605,9 @@ class Tagger:
 
     Notes
     -----
-    The best labelling is found by the algorithm of Viterbi. Probabilities come from one backward
-    pass on logarithms, which turns the chain into a Markov chain, and one forward pass over its
-    transition probabilities; that of a chunk is the sum over all labellings that have it, by the
-    same forward pass over the steps that begin it, go on with it and end it. The likelihood of a
-    given labelling is not computed: use ``predict_log_likelihood`` of the estimator.
+    Probabilities come from one backward pass on logarithms, which turns the chain into a Markov
+    chain, and one forward pass over its transition probabilities. The likelihood of a given
+    labelling is not computed: use ``predict_log_likelihood`` of the estimator.
 
     Examples
     --------
@@ -668,12 +662,6 @@ class Tagger:
         -------
         Tagger
             The model.
-
-        Raises
-        ------
-        ValueError
-            If the file is neither, damaged, of another version, or asks for much more memory than
-            its size justifies.
         """
         what = "a file of skstruct.export or a CRFsuite model"
         return object.__new__(Tagger)._fill(
@@ -893,9 +881,7 @@ class Tagger:
         x : sequence of tokens, or array-like of shape (n_nodes, n_features)
             The sample.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
-            Tagging scheme, as for :func:`skstruct.metrics.chunks`: None accepts any mixture of
-            prefixes, by conlleval's rules. "runs" is for labels without prefixes: neighbours of the
-            same label, other than "O", are a chunk.
+            Tagging scheme, as for :func:`skstruct.metrics.chunks`.
 
         Returns
         -------

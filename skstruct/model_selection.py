@@ -68,20 +68,11 @@ def cross_val_marginals(
     -------
     marginals : ndarray
         As ``predict_marginals`` gives them: an object array of one (n_nodes, n_classes) array per
-        sample, (height, width, n_classes) for images, of one number a candidate; for a table an
+        sample, (height, width, n_classes) for images, of one number per candidate; for a table an
         array of shape (n_samples, n_classes), for label sets (n_samples, n_labels). A class missing
         from a training fold has probability 0.
     classes : ndarray of shape (n_classes,)
         ``classes_`` of the fitted estimators, all together.
-
-    Raises
-    ------
-    ValueError
-        If the test folds are not a partition of the samples, X and y differ in length, groups are
-        missing or of several types, or the estimator's marginals are not those of its samples and
-        classes.
-    TypeError
-        If the estimator has no marginals.
 
     See Also
     --------

@@ -158,9 +158,6 @@ def make_pipeline(*steps: Any, **options: Any) -> Pipeline:
     >>> from skstruct.preprocessing import SequenceVectorizer
     >>> X, y = [[["w=he"], ["w=runs"]], [["w=she"], ["w=runs"]]], [["D", "V"], ["D", "V"]]
     >>> model = make_pipeline(SequenceVectorizer(), SAGCRF()).fit(X, y)
-    >>> labels, scores = model.predict_top_k(X, k=2)
-    >>> labels[0].tolist()
-    [['D', 'V'], ['V', 'V']]
     >>> list(model.named_steps)
     ['sequencevectorizer', 'sagcrf']
     """

@@ -71,7 +71,6 @@ def method_of(model, X, y):
 
 def passes(method, n, rng):
     """Passes of a method: the number of each after it."""
-    method.compile()
     for k in range(1, n + 1):
         method.one_pass(rng.permutation(method.n), rng.random(method.n_draws), Pieces())
         yield k

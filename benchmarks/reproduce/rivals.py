@@ -21,10 +21,9 @@ from skstruct.losses.log import LogLoss
 from skstruct.losses.verbs import ROUNDING, backtrack, loss_oracle
 from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
-from skstruct.solvers.quasi_newton.solver import QuasiNewton
+from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.solvers.run import Method
-from skstruct.solvers.sag.kernels import MAX_L, N_KNOWN, PAIRED
-from skstruct.solvers.sag.solver import SAG, _new_block, _StepSchedule
+from skstruct.solvers.sag import MAX_L, N_KNOWN, PAIRED, SAG, _new_block, _StepSchedule
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -81,10 +80,6 @@ class Primal(OffClock):
         self.loss, self.rate, self.calls, self.tests = LogLoss(), rate, 0.0, 0.0
         scratch = make_scratch(self.problem)
         self.buffers, self.labels = np.empty((6, scratch.theta.size)), scratch.labels
-
-    def compile(self):
-        """Compile outside the clock."""
-        self.visit(self.draw(None))
 
     def epoch(self, k, rng, progress):
         """A pass."""
@@ -371,7 +366,7 @@ class SMD(Primal):
 
     def draw(self, rng):
         """A new order."""
-        return _NONE if rng is None else rng.permutation(self.n)
+        return rng.permutation(self.n)
 
     def visit(self, order):
         """Steps."""
@@ -411,9 +406,6 @@ class Hybrid(OffClock, QuasiNewton):
         self._buffers, self._labels = np.empty((3, scratch.theta.size)), scratch.labels
         # Samples of the batch whose sums at the present point are known, their gradients, losses.
         self._kept = 0, np.zeros(self._p.size), np.zeros(2)
-
-    def _compile_gradient(self):
-        self._sum(_NONE, zero_weights(self.shapes), zero_weights(self.shapes))
 
     def _sum(self, batch, w, gradient):
         self.seen += batch.size
@@ -525,11 +517,6 @@ class PaperOEG(oeg.OEG):
     def __init__(self, *task, score=_SCORE, permuted=True, **options):
         super().__init__(*task, loss=LogLoss(), track_objective=True, **options)
         self._score, self._permuted, self._begun = score, permuted, False
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        self._start(0)
 
     def begin(self, progress):
         """The first mixtures: an oracle call a sample."""

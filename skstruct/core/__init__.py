@@ -1,8 +1,4 @@
-"""Compiled operations: the basis of structures, losses and solvers.
-
-:func:`kernel` compiles, :mod:`~skstruct.core.oracles` defines the operations of structures, and
-weights are tables that rows of features are multiplied by.
-"""
+"""Compiled operations: the basis of structures, losses and solvers."""
 
 from . import oracles
 from .features import DenseFeatures, SparseFeatures, add_outer, scores

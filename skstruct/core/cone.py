@@ -1,13 +1,10 @@
 """Weights in a cone: one linear form that is nonnegative on each row of the pair table.
 
-Training in it minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` over the ``w`` whose pair rows
-have ``<a, w_r> >= 0``. With multipliers ``nu_r >= 0`` any dual points m_i give the lower bound::
+With multipliers ``nu_r >= 0`` any dual points m_i give the lower bound::
 
     (1/n) sum_i s_i c_i(m_i) - lam/2 |q + nu a|^2,   q = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))
 
-whose best ``nu`` makes ``w = q + nu a`` the projection of q. So a method that ascends in the m_i
-keeps w, and after each of its steps ascends in ``nu``: its line searches and its bound, in terms of
-w, do not change.
+whose best ``nu`` makes ``w = q + nu a`` the projection of q.
 """
 
 from typing import NamedTuple

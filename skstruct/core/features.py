@@ -1,8 +1,4 @@
-"""Rows of a feature matrix times a weight table: the form that all structures share.
-
-A solver is compiled once for dense, once for CSR features. ``intercept`` is the table row of the
-constant feature, or -1.
-"""
+"""Rows of a feature matrix times a weight table; ``intercept`` is the constant's row, or -1."""
 
 from typing import Any, NamedTuple
 
@@ -69,33 +65,16 @@ _CHUNK = 32  # entries that are selected at once
 
 
 class DenseFeatures(NamedTuple):
-    """Feature rows in a dense array.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-        The rows.
-    intercept : int
-        Table row of the constant feature, or -1.
-    """
+    """Feature rows `values` (n_rows, n_features), dense; `intercept` as in the module."""
 
     values: np.ndarray
     intercept: int
 
 
 class SparseFeatures(NamedTuple):
-    """Feature rows in CSR form.
+    """Feature rows in CSR form: `data` (nnz,), `indices` of int32, `indptr` (n_rows + 1,) of int64.
 
-    Parameters
-    ----------
-    data : ndarray of shape (nnz,)
-        The values.
-    indices : ndarray of shape (nnz,) of int32
-        Their columns.
-    indptr : ndarray of shape (n_rows + 1,) of int64
-        Where rows begin.
-    intercept : int
-        Table row of the constant feature, or -1.
+    `intercept` is the table row of the constant feature, or -1.
     """
 
     data: np.ndarray
@@ -105,10 +84,7 @@ class SparseFeatures(NamedTuple):
 
 
 class ObservedFeatures(NamedTuple):
-    """CSR rows of features with weights for some labels: padded rows for those with many labels.
-
-    The other weights are listed wherever their feature occurs, without a look-up or a branch.
-    """
+    """CSR rows of features with weights for some labels, listed wherever their feature occurs."""
 
     # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, offsets of their weights.
     data: np.ndarray
@@ -538,26 +514,10 @@ def _is_single(table, w):
 
 @inner_kernel
 def scores(features, first, stop, width, table, w, acc, theta, offset):
-    """Write ``rows @ weights`` for rows `first` to `stop` to ``theta[offset:]``.
+    """Write ``rows @ weights`` for rows `first` to `stop` of `features` to ``theta[offset:]``.
 
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    first, stop : int
-        The range of rows.
-    width : int
-        Number of weight columns.
-    table : ndarray
-        ``w.node`` or ``w.pair``.
-    w : Weights
-        The weights that `table` belongs to.
-    acc : ndarray of shape (>= table.shape[1],)
-        Scratch.
-    theta : ndarray
-        The potentials, written in place.
-    offset : int
-        Where in `theta` row `first` begins.
+    `table` is ``w.node`` or ``w.pair``, of `width` weight columns, of the weights `w`; `acc`, of
+    shape (>= table.shape[1],), is scratch; `theta` are flat potentials.
     """
     single, lazy = _is_single(table, w), w.scale.shape[0] > 0
     # A column of observed weights stands for `width`. (``max`` would take time to compile.)
@@ -594,26 +554,9 @@ def scores(features, first, stop, width, table, w, acc, theta, offset):
 def add_outer(features, first, last, width, r, offset, c, table, w, acc):
     """Add ``c * rows.T @ r`` for rows `first` to `last` to this thread's part of the weights.
 
-    Parameters
-    ----------
-    features : DenseFeatures or SparseFeatures
-        The feature rows.
-    first, last : int
-        The range of rows.
-    width : int
-        Number of weight columns.
-    r : ndarray
-        Residuals in part space.
-    offset : int
-        Where in `r` row `first` begins.
-    c : tuple of two floats
-        Factors for the weights and for their direction ``d``; plain weights have no direction.
-    table : ndarray
-        ``w.node`` or ``w.pair``.
-    w : Weights
-        The weights that `table` belongs to.
-    acc : ndarray of shape (>= table.shape[1],)
-        Scratch.
+    `r` are residuals in part space, from `offset` on for row `first`; `c` is a pair of factors, for
+    the weights and for their direction ``d`` (plain weights have none). `features`, `width`,
+    `table`, `w` and `acc` are as for :func:`scores`.
     """
     lazy = w.scale.shape[0] > 0
     half = table.shape[1] // 2

@@ -1,8 +1,4 @@
-"""Gram matrices of the feature rows of one sample, ``A_i A_i'``, for line searches and norms.
-
-A solver's step along ``A_i' r`` moves the sample's potentials by ``A_i A_i' r``: with the Gram
-matrix at hand a line search never touches the weights.
-"""
+"""Gram matrices ``A_i A_i'`` of a sample's feature rows: line searches never touch the weights."""
 
 import math
 from typing import NamedTuple

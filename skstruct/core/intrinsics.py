@@ -61,10 +61,7 @@ def sum_rows(size, maximum=False):
     vector = ir.VectorType(ir.DoubleType(), size)
 
     def plain(data, indices, first, stop, last, table, more, start, acc, begins):
-        """``acc[q:q+size] <- more[start, q:q+size] + sum of x_p * table[j_p, q:q+size]``.
-
-        For q in `begins`; no `more` if ``start < 0``. With `maximum`, x has an entry per j.
-        """
+        """``acc[q:q+size] <- more[start, ...] + sum_p x_p table[j_p, ...]`` for q in `begins`."""
         columns = np.add.outer(begins, np.arange(size)).ravel()
         own = indices[first:stop]
         rows = table[own][:, columns].astype(np.float64)

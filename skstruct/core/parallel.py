@@ -15,10 +15,10 @@ from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from .intrinsics import call_address, fetch_add, load_shared
-from .jit.compiling import JIT_IS_DISABLED
+from .jit.compiling import JIT_IS_DISABLED, solving_time
 from .jit.dispatch import inner_kernel
 from .offsets import longest_item
-from .tree import tree_leaves, tree_like
+from .problem import tree_leaves, tree_like
 from .weights import aligned
 
 # Threads that work on one kernel together, and meet in it.
@@ -134,9 +134,9 @@ class Crew:
             function(k, team)
             busy[k] = time.thread_time() - began
 
-        began = time.perf_counter()
+        began = solving_time()
         run_team(timed, self.size)
-        self._judge(sum(busy), time.perf_counter() - began)
+        self._judge(sum(busy), solving_time() - began)
 
     def _judge(self, busy, elapsed):
         """Set the number of threads to the number that ran at once."""
@@ -172,26 +172,19 @@ class Pieces:
         self.stopped = False
 
     def ranges(self, start: int, stop: int, whole: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield consecutive ranges from `start` to `stop`, sized by the speed of the last ones.
-
-        For a part of a pass, `whole` is the end of the pass.
-        """
+        """Yield ranges from `start` to `stop`, of a pass to `whole`, sized by the last speeds."""
         first, whole = start, stop if whole is None else whole
         while first < stop:
             last = min(first + self._size, stop)
-            began = time.perf_counter()
+            began = solving_time()
             yield first, last
-            rate = (last - first) / max(time.perf_counter() - began, 1e-9)
+            rate = (last - first) / max(solving_time() - began, 1e-9)
             # In bounded steps: the first samples may be short.
             self._size = int(max(1, min(rate * self.SECONDS, 8 * self._size)))
             first = last
             if first < whole and self._after_piece is not None and self._after_piece(first / whole):
                 self.stopped = True
                 return
-
-    def visits(self, size: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of a pass of `size` visits; for 0 an empty range, for compilation."""
-        return self.ranges(0, size) if size else iter([(0, 0)])
 
 
 # Starting threads costs more than decoding this many nodes.

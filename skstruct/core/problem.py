@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .jit.dispatch import kernel
 from .oracles import forbid, potentials, row_potentials
-from .tree import tree_items
 
 
 class Problem(NamedTuple):
@@ -52,10 +52,7 @@ class Problem(NamedTuple):
         return cls(rows, space, target, space.part_ptr, space.label_ptr, labels)
 
     def with_labels(self, labels: np.ndarray) -> Problem:
-        """The problem with other true labels; everything else is shared.
-
-        Costs of items, which were computed from the true labels, stay those of the old ones.
-        """
+        """The problem with other true labels; costs of items stay those of the old ones."""
         target = self.target
         if hasattr(target, "labels"):
             target = target._replace(labels=labels)
@@ -98,3 +95,32 @@ def require_room(problem, n_best: int) -> None:
 def _(problem, i, w, theta):
     row_potentials(problem, i, w, theta)
     forbid(problem, i, theta)
+
+
+def tree_items(
+    tree: Any, name: str = "", is_leaf: Callable | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of nested tuples with their names: fields or positions, joined by dots."""
+    if not isinstance(tree, tuple) or (is_leaf is not None and is_leaf(tree)):
+        yield name, tree
+        return
+    fields = getattr(tree, "_fields", range(len(tree)))
+    for field, item in zip(fields, tree, strict=True):
+        yield from tree_items(item, f"{name}.{field}" if name else str(field), is_leaf)
+
+
+def is_memory(tree: Any) -> bool:
+    """Whether a part of a space is memory per sample, which oracles may change."""
+    return getattr(tree, "is_memory", False)
+
+
+def tree_leaves(tree: Any) -> Iterator[Any]:
+    """Return the leaves of nested tuples, in order."""
+    return (leaf for _, leaf in tree_items(tree))
+
+
+def tree_like(tree: Any, leaves: Iterator[Any]) -> Any:
+    """Rebuild nested tuples around other leaves."""
+    if not isinstance(tree, tuple):
+        return next(leaves)
+    return getattr(tree, "_make", tuple)([tree_like(item, leaves) for item in tree])

@@ -1,8 +1,4 @@
-"""Weights at rest under an elastic net: those that the mean gradient ``g`` in ``d`` gives.
-
-``w = -soft(g, lam1) / lam2`` minimises ``<w, g> + lam1 |w|_1 + lam2/2 |w|^2``: the weights of a
-dual point, read off its direction.
-"""
+"""Weights at rest under an elastic net: ``w = -soft(g, lam1) / lam2``, read off ``d`` (g)."""
 
 import math
 from typing import NamedTuple
@@ -123,10 +119,7 @@ def _(features, first, stop, width, table, w, shares, penalty, acc, theta, offse
 
 @generic(part="rows", follows=(potentials,))
 def rest_potentials(problem, i: int, w: Weights, penalty: ElasticNet, theta: Floats) -> None:
-    """:func:`potentials` of rows with weights at rest, whatever they are in `w`.
-
-    The default gives all weights these values first, at the cost of a dense step.
-    """
+    """:func:`potentials` of rows with weights at rest, whatever they are in `w`."""
 
 
 @rest_potentials.register(object)

@@ -1,14 +1,8 @@
 """Weight vectors: plain tables, and the lazy form that makes a dense step cost O(nnz).
 
-``node`` has a row per feature (then, if used, intercept, start and stop rows) and a column per
-label; ``pair`` a row per edge feature and a column per label pair.
-
-*Lazy* weights represent ``w = s v + b d``, with a dense direction ``d`` (SAG's gradient sum, SVRG's
-mean gradient). A row holds ``v`` then ``d``, each padded to whole cache lines (8 floats) if it has
-four columns or more. Decay and steps along ``d`` change `s` and `b` only; adding to ``d`` or ``w``
-touches the rows of the current sample. The node table may be in single precision; then ``d``
-differs from the sum of gradients by rounding, and certifies nothing. All forms have one type:
-kernels branch at run time.
+*Lazy* weights are ``w = s v + b d``, with a dense direction ``d``: a row holds ``v`` then ``d``,
+each padded to whole cache lines (8 floats) if it has four columns or more. Decay and steps along
+``d`` change `s` and `b` only. In single precision ``d`` certifies nothing.
 """
 
 from typing import NamedTuple

@@ -311,10 +311,7 @@ def packed(
     edges: tuple[str, ...] = (),
     samples: tuple[str, ...] = (),
 ) -> Callable[[type], type]:
-    """Give a NamedTuple of packed samples ``lengths``, ``n_edges``, ``take``, ``without_empty``.
-
-    Named are its fields with a row per node (item, if there is ``item_ptr``), edge, or sample.
-    """
+    """Give a NamedTuple of samples its methods, by its fields with a row per node or edge."""
 
     def take(self, keep: np.ndarray):
         """The samples where the mask `keep` is True."""

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from ..core.tree import tree_leaves, tree_like
+from ..core.problem import tree_leaves, tree_like
 
 _PIECE = 1 << 22  # bytes read at once
 _SUM = 16  # bytes of a checksum

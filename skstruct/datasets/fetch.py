@@ -200,28 +200,14 @@ def fetch_conll2002_dutch(
 
     Parameters
     ----------
-    data_home : str or Path, default=None
-        Folder for downloads, by default scikit-learn's data folder.
-    mirror : str or Path, default=None
-        Folder to read instead of the network, with ``conll2002_dutch/ned.train`` (or ``.gz``) and
-        so on; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
-    download_if_missing : bool, default=True
-        Whether to allow downloads.
-    n_retries : int, default=3
-        Number of retries.
-    delay : float, default=1.0
-        Seconds between retries.
+    data_home, mirror, download_if_missing, n_retries, delay : optional
+        As for :func:`fetch_conll2000`; a `mirror` has ``conll2002_dutch/ned.train`` and so on.
 
     Returns
     -------
     Bunch
         ``train``, ``dev``, ``test``, each with RaggedArrays of strings ``word``, ``pos``,
         ``entity`` (IOB2).
-
-    Raises
-    ------
-    OSError
-        If the files are missing and cannot be fetched, or have unexpected content.
 
     See Also
     --------
@@ -258,27 +244,14 @@ def fetch_ocr_letters(
 
     Parameters
     ----------
-    data_home : str or Path, default=None
-        Folder for downloads, by default scikit-learn's data folder.
-    mirror : str or Path, default=None
-        Folder to read instead of the network, with ``ocr_letters/letter.data`` (or ``.gz``) or
-        ``ocr_letters/letters.npz``; by default the environment variable ``SKSTRUCT_DATA_MIRROR``.
-    download_if_missing : bool, default=True
-        Whether to allow downloads.
-    n_retries : int, default=3
-        Number of retries.
-    delay : float, default=1.0
-        Seconds between retries.
+    data_home, mirror, download_if_missing, n_retries, delay : optional
+        As for :func:`fetch_conll2000`; a `mirror` has ``ocr_letters/letter.data`` (or ``.gz``)
+        or ``ocr_letters/letters.npz``.
 
     Returns
     -------
     Bunch
         As :func:`load_ocr_letters`.
-
-    Raises
-    ------
-    OSError
-        If the file is missing and cannot be fetched, or has unexpected content.
 
     See Also
     --------

@@ -41,11 +41,6 @@ def load_ocr_letters(path: PathLike) -> Bunch:
         ``X``: RaggedArray of pixels, (letters, 128) per word, 0.0 or 1.0; ``y``: RaggedArray of
         letters "a" to "z"; ``fold``: ndarray of shape (n_words,), 0 to 9.
 
-    Raises
-    ------
-    ValueError
-        If the arrays do not fit together, or a line is malformed (names the line).
-
     See Also
     --------
     skstruct.datasets.fetch_ocr_letters : Downloads the letters of handwritten words.
@@ -132,11 +127,6 @@ def load_glyph_chains(path: PathLike) -> Bunch:
         ``X``: RaggedArray of CSR rows, feature ``n_bins * group + bin``; ``y``: RaggedArray of
         integer labels; ``train``: boolean mask of chains.
 
-    Raises
-    ------
-    ValueError
-        If an array is missing or the arrays do not fit together.
-
     See Also
     --------
     skstruct.datasets.make_glyph_chains : Draws chains with thousands of labels.
@@ -181,7 +171,9 @@ def make_glyph_chains(
 
     Characters follow each other as in language, with skewed frequencies and transitions. A
     character has its own bin in every group of measurements; each measurement is replaced by a
-    random bin with probability `noise`. Read more in the :ref:`User Guide <data_formats>`.
+    random bin with probability `noise`. A stand-in for T. Su, T. Zhang, D. Guan: Corpus-based
+    HIT-MW database for offline recognition of general-purpose Chinese handwritten text, 2007. Read
+    more in the :ref:`User Guide <data_formats>`.
 
     Parameters
     ----------
@@ -205,11 +197,6 @@ def make_glyph_chains(
     --------
     skstruct.datasets.load_glyph_chains : Reads chains with thousands of labels.
     skstruct.GDMMSSVM : Structural SVMs with very many labels.
-
-    References
-    ----------
-    In place of T. Su, T. Zhang, D. Guan: Corpus-based HIT-MW database for offline recognition of
-    general-purpose Chinese handwritten text. IJDAR 2007.
 
     Examples
     --------

@@ -52,10 +52,6 @@ def load_multilabel(path: PathLike, test: PathLike | None = None) -> Bunch:
 
     Raises
     ------
-    ValueError
-        If a line is malformed, its indices do not ascend, or one is beyond the header's sizes or
-        2³¹ (names file and line); if a file has no samples, or the header another number; if arrays
-        of a ``.npz`` file are missing or do not fit together.
     MemoryError
         If the array of labels does not fit into memory.
 

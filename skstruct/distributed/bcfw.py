@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core.parallel import Pieces
-from ..core.tree import tree_leaves
+from ..core.problem import tree_leaves
 from ..core.weights import Weights, inner_product, squared_norm, zero_weights
 from ..data.store import read_tree
 from ..solvers.bcfw.kernels import GAP, N_CACHED, N_ORACLE
@@ -23,7 +23,6 @@ from ..solvers.bcfw.solver import (
     travel,
 )
 from ..solvers.certificate import certify_pair, lower_bound
-from ..solvers.primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import like, write_dual
 from .shard import Tables, leased
@@ -88,15 +87,6 @@ class LocalBCFW(Local):
 
     def __init__(self, choices: BCFWChoices):
         self.choices = choices
-
-    def compile(self, shard):
-        """Call every kernel on nothing."""
-        method = _OnShard(shard, self.choices)
-        method._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        if method.extrapolates:
-            task = shard.problem, shard.sample_weight, 1.0, method.state, method.cache
-            travel(*task, AIM, 0.0, 0.0, 0, 0, method.w, method._scratch[0][1])
-        compile_hinge(shard.problem, method.w)
 
     def _method(self, shard, turn):
         """The run at the dual point before a turn, from the turn before or from a file."""

@@ -1,12 +1,9 @@
 """Structural SVMs in rounds: groups of shards ascend in their own dual blocks, one after another.
 
-In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the blocks m_i belong to one shard each. A
-round takes w to a *group*, shards that fit into a worker together, which trains with the
-regulariser ``lam n / n_k`` of a shard and returns w: always a dual point, whose bound holds. A
-group goes to the worker that had it before; its dual points are in files, too.
-
-Groups do not ascend at the same time with shortened changes (Jaggi et al. 2014; Ma et al. 2015): on
-2,000 sentences of NER, two such groups took 1.7 to 8.7 times the passes of one, four over 5.
+In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the m_i belong to one shard each. A round
+takes w to a *group*, shards that fit into a worker together, which trains with ``lam n / n_k`` and
+returns w, always a dual point. At the same time (Jaggi et al. 2014; Ma et al. 2015) groups need
+more passes: two took 1.7 to 8.7 times those of one on 2,000 sentences of NER.
 """
 
 from __future__ import annotations
@@ -66,10 +63,6 @@ class Local(ABC):
     n_parts = 1
 
     @abstractmethod
-    def compile(self, shard) -> None:
-        """Call every kernel on nothing."""
-
-    @abstractmethod
     def visit(self, shard, w: Weights, turn: Turn, part: int) -> tuple:
         """Move w and the dual point by part of a turn; ``sum_i s_i c_i`` and what was measured."""
 
@@ -124,12 +117,6 @@ def _sum(one, other):
     return loss + other[0], w
 
 
-def warm_up(local: Local, source, k: int) -> None:
-    """The task: open a shard, and compile or load the kernels."""
-    with leased(source, k) as shard:
-        local.compile(shard)
-
-
 class Blocks(Method):
     """Rounds of a method whose dual has a block for each sample."""
 
@@ -169,12 +156,6 @@ class Blocks(Method):
         self.n_passes = (n_passes or self.n_round) if len(self.groups) == 1 else 1
         n_parts = min(local.n_parts, self.n // (source.n_shards * _PART)) if span > 1 else 1
         self.n_parts = n_parts * self.n_passes if n_parts > 1 else 1
-
-    def compile(self):
-        """Compile outside the clock."""
-        n = min(self.engine.n_workers, self.source.n_shards)
-        for _ in self.engine.map(warm_up, range(n), lambda k: (self.local, self.source, k)):
-            pass
 
     def _turn(self, k):
         files = self.files.path(int(self.current[k]), k), self.files.path(self.n_attempts, k)

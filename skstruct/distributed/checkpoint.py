@@ -1,10 +1,6 @@
-"""States of a training in a folder, from which a driver resumes after it was killed.
+"""States of a training in a folder, from which a driver that was killed resumes.
 
-A state is numbers and arrays: a file per array, and a JSON file of names, sizes and checksums that
-is renamed when all are there. The last two states are kept. A solver takes part by ``state()``,
-which returns ``(numbers, arrays, constant)``, and ``take_state(numbers, arrays)``, which raises a
-ValueError before it changes anything; its generator's state is among the numbers. Arrays of
-``constant`` never change under their name. Checksums find accidents: the folder is trusted.
+A solver's ``state()`` gives (numbers, arrays, constant); ``take_state`` raises before a change.
 """
 
 from __future__ import annotations
@@ -229,10 +225,7 @@ class Keeper:
                 )
 
     def load(self, take):
-        """Let `take` have numbers and arrays of the last state whose files are sound.
-
-        Returns the number of its round, and the numbers; None if there is no such state.
-        """
+        """Let `take` have the last sound state; return its round and its numbers, or None."""
         damaged, found = [], None
         for path in self._states():
             try:

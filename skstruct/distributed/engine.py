@@ -1,8 +1,4 @@
-"""Tasks in threads or on Dask: results in order; a task whose worker is lost is given again.
-
-A task is a function of a module, whose result depends on its arguments and on files alone:
-``engine.map(task, keys, arguments)`` gives the same bits whichever worker runs it.
-"""
+"""Tasks in threads or on Dask, results in order; pure functions, so that a lost one runs again."""
 
 from __future__ import annotations
 
@@ -265,10 +261,7 @@ class Engine:
         return self._slots
 
     def map(self, function: Callable, keys: Sequence, arguments: Callable) -> Iterator:
-        """Yield ``function(*arguments(key))`` of each key, computed somewhere, in their order.
-
-        Tasks of a key go to the worker that had it before, if that is there.
-        """
+        """Yield ``function(*arguments(key))`` per key, in order; keys prefer their last worker."""
         if self._workers is None:
             for key in keys:
                 yield function(*arguments(key))

@@ -1,7 +1,4 @@
-"""GDMM in rounds over shards.
-
-Only ``lam/2 |w|^2`` couples the samples: a shard's problem is GDMM's with the regulariser of all.
-"""
+"""GDMM in rounds over shards: only ``lam/2 |w|^2`` couples them, with the regulariser of all."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from ..data.store import read_tree
 from ..solvers.gdmm.active_sets import CHANGE, INFEASIBILITY, GDMMOptions
 from ..solvers.gdmm.greedy import run_of
 from ..solvers.gdmm.solver import Certifying
-from ..solvers.primal import compile_hinge
 from .blocks import Blocks, Local
 from .checkpoint import write_dual
 
@@ -33,15 +29,6 @@ class LocalGDMM(Local):
     def decoding(self, task, w):
         """The problem in the form in which these weights are decoded fastest."""
         return self._decoding(task[0], w)
-
-    def compile(self, shard):
-        """Call every kernel on nothing."""
-        run = self._run(shard, 1.0)
-        w = zero_weights(shard.shapes)
-        run.resume(w, run.sets)
-        run.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        run.consistent_point()
-        compile_hinge(self.decoding(shard.problem, w), w)
 
     def visit(self, shard, w, turn, part):
         """Some passes; no losses, samples visited, infeasibility, changes, sizes of active sets."""

@@ -9,9 +9,8 @@ from joblib import cpu_count
 
 from ..core.parallel import Pieces
 from ..core.weights import zero_weights
-from ..solvers.batch import BatchGradient
-from ..solvers.quasi_newton.orthant import OrthantWise
-from ..solvers.quasi_newton.solver import QuasiNewton
+from ..solvers.primal import BatchGradient
+from ..solvers.quasi_newton import OrthantWise, QuasiNewton
 from .checkpoint import like
 from .shard import Tables, gather, leased, scatter_add
 
@@ -31,14 +30,6 @@ def shard_gradient(source, k: int, tables: Tables):
     return Tables(*gradient.tables), float(loss), float(magnitude)
 
 
-def warm_up(source, k: int) -> None:
-    """A task: open a shard, and compile or load the kernels."""
-    with leased(source, k) as shard:
-        BatchGradient(shard.loss, shard.problem, shard.sample_weight, n_jobs=1).compile(
-            shard.shapes
-        )
-
-
 class Mapped:
     """Mixin of :class:`QuasiNewton`: samples are in the shards of a source."""
 
@@ -49,11 +40,6 @@ class Mapped:
         # The driver waits for the workers otherwise.
         n_threads = min(engine.n_workers, cpu_count())
         super().__init__(None, shapes, ones, lam, n_threads, **options)
-
-    def _compile_gradient(self):
-        n = min(self.engine.n_workers, self.source.n_shards)
-        for _ in self.engine.map(warm_up, range(n), lambda k: (self.source, k)):
-            pass
 
     def _add_gradient(self, w, gradient, pieces):
         source, n_features = self.source, self.source.n_features

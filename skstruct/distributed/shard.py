@@ -1,9 +1,6 @@
 """Shards: what a worker holds of a problem, and what is sent to it.
 
-A *source* opens shards in any process, and can be pickled: ``token`` (unique in a run),
-``n_shards``, ``columns(k)``, ``open(k)`` (a :class:`ShardProblem`). Tasks begin ``with
-leased(source, k) as shard``; :func:`gather` makes their arguments, :func:`scatter_add` adds what
-they return.
+A *source* opens shards in any process: ``token``, ``n_shards``, ``columns(k)``, ``open(k)``.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.tree import is_memory, tree_items, tree_leaves
+from ..core.problem import is_memory, tree_items, tree_leaves
 from ..core.weights import Weights
 from ..data.matrices import readable
 

@@ -25,10 +25,9 @@ from ..solvers.casimir import CasimirOptions, SmoothCasimir
 from ..solvers.hybrid import auto
 from ..solvers.oeg import OEG
 from ..solvers.proximal_oeg import ProximalOEG
-from ..solvers.quasi_newton.orthant import OrthantWise
-from ..solvers.quasi_newton.solver import QuasiNewton
+from ..solvers.quasi_newton import OrthantWise, QuasiNewton
 from ..solvers.run import run
-from ..solvers.sag.solver import SAG, takes_single
+from ..solvers.sag import SAG, takes_single
 from .base import StructuredEstimator, fit_path
 from .class_weight import likelihood_weights
 from .marginals import ProbabilisticPredictor
@@ -79,10 +78,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
         The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
-        scikit-learn must recognise a classifier before fit: for stratified folds, voting,
-        thresholds and displays.
+        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". An object has
+        options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
+        scikit-learn must recognise a classifier before fit: stratified folds, voting, displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
         (2 C)``.
@@ -119,11 +117,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         by value, features by name where they have names (vectorizers, data frames), else by
         position. New weights start at 0. Not available for "oeg", whose steps are in the dual.
     n_jobs : int, default=None
-        Threads for the steps of SAG and SAGA, gradients, objectives and prediction. The weights are
-        the same for any number, bit for bit. Steps of "oeg", with which fits on text begin, are
-        sequential, and so are steps with L1 penalty and one of the two passes of "casimir" and
-        "svrg". On shards, the workers of each round: threads, unless ``joblib.parallel_config``
-        selects Dask; by default the workers of an active Dask client.
+        Threads for the steps of SAG and SAGA, gradients, objectives and prediction; the weights are
+        the same for any number, bit for bit. Steps of "oeg", steps with L1 penalty and one of the
+        two passes of "casimir" and "svrg" are sequential. On shards: threads, unless
+        ``joblib.parallel_config`` selects Dask; by default the workers of an active Dask client.
     verbose : int, default=0
         If 1, print one line per epoch.
     random_state : int, RandomState instance or None, default=None
@@ -516,7 +513,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         result = run(method, rng=rng, **common)
         if self._path is not None:
             # Where L-BFGS has gone on, or with an L1 penalty, there is none that fits the weights.
-            left = self.l1_ratio == 0.0 and "state" in vars(method)
+            left = self.l1_ratio == 0.0 and vars(method).get("state") is not None
             self._path.memory = method.memory() if left else None
         return result if few is None else result._replace(weights=few.spread(result.weights))
 
@@ -574,13 +571,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Pipeline
             A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
             lists), and the CRF.
-
-        Raises
-        ------
-        ValueError
-            If the file is not a CRFsuite model, or damaged.
         """
-        from .crfsuite import read_crfsuite
+        from .exchange import read_crfsuite
 
         return read_crfsuite(path, cls(fit_intercept=False))
 
@@ -635,7 +627,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         CRFsuite exponentiates unscaled scores of nodes: its marginals are NaN where a score exceeds
         709.
         """
-        from .crfsuite import write_crfsuite
+        from .exchange import write_crfsuite
 
         return write_crfsuite(path, self, first, last)
 
@@ -656,11 +648,6 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
             columns as the patterns use. ``b`` patterns with macros become edge features.
 
-        Raises
-        ------
-        ValueError
-            If the file is damaged or not a CRF, or has no patterns.
-
         Notes
         -----
         Wapiti identifies observations by strings, a TemplateVectorizer by the results of their
@@ -668,7 +655,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         feature per reading. In Wapiti, the dot of regular expressions is a byte, and lower case is
         for ASCII only.
         """
-        from .wapiti import read_wapiti
+        from .exchange import read_wapiti
 
         return read_wapiti(path, lambda graph: cls(graph, fit_intercept=False))
 
@@ -707,7 +694,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         equals a mark (``_B-1``) is a mark in skstruct, not in Wapiti; for ``_x-1`` or ``_x+1`` it
         is the other way round.
         """
-        from .wapiti import write_wapiti
+        from .exchange import write_wapiti
 
         write_wapiti(path, self, template)
 
@@ -723,11 +710,7 @@ class _Path:
         self.memory, self._lams, self._ends = None, [], []
 
     def predict(self, lam: float, end: Weights | None) -> Weights | None:
-        """Return the weights to start from at `lam`, where the fit before ended at `end`.
-
-        Weights are nearly linear in log lam: their secant, but no farther than its two ends are
-        apart.
-        """
+        """Return weights at `lam` on the secant of the last two in log lam, extended to `lam`."""
         self._lams, self._ends = [*self._lams, lam][-3:], [*self._ends, end][-2:]
         first, second, third = np.log(self._lams) if len(self._lams) == 3 else np.zeros(3)
         if abs(second - first) < _CLOSE:  # their secant is that of the tolerance
@@ -763,10 +746,8 @@ def crf_path(
         The training data.
     Cs : array-like of float
         Values of C, in the order in which to fit; increasing is usually fastest.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of samples.
-    node_weight : as in :meth:`SAGCRF.fit`, default=None
-        Weights of nodes.
+    sample_weight, node_weight : as in :meth:`SAGCRF.fit`, default=None
+        Weights of samples and of nodes.
 
     Returns
     -------

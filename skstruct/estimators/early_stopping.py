@@ -18,9 +18,8 @@ from ..core.weights import Weights, squared_norm, zero_weights
 from ..data.matrices import VECTORISE
 from ..data.packing import read_sample_weight
 from ..losses.hinge import hinge_of
-from ..solvers.batch import BatchGradient
 from ..solvers.certificate import certify, certify_pair
-from ..solvers.primal import objective_value
+from ..solvers.primal import BatchGradient, objective_value
 
 # Certificates of other weights than those that a solver ended with.
 

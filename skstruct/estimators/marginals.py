@@ -52,7 +52,7 @@ class ProbabilisticPredictor:
         pairwise : bool, default=False
             Whether to return the probabilities of (label, next label), too.
         rules : list of rules, default=None
-            Constraints on labellings, such as ``[AtMostOnce("ZIP")]``, on which probabilities are
+            Constraints on labellings, as in :meth:`predict`, on which probabilities are
             conditional. The product of their automata must be small.
 
         Returns
@@ -67,14 +67,6 @@ class ProbabilisticPredictor:
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
             ...) for a chain. Edges are in the order of X, those of images in that of
             :func:`skstruct.graphs.pairwise.grid_edges`.
-
-        Raises
-        ------
-        TypeError
-            If `pairwise` and the structure has no edges, or there are rules and the structure is
-            not a chain.
-        ValueError
-            If X is not as in fit, rules contradict each other, or their product is too large.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict")
@@ -121,7 +113,7 @@ class ProbabilisticPredictor:
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`.
+            Constraints on labellings, as in :meth:`predict`.
 
         Returns
         -------
@@ -147,20 +139,13 @@ class ProbabilisticPredictor:
         y : list, object array, RaggedArray or 1-D array
             One labelling per sample. Shards include labels.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`.
+            Constraints on labellings, as in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             In nats; 0 for a sample without nodes, -inf for a labelling that is forbidden, breaks a
             rule or does not belong to the structure.
-
-        Raises
-        ------
-        FloatingPointError
-            If the scores of a sample overflow.
-        ValueError
-            If X or y is not as in fit, or the weights are not finite.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
@@ -209,6 +194,10 @@ class ProbabilisticPredictor:
     ) -> np.ndarray:
         """Draw labellings from the distribution of each sample, exactly and independently.
 
+        The structure must have an exact partition function, unlike :class:`Matching`. Chains, trees
+        and graphs are drawn from their marginals (along junction trees); for label sets, own
+        structures, and under rules, each label takes one inference.
+
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
@@ -218,30 +207,13 @@ class ProbabilisticPredictor:
         random_state : int, RandomState instance or None, default=None
             Seed. An int gives the same draws with any `n_jobs`, and on shards.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`: draws are conditional on
-            them.
+            Constraints on labellings, as in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n_samples,) of object
             For each sample an array of shape (n_samples, n_nodes). For a table each is of shape
             (n_samples, 1), for images (n_samples, height, width).
-
-        Raises
-        ------
-        TypeError
-            If the structure has no exact partition function, such as :class:`Matching`.
-        ValueError
-            If `n_samples` is not a positive integer, X is not as in fit, or inference on it is not
-            exact.
-        MemoryError
-            If the result does not fit into memory.
-
-        Notes
-        -----
-        Chains, trees and graphs without cycles are drawn node after node from marginals of edges,
-        graphs with cycles along their junction trees. For label sets, structures of your own, and
-        under rules, each label takes one inference, conditional on the previous ones.
         """
         is_integer = isinstance(n_samples, (int, np.integer)) and not isinstance(n_samples, bool)
         if not is_integer or n_samples < 1:
@@ -290,27 +262,20 @@ class ProbabilisticPredictor:
         """Entropy of the distribution over the labellings of each sample.
 
         0 if one labelling has all probability, the logarithm of the number of labellings if all are
-        equally probable; ``exp(entropy)`` is the effective number of labellings.
+        equally probable; ``exp(entropy)`` is the effective number of labellings. The structure
+        must have an exact partition function.
 
         Parameters
         ----------
         X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
             Samples of the kind seen in fit.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`: the entropy is that of the
-            distribution conditional on them.
+            Constraints on labellings, as in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             In nats; 0 for a sample without nodes.
-
-        Raises
-        ------
-        TypeError
-            If the structure has no exact partition function, such as :class:`Matching`.
-        ValueError
-            If X is not as in fit, or inference on it is not exact.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require_exact(problem, "entropies")

@@ -82,19 +82,6 @@ class Streaming:
         Streaming
             The estimator itself.
 
-        Raises
-        ------
-        ValueError
-            If X or y is invalid, or has labels that are not in `classes`; if `classes` differs from
-            that of the first call; if earlier features are missing. The model is then unchanged.
-        FloatingPointError
-            If losses or weights overflow.
-
-        Warns
-        -----
-        UserWarning
-            If the first call has no `classes`.
-
         Notes
         -----
         The initial learning rate is the best of several on up to 500 samples of the first batch,

@@ -50,9 +50,9 @@ TRUSTED = [
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
     "skstruct.preprocessing.union.SequenceUnion",
-    "skstruct.scores.maps.ConvMap",
-    "skstruct.scores.maps.LinearMap",
-    "skstruct.scores.maps.MLPMap",
+    "skstruct.scores.ConvMap",
+    "skstruct.scores.LinearMap",
+    "skstruct.scores.MLPMap",
     "skstruct.estimators.calibration.TemperatureScaling",
     "skstruct.estimators.smoothed.SmoothedClassifier",
     "skstruct.estimators.smoothed._Scores",
@@ -166,8 +166,7 @@ class CompactPickles:
     def sparsify(self, threshold: float = 0.0, *, dtype: DTypeLike = "float64") -> Self:
         """Make pickles of the model small by omitting zeros.
 
-        In memory the weights stay dense, so predictions take the same time; they are rounded at
-        once, so that predictions stay the same after loading. As in SGDClassifier, ``coef_``
+        In memory the weights stay dense, rounded as in the pickle. As in SGDClassifier, ``coef_``
         becomes a sparse matrix; :meth:`densify` undoes that.
 
         Parameters
@@ -225,19 +224,6 @@ class CompactPickles:
         -------
         CompactPickles
             The estimator itself.
-
-        See Also
-        --------
-        skstruct.SAGCRF.sparsify : Leaves zeros out of pickles.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> type(crf.sparsify(1e-3).densify().coef_).__name__
-        'ndarray'
         """
         check_is_fitted(self)
         self.__dict__.pop("_stored_as", None)

@@ -562,12 +562,6 @@ class Predictor(NamedFeatures, Decoder):
             If a sample breaks so many rules that its labelling is not proved to be best; the
             message has the largest gap.
 
-        See Also
-        --------
-        skstruct.AtMostOnce : A rule.
-        skstruct.SAGCRF.predict_top_k : The best labellings, with their scores.
-        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
-
         Examples
         --------
         >>> import numpy as np
@@ -663,20 +657,6 @@ class Predictor(NamedFeatures, Decoder):
         scores : ndarray of shape (n_samples,) of object
             Their scores ``<w, Phi(x, y)>``, each of shape (k',).
 
-        Raises
-        ------
-        ValueError
-            If `k` is not a positive integer, X is not as in fit, or n-best decoding is not exact at
-            the model's weights (:class:`Pairwise` by minimum cuts, with edited weights that are not
-            attractive).
-        MemoryError
-            If the result does not fit into memory.
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict : The best one.
-        skstruct.SAGCRF.decision_function : Margin over the second best.
-
         Examples
         --------
         Two words have four labellings:
@@ -743,41 +723,18 @@ class Predictor(NamedFeatures, Decoder):
         confidence : bool, default=True
             Whether to compute probabilities, which structural SVMs do not have.
         scheme : {"iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou", "runs"}, default=None
-            Tagging scheme, as for :func:`skstruct.metrics.chunks`: None accepts any mixture of
-            prefixes, by conlleval's rules. "runs" is for labels without prefixes: neighbours of the
-            same label, other than "O", are a chunk.
+            Tagging scheme, as for :func:`skstruct.metrics.chunks`.
         chunks : list of lists of (start, stop, kind), default=None
             For each sequence the chunks to compute probabilities for, instead of those of the best
             labelling; further elements of the tuples are ignored.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict`. Probabilities are conditional on them,
-            so the product of their automata must be small.
+            Constraints on labellings, as in :meth:`predict_marginals`.
 
         Returns
         -------
         ndarray of shape (n_samples,) of object
             For each sequence a list of named tuples (start, stop, kind, probability), in order;
             the probability is None without `confidence`.
-
-        Raises
-        ------
-        TypeError
-            If the structure is not a chain, the model has no probabilities, or labels are not
-            strings.
-        ValueError
-            If `scheme` is unknown or does not fit the labels, or `chunks` do not fit X.
-
-        Warns
-        -----
-        UserWarning
-            If `scheme` is None and labels have no prefixes.
-
-        See Also
-        --------
-        skstruct.metrics.chunks : The chunks of given labels.
-        skstruct.metrics.chunk_f1_score : F1 of chunks.
-        skstruct.SAGCRF.predict_marginals : Probabilities of individual labels.
-        skstruct.SAGCRF.predict_log_likelihood : Probabilities of labellings.
 
         Examples
         --------
@@ -862,22 +819,6 @@ class Predictor(NamedFeatures, Decoder):
             an object array of the scores of candidates or pairs. Otherwise of shape (n_samples, 2):
             the score of the best labelling, and its margin over the second best (inf if there is no
             other).
-
-        See Also
-        --------
-        skstruct.SAGCRF.predict_top_k : Scores of more labellings.
-        skstruct.SAGCRF.predict_marginals : Probabilities, of models that have them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> score, lead = crf.decision_function(X)[0]
-        >>> _, scores = crf.predict_top_k(X, k=2)
-        >>> score == scores[0][0], lead == scores[0][0] - scores[0][1]
-        (np.True_, np.True_)
         """
         check_is_fitted(self)
         if self.graph_.is_table or self.graph_.has_items:
@@ -912,7 +853,8 @@ class Predictor(NamedFeatures, Decoder):
             Samples.
         y : list, object array, RaggedArray or 1-D array
             Their true labels. Nodes without a label (None, NaN, masked) or with a set of labels do
-            not count. Shards include labels and weights.
+            not count; those that did not occur in fit are errors. Shards include labels and
+            weights.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample's nodes.
 
@@ -920,33 +862,6 @@ class Predictor(NamedFeatures, Decoder):
         -------
         float
             ``sum_i s_i (right nodes of i) / sum_i s_i (nodes of i)``.
-
-        Raises
-        ------
-        ValueError
-            If the lengths of X and y differ, or no node has a weight.
-
-        Warns
-        -----
-        UserWarning
-            If y has labels that did not occur in fit: they count as errors, as in scikit-learn.
-
-        See Also
-        --------
-        skstruct.metrics.flatten : Labels of nodes, for metrics of single labels.
-        skstruct.metrics.sequence_accuracy_score : Fraction of samples without an error.
-        skstruct.metrics.chunk_f1_score : F1 of chunks.
-
-        Examples
-        --------
-        A node without a label does not count:
-
-        >>> import numpy as np
-        >>> from skstruct import SAGCRF
-        >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
-        >>> crf = SAGCRF(random_state=0).fit(X, y)
-        >>> crf.score(X, [["D", "N"], ["D", "D"]]), crf.score(X, [["D", "N"], [None, "D"]])
-        (0.75, 1.0)
         """
         samples, predicted = self._decode(X)
         labels, partial = self._read_labels(self.graph_.read_y, y, samples)

@@ -9,8 +9,7 @@ from ..core.oracles import gram, top_k_oracle
 from ..core.sklearn_private import Interval, Options, StrOptions
 from ..core.typing import LossLike, RandomStateLike
 from ..graphs.base import Graph
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import smooth_hinge
+from ..losses.hinge import hinge_of, smooth_hinge
 from ..solvers.casimir import CasimirOptions, HingeCasimir
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
@@ -34,24 +33,14 @@ class CasimirSSVM(StructuralSVM):
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options. For a table, name the structure where scikit-learn must recognise a
-        classifier before fit: for stratified folds, voting, thresholds and displays.
+        The structure, as in :class:`SAGCRF`.
     C : float, default=1.0
-        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
-        n)``. ``np.inf`` trains without regularisation (lambda = 0).
+        Inverse of the regularisation strength; the papers' lambda is ``1 / (C n)``. ``np.inf``
+        trains without regularisation (lambda = 0).
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
-        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
-        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
-        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
-        order of ``classes_`` (a DataFrame: by its labels).
+        Task loss, as in :class:`BCFWSSVM`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
-        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
-        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
-        keys are column indices. See :ref:`weights`.
+        Weights of classes, as in :class:`BCFWSSVM`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=200
@@ -60,9 +49,7 @@ class CasimirSSVM(StructuralSVM):
     tol : float, default=1e-2
         Stop when the duality gap is below this fraction of the objective.
     warm_start : bool, default=False
-        Start from the previous weights of labels and features that still exist: labels are matched
-        by value, features by name where they have names (vectorizers, data frames), else by
-        position. New weights start at 0.
+        Start from the previous weights, as in :class:`SAGCRF`.
     n_jobs : int, default=None
         Threads for snapshots, objectives and prediction: the same weights for any number. The steps
         are sequential.
@@ -73,30 +60,14 @@ class CasimirSSVM(StructuralSVM):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features, a view: writing to it edits the model.
-    intercept_ : ndarray of shape (n_classes,)
-        Weights of the constant feature.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label). With edge features one table per feature, and with types of
-        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
-    boundary_coef_ : ndarray of shape (2, n_classes)
-        Scores at the first and last node, if ``Chain(boundary=True)``.
-    node_weights_, pair_weights_ : ndarray
-        The tables behind these views.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    graph_ : Graph
-        The structure that was used.
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective: over all
-        labellings, or of a relaxation. Graphs also publish its name, ``method_``. Predictions do
-        not change them, but warn where they are relaxed and fit was exact.
+    coef_, intercept_, pairwise_coef_, boundary_coef_, node_weights_, pair_weights_ : ndarray
+        Weights, as in :class:`SAGCRF`.
+    graph_, inference_, training_inference_ : Graph, str, str
+        The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
+    classes_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Labels, sorted, and names of features and label columns, if X or y has them.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
-        Names of features, edge features and label columns, if X or y has them. Vectorizers share
-        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float

@@ -58,22 +58,15 @@ class GDMMSSVM(StructuralSVM):
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure: chains, trees, graphs and images (without forbidden pairs where they have
-        cycles), single nodes, label sets. Edges may have features, several types, or symmetric or
-        Potts interactions. "auto" and names are as in :class:`SAGCRF`.
+        The structure, as in :class:`SAGCRF`: chains, trees, graphs and images (without forbidden
+        pairs where they have cycles), single nodes, label sets. Edges may have features, several
+        types, or symmetric or Potts interactions.
     C : float, default=1.0
-        Inverse of the regularisation strength, as in LinearSVC; the papers' lambda is ``1 / (C
-        n)``.
+        Inverse of the regularisation strength; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming"}, dict, Series or array-like, default="hamming"
-        Task loss: the number of wrong nodes; the same divided by the number of nodes; a dict or
-        Series from class to the cost of each wrong node of that class (1 for missing classes); or a
-        matrix of shape (n_classes, n_classes) with the cost of predicting column k where row j is
-        true, in the order of ``classes_`` (a DataFrame: by its labels).
+        Task loss, as in :class:`BCFWSSVM`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
-        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
-        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
-        keys are column indices. See :ref:`weights`.
+        Weights of classes, as in :class:`BCFWSSVM`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=300
@@ -90,30 +83,14 @@ class GDMMSSVM(StructuralSVM):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_classes, n_features)
-        Weights of node features, a view: writing to it edits the model.
-    intercept_ : ndarray of shape (n_classes,)
-        Weights of the constant feature.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label); for label sets those of the edges. With types or features of
-        edges, ([edge_types,] [n_edge_features,] n_classes, n_classes).
-    boundary_coef_ : ndarray of shape (2, n_classes)
-        Scores at the first and last node, if ``Chain(boundary=True)``.
-    node_weights_, pair_weights_ : ndarray
-        The tables behind these views.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    graph_ : Graph
-        The structure that was used.
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective: over all
-        labellings, or of a relaxation. Graphs also publish its name, ``method_``. Predictions do
-        not change them, but warn where they are relaxed and fit was exact.
+    coef_, intercept_, pairwise_coef_, boundary_coef_, node_weights_, pair_weights_ : ndarray
+        Weights, as in :class:`SAGCRF`; pairs of label sets are the edges.
+    graph_, inference_, training_inference_ : Graph, str, str
+        The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
+    classes_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Labels, sorted, and names of features and label columns, if X or y has them.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
-        Names of features, edge features and label columns, if X or y has them. Vectorizers share
-        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Passes run.
     objective_, dual_objective_ : float

@@ -19,10 +19,8 @@ from ..core.weights import Weights
 from ..data.matrices import readable
 from ..data.packing import rows_as_scores, sample_of
 from ..graphs.base import Graph
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import smooth_hinge
-from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap
-from ..scores.base import check_products, guarded
+from ..losses.hinge import hinge_of, smooth_hinge
+from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap, check_products, guarded
 from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes
@@ -66,10 +64,7 @@ class ProxLinearSSVM(StructuralSVM):
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". Pass an object
-        for its options. For a table, name the structure where scikit-learn must recognise a
-        classifier before fit: for stratified folds, voting, thresholds and displays.
+        The structure, as in :class:`SAGCRF`.
     score_map : {"linear", "mlp", "conv"}, ScoreMap or torch Module, default="linear"
         Map from features to scores: :class:`~skstruct.scores.LinearMap`,
         :class:`~skstruct.scores.MLPMap`, :class:`~skstruct.scores.ConvMap`, an instance of one of
@@ -77,16 +72,9 @@ class ProxLinearSSVM(StructuralSVM):
     C : float, default=1.0
         Inverse of the regularisation; the papers' lambda is ``1 / (C n)``.
     loss : {"hamming", "normalized_hamming", "iou"}, dict, Series or array-like, default="hamming"
-        Task loss: the number of wrong nodes; the same divided by the number of nodes; 1 - IoU with
-        the true box (:class:`Candidates` and :class:`Boxes` only); a dict or Series from class to
-        the cost of each wrong node of that class (1 for missing classes); or a matrix of shape
-        (n_classes, n_classes) with the cost of predicting column k where row j is true, in the
-        order of ``classes_`` (a DataFrame: by its labels).
+        Task loss, as in :class:`BCFWSSVM`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
-        (n_classes * n_nodes_of_class)``. Multiplies the loss of each node by the weight of its true
-        class; on a table the hinge of each sample, as in LinearSVC. For multilabel targets, the
-        keys are column indices. See :ref:`weights`.
+        Weights of classes, as in :class:`BCFWSSVM`.
     solver : {"prox-linear", "subgradient"}, default="prox-linear"
         Prox-linear steps, or stochastic subgradients, the baseline.
     fit_intercept : bool, default=True
@@ -100,10 +88,8 @@ class ProxLinearSSVM(StructuralSVM):
         solver "subgradient" stops when five passes have not improved the best objective by this
         fraction.
     warm_start : bool, default=False
-        Start from the previous weights of labels and features that still exist: labels are matched
-        by value, features by name where they have names (vectorizers, data frames), else by
-        position. New weights start at 0. Maps that are not linear start from scratch if anything
-        has changed.
+        Start from the previous weights, as in :class:`SAGCRF`; maps that are not linear start from
+        scratch if anything has changed.
     n_jobs : int, default=None
         Threads for passes over all samples, and for prediction. The steps are sequential.
     verbose : int, default=0
@@ -119,26 +105,14 @@ class ProxLinearSSVM(StructuralSVM):
         Its parameters.
     coef_, intercept_ : ndarray
         Weights of a :class:`~skstruct.scores.LinearMap`, views as in other estimators.
-    pairwise_coef_ : ndarray of shape (n_classes, n_classes)
-        Weights of (label, next label). With edge features one table per feature, and with types of
-        edges one per type: ([edge_types,] [n_edge_features,] n_classes, n_classes).
-    boundary_coef_ : ndarray of shape (2, n_classes)
-        Scores at the first and last node, if ``Chain(boundary=True)``.
-    end_weights_, pair_weights_ : ndarray
-        The tables behind these two.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    graph_ : Graph
-        The structure that was used.
-    inference_, training_inference_ : {"exact", "relaxed"}
-        Inference for samples like those of training, and for the training objective: over all
-        labellings, or of a relaxation. Graphs also publish its name, ``method_``. Predictions do
-        not change them, but warn where they are relaxed and fit was exact.
+    pairwise_coef_, boundary_coef_, end_weights_, pair_weights_ : ndarray
+        Weights of pairs of labels, scores at the ends, and the tables behind them.
+    graph_, inference_, training_inference_ : Graph, str, str
+        The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
+    classes_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Labels, sorted, and names of features and label columns, if X or y has them.
     n_features_in_ : int
         Number of node features.
-    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
-        Names of features, edge features and label columns, if X or y has them. Vectorizers share
-        them: delete the attribute to make pickles of the bare estimator smaller.
     n_iter_ : int
         Outer steps, or passes.
     objective_ : float

@@ -34,10 +34,7 @@ _METHODS = {
 
 
 class Wrapper(MetaEstimatorMixin, BaseEstimator):
-    """Base of estimators around a structured model: subclasses define ``_inside(name, X)``.
-
-    It returns the fitted model that has method `name`, and its X. ``_offers(name)`` is optional.
-    """
+    """Base of estimators around a model: ``_inside(name, X)`` is the one with method `name`."""
 
     #: Lines of the examples that make a fitted ``model``.
     _example = ""

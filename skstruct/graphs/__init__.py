@@ -1,7 +1,7 @@
 """Structures, one file each, and base classes of users' structures."""
 
 from ..core.problem import Problem
-from ..rows.own import OwnRows
+from ..rows.blocks import OwnRows
 from ..spaces.chain import SequenceSpace
 from ..spaces.labels import LabelSpace, NodeSpace
 from ..spaces.n_best import max_marginals_by_maxima, n_best_scratch, top_k_by_max_marginals

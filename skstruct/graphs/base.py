@@ -155,11 +155,7 @@ class Graph(ABC, BaseEstimator):
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the shapes of the node and the pair table: (rows, columns), (0, 0) without pairs.
-
-        The node table has the rows of the node features first, and that of the intercept last if
-        `fit_intercept`.
-        """
+        """Return shapes of the node table (rows: features, ends, intercept) and the pair table."""
 
     @abstractmethod
     def make_problem(
@@ -205,80 +201,53 @@ class Graph(ABC, BaseEstimator):
         """
 
     def suited(self, takes_relaxations: bool, needs_marginals: bool) -> Graph:
-        """Return the structure for an estimator, where it chooses inference by itself.
+        """Return the structure, or a copy with the inference that suits an estimator.
 
-        Parameters
-        ----------
-        takes_relaxations : bool
-            Whether the estimator trains on relaxations, too.
-        needs_marginals : bool
-            Whether it needs marginals, as CRFs do.
-
-        Returns
-        -------
-        Graph
-            A copy that chooses so, or by default the structure itself.
+        `takes_relaxations`: it trains on relaxations, too; `needs_marginals`: as CRFs do.
         """
         return self
 
     def exactly(self) -> Graph | None:
-        """Return a structure that decodes exactly the samples where this one may find nothing.
+        """Return a copy that decodes exactly, for when a relaxation finds no labelling; or None.
 
-        Called only if a relaxation has found no labelling. :meth:`make_problem` of the copy raises
-        a ValueError for samples that are too large for it. None by default.
+        Its :meth:`make_problem` raises a ValueError for samples that are too large.
         """
         return None
 
     # What it may define: weights
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return the table of pair weights as ``pairwise_coef_``: a view.
-
-        It is of shape (n_classes, n_classes), or (n_rows, n_classes, n_classes) if there are
-        several rows, with the weights of (label, next label).
-        """
+        """Return a view of pair weights, ([n_rows,] n_classes, n_classes): (label, next label)."""
         tables = pair_weights.reshape(len(pair_weights), n_classes, n_classes)
         return tables[0] if len(tables) == 1 else tables
 
     def edge_ends(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the flat nodes at the first and at the second end of every edge, samples in order.
-
-        Two integer arrays, of as many edges as ``samples.n_edges`` has; by default none.
-        """
+        """Return the flat nodes at both ends of every edge, two int arrays; by default empty."""
         none = np.empty(0, dtype=np.int64)
         return none, none
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:
-        """Return the coefficients by which training keeps interactions attractive, (n_columns,).
+        """Return (n_columns,) coefficients whose products with pair rows stay >= 0, or None.
 
-        Training keeps their product with each row of the pair table nonnegative; None, the default,
-        is no constraint. A ValueError if that is impossible with these classes.
+        Training then keeps interactions attractive; a ValueError if these classes rule it out.
         """
         return None
 
     def with_rules(self, rules: Any) -> Graph:
-        """Return a copy of the structure whose labellings obey further rules.
-
-        `rules` is a list such as ``[AtMostOnce("a")]``; the copy has all of them in its attribute
-        ``rules``. By default a TypeError: rules are for sequences.
-        """
+        """Return a copy whose attribute ``rules`` has further `rules`; by default a TypeError."""
         raise TypeError(f"rules are for Chain: {type(self).__name__} heeds none")
 
     # What it may define: other forms of the problem
 
     def decoding(self, problem: Problem, weights: Any) -> Problem:
-        """Return the problem in the form that is decoded fastest.
+        """Return the argument of :func:`skstruct.core.oracles.max_oracle` that is decoded fastest.
 
-        It is an argument of :func:`skstruct.core.oracles.max_oracle`. The form may depend on the
-        weights; most structures have only one.
+        It may depend on the weights; by default it is the problem.
         """
         return problem
 
     def relaxation(self, problem: Problem) -> Problem:
-        """Return the problem over the local polytope: consistent distributions of nodes and edges.
-
-        By default the same problem, since the polytope is tight for graphs without cycles.
-        """
+        """Return the problem over the local polytope; by default the same, as without cycles."""
         return problem
 
     def observed(
@@ -313,34 +282,21 @@ class Graph(ABC, BaseEstimator):
         """
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, Any]:
-        """Return X and y of a few random samples, for ``python -m skstruct compile``.
-
-        `rng` is a NumPy generator; features are CSR matrices if `sparse_X`.
-        """
+        """Return random X (CSR if `sparse_X`) and y, for ``python -m skstruct compile``."""
         raise TypeError(f"{type(self).__name__} has no example(): its kernels compile in a fit")
 
     def factors(self, problem: Problem, samples: Any) -> Any:
-        """Return the nodes and edges of the problem, for solvers that do not decode whole samples.
-
-        A class of :mod:`skstruct.core.factors`, or None, the default: GDMMSSVM cannot be trained
-        then.
-        """
+        """Return nodes and edges, of :mod:`skstruct.core.factors`, for GDMMSSVM, or None."""
         return None
 
     # What it may define: labels
 
     def read_y(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Return the flat labels of all nodes, (n_nodes,).
-
-        By default y is a list, object array or RaggedArray of label sequences.
-        """
+        """Return the flat labels of all nodes, (n_nodes,); by default from label sequences."""
         return label_codes.read_sequence_labels(y, samples.offsets)
 
     def read_labelling(self, y: SamplesLike, samples: Any) -> np.ndarray:
-        """Return the flat labels of one labelling per sample, if y may accept several as right.
-
-        By default those of :meth:`read_y`, which ``score`` uses.
-        """
+        """Return flat labels of one labelling per sample; by default those of :meth:`read_y`."""
         return self.read_y(y, samples)
 
     def read_training(
@@ -351,10 +307,9 @@ class Graph(ABC, BaseEstimator):
         return samples, self.read_y(y, samples)
 
     def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
-        """Return the sorted labels that occur: ``classes_`` of the estimator.
+        """Return the sorted labels that occur in samples that count: ``classes_`` of the estimator.
 
-        `labels` are those of all samples that count. A structure that learns more from the labels
-        does so here. A ValueError if there is only one class.
+        Structures that learn from labels do so here. A ValueError if there is only one class.
         """
         classes = np.unique(labels)
         if classes.size < 2:
@@ -366,18 +321,14 @@ class Graph(ABC, BaseEstimator):
     def encode(
         self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
     ) -> np.ndarray:
-        """Return the codes of labels, (n_nodes,) of int32: see :func:`skstruct.data.labels.encode`.
-
-        `offsets` (n_samples + 1,) are those of the samples; `unseen` is the code of unknown labels,
-        which otherwise raise an error.
-        """
+        """Return codes (n_nodes,) of int32; unknown labels get `unseen`, else raise an error."""
         return label_codes.encode(labels, classes, offsets, unseen=unseen)
 
     def is_labelling(self, codes: np.ndarray, samples: Any, classes: Any) -> np.ndarray:
-        """Return a mask of the samples whose codes are a labelling, (n_samples,) of bool.
+        """Return a mask of the samples whose codes are a labelling, (n_samples,); default: all.
 
-        For constraints that forbidden parts do not express. In fit all samples must be labellings;
-        others have log-likelihood -inf. By default all are.
+        For constraints that forbidden parts do not express. Fit raises an error for other samples;
+        elsewhere their log-likelihood is -inf.
         """
         return np.ones(samples.offsets.size - 1, dtype=bool)
 
@@ -386,19 +337,13 @@ class Graph(ABC, BaseEstimator):
         return len(classes)
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
-        """Return the masks for constrained decoding, (n_nodes, n_states) of uint8.
-
-        By default `allowed` has one mask of shape (n_nodes, n_classes) per sample.
-        """
+        """Return masks (n_nodes, n_states) of uint8; by default from one mask per sample."""
         return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
 
     # What it may define: weights of nodes and of classes
 
     def read_node_weight(self, node_weight: Any, samples: Any) -> np.ndarray:
-        """Return weights of nodes in training, (n_nodes,).
-
-        By default `node_weight` is one array per sample, a RaggedArray or one flat array.
-        """
+        """Return weights (n_nodes,); by default from one array per sample, or one flat array."""
         return read_sequence_weights(node_weight, samples.offsets)
 
     def read_class_weight(
@@ -436,10 +381,7 @@ class Graph(ABC, BaseEstimator):
     # What it may define: outputs and scores
 
     def wrap(self, flat: np.ndarray, samples: Any) -> np.ndarray:
-        """Return results of nodes, (n_nodes, ...), in the shape in which the user gave X.
-
-        By default an object array of one array per sample; for a table one row per sample.
-        """
+        """Return results of nodes, (n_nodes, ...), as X is: by default one array per sample."""
         ends = samples.offsets.tolist()
         return object_array([flat[start:stop] for start, stop in pairwise(ends)])
 
@@ -456,11 +398,7 @@ class Graph(ABC, BaseEstimator):
         return self.wrap(self.decode(codes, classes), samples)
 
     def ranked(self, codes: np.ndarray, classes: Any, samples: Any, i: int) -> np.ndarray:
-        """Return the output of ``predict_top_k`` for sample i, of length k: by default the labels.
-
-        `codes` (k, ...) are its best labellings, each in the shape that :meth:`wrap` gives a
-        sample.
-        """
+        """Return ``predict_top_k`` of sample i, from codes (k, ...), as :meth:`wrap` does."""
         return self.decode(codes, classes)
 
     def score(
@@ -501,11 +439,7 @@ class Graph(ABC, BaseEstimator):
     def decision(
         self, scores: np.ndarray, estimator: BaseEstimator, X: SamplesLike, samples: Any
     ) -> np.ndarray:
-        """Return the output of ``decision_function`` for a table, or for the items of samples.
-
-        `scores` (n_samples, n_classes) are features times node weights, with the intercept; by
-        default they are returned.
-        """
+        """Return ``decision_function`` of tables or items from `scores` (n_samples, n_classes)."""
         return scores
 
     # What it may define: weights of an earlier fit that have the same meaning in a new one
@@ -537,8 +471,7 @@ class Graph(ABC, BaseEstimator):
     def kept_pair_rows(self, previous: Any, kept: np.ndarray, n_before: int) -> np.ndarray:
         """Return the earlier row of the same meaning for each row of the pair table.
 
-        `kept` (n_edge_features,) has the earlier place of each edge feature, or -1 (``[0]`` for
-        edges without features), and `n_before` the number of edge features then, 1 without any. By
-        default the table has one row per edge feature.
+        `kept` (n_edge_features,): the earlier place of each edge feature, or -1 (``[0]`` without
+        edge features); `n_before`: their number then, 1 without any.
         """
         return kept

@@ -20,8 +20,7 @@ from ..data.packing import as_list, pack_nodes, packed
 from ..inference.subwindow import ALL_OR_NOTHING, OVERLAP, make_frontier, make_subwindows
 from ..losses.task import NamedLoss
 from ..spaces.boxes import BoxesData, BoxesScratch, BoxesSpace
-from ..targets.boxes import BoxTarget
-from ..targets.costs import NO_CODES
+from ..targets.costs import NO_CODES, BoxTarget
 from .items import ItemGraph, targets_of
 
 # Reading images, as maps or as points, and the boxes in them.

@@ -14,7 +14,7 @@ from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes, packed
 from ..losses.task import NamedLoss
-from ..spaces.candidates import CandidatesSpace
+from ..spaces.choice import CandidatesSpace
 from ..targets.costs import ItemCosts
 from .items import ItemGraph, targets_of
 

@@ -20,12 +20,10 @@ from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
-from ..inference.bounded_viterbi import BestFound, bounded_viterbi
 from ..inference.forward_backward import workspace_size
-from ..inference.viterbi import viterbi_scratch
-from ..spaces.chain import ChainScratch, ChainSpace
+from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
+from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
 from ..spaces.ruled_chain import _ruled
-from ..spaces.sparse_chain import sparse_chains
 from .pairwise.base import PairwiseGraph
 
 # Maximum number of (state, label) pairs in each product of a bounded search.

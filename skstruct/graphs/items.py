@@ -53,13 +53,6 @@ class ItemGraph(Graph):
         -------
         ndarray of shape (n_items,) of bool
             Codes of all samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct import Candidates
-        >>> Candidates().chosen_items(np.array([0, 1, 0]), None)
-        array([False,  True, False])
         """
         return codes == 1
 

@@ -27,7 +27,7 @@ from ..spaces.matching import (
     assignment_scratch,
     bmatching_scratch,
 )
-from ..targets.links import OTHER, POSSIBLE, SURE, LinkCosts
+from ..targets.costs import OTHER, POSSIBLE, SURE, LinkCosts
 from .items import ItemGraph
 
 # Reading pairs and links as users give them.
@@ -197,11 +197,8 @@ class Matching(ItemGraph):
     that are neither sure nor possible; with ``loss={1: 2.0, 0: 0.5}`` a missed link costs 2, a
     wrong one 0.5. ``predict`` returns one array (n_links, 2) per sample, ``score`` the F1 of links:
     sure links count for recall, sure and possible ones for precision (Och and Ney 2003, A
-    systematic comparison of various statistical alignment models, section 6). Best links are found
-    by shortest augmenting paths (:mod:`skstruct.inference.assignment`,
-    :mod:`skstruct.inference.fertility`). Among several best matchings the prediction depends on the
-    weights and the sample alone; for ``max_degree=1`` it is the lowest, source by source, with no
-    link before the first target.
+    systematic comparison of various statistical alignment models, section 6). Among several best
+    matchings the prediction depends on the weights and the sample alone.
 
     References
     ----------
@@ -209,7 +206,7 @@ class Matching(ItemGraph):
     alignment, EMNLP, section 2.
 
     S. Lacoste-Julien, B. Taskar, D. Klein and M. I. Jordan 2006, Word alignment via quadratic
-    assignment, NAACL, section 2: several links a word.
+    assignment, NAACL, section 2: several links per word.
 
     Examples
     --------

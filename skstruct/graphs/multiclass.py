@@ -17,12 +17,11 @@ from ..data.matrices import row_squares
 from ..data.node_weights import read_table_weights
 from ..data.partial import read_table_mask
 from ..rows.blocks import BlockRows, feature_rows
+from ..spaces.choice import MultiClassSpace
 from ..spaces.labels import node_mask
-from ..spaces.multiclass import MultiClassSpace
 from ..targets.costs import node_target
 from .base import Graph
-from .layout import Rows, example_sequences, no_rows, read_rows
-from .nodes import NodeGraph
+from .nodes import NodeGraph, Rows, example_sequences, no_rows, read_rows
 from .pairwise.base import PairwiseGraph
 
 __all__ = ["MultiClass"]

@@ -33,7 +33,7 @@ from ..spaces.labels import node_mask
 from ..targets.costs import LabelSetCosts, node_target
 from .base import Graph, kept_positions
 from .items import ItemGraph
-from .layout import Rows, example_sequences, no_rows, read_rows
+from .nodes import Rows, example_sequences, no_rows, read_rows
 
 # Edges between labels: given by users, learned, or read from a stored model.
 
@@ -164,11 +164,9 @@ class MultiLabel(Graph):
 
     Notes
     -----
-    Of scikit-learn's two conventions for y with several columns, this is that of label sets, as in
-    ``OneVsRestClassifier`` and ``MLPClassifier``: ``classes_`` has the numbers of the labels, 0 to
-    n_labels - 1; ``predict``, ``predict_proba`` and ``decision_function`` return one array of shape
-    (n_samples, n_labels), for a label the probability that it is on. (The other one, that of
-    ``MultiOutputClassifier``, is a list with an entry a column, for columns of many classes.)
+    Results are as those of scikit-learn's ``OneVsRestClassifier``: ``classes_`` has the numbers of
+    the labels, 0 to n_labels - 1; ``predict``, ``predict_proba`` and ``decision_function`` return
+    one array of shape (n_samples, n_labels), for a label the probability that it is on.
 
     If y is a data frame, ``label_names_in_`` of the fitted estimator and the tables of
     :mod:`skstruct.inspection` have the names of its columns. Predictions are arrays, as those of
@@ -315,10 +313,7 @@ class MultiLabel(Graph):
     def kept_columns(
         self, previous: Any, classes: Any, previous_classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels have no names: all stay if there are as many; edges by the labels at their ends.
-
-        Weights of pairs start from 0 if `tables` has changed.
-        """
+        """All labels, if equally many; edges by the labels at their ends, for equal `tables`."""
         n = len(classes)
         if len(previous_classes) != n:
             return np.full(n, -1), None

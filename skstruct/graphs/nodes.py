@@ -1,4 +1,4 @@
-"""Structures of labelled nodes, each with a row of features."""
+"""Structures of labelled nodes, each with a row of features; samples that are rows of a table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from ..core.typing import SamplesLike
-from ..data.packing import check_n_features, packed, read_sequences
+from ..data.matrices import check_sparse, normal_csr, numeric, readable
+from ..data.packing import check_finite, check_n_features, packed, read_sequences
 from .base import Graph
-from .layout import example_sequences
 
 
 @packed()
@@ -26,11 +27,7 @@ class Nodes(NamedTuple):
 
 
 class NodeGraph(Graph):
-    """A structure with labelled nodes, each with a row of features, and no edges.
-
-    A sample of X is a matrix (n_nodes, n_features). A subclass defines ``make_problem``, by
-    :meth:`NodeSpace.make_problem`, and ``is_labelling`` if some assignments of labels are invalid.
-    """
+    """Nodes with features and labels, no edges; a subclass defines ``make_problem``."""
 
     takes_partial_labels = has_node_weights = True
     edge_features = False
@@ -70,3 +67,50 @@ class NodeGraph(Graph):
         if self.edge_features:
             n_edge_features = samples.edge_features.shape[1]
             check_n_features(n_edge_features, estimator.n_edge_features_in_, name, "edge features")
+
+
+@packed(nodes=(), samples=("features",))
+class Rows(NamedTuple):
+    """Rows of a table; all nodes of a sample share its row."""
+
+    # (n_samples, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where the nodes of each sample begin.
+    offsets: np.ndarray
+
+
+def read_rows(estimator, X, n_nodes: int, reset: bool) -> Rows:
+    """Check a table of features, one row per sample."""
+    if sparse.issparse(X):
+        check_sparse(X)
+    elif hasattr(X, "columns"):
+        numeric(np.asarray(X), "X")  # X itself goes on: it has the names of features
+    else:
+        is_row = getattr(X, "ndim", 0) == 1  # perhaps an array or a Series of rows
+        X = numeric(list(X) if is_row else X, "X")
+    X = validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,  # scikit-learn's message is about other estimators
+        reset=reset,
+    )
+    features = normal_csr(X) if sparse.issparse(X) else readable(X)
+    check_finite(features, np.arange(features.shape[0] + 1), "X", None)
+    return Rows(features, np.arange(features.shape[0] + 1, dtype=np.int64) * n_nodes)
+
+
+def no_rows(estimator) -> Rows:
+    """No rows, of the width seen in fit."""
+    return Rows(np.empty((0, estimator.n_features_in_)), np.zeros(1, dtype=np.int64))
+
+
+def example_sequences(rng, sparse_X: bool):
+    """A few random sequences, and labels with three classes, all of which occur."""
+    X = [rng.normal(size=(n, 4)) for n in (3, 2, 4, 3)]
+    labels = np.array(["a", "b", "c"])
+    y = [labels[np.arange(len(x)) % 3] for x in X]
+    return [sparse.csr_matrix(x) for x in X] if sparse_X else X, y

@@ -91,11 +91,10 @@ def least_of(values, size):
 
 @kernel
 def augment(vertex, scores, near, far, may_drop, may_stay, work):
-    """Link `vertex` along a shortest augmenting path, or leave a vertex of its side without a link.
+    """Link `vertex` along a shortest augmenting path; False, with nothing changed, if none exists.
 
-    The path ends at a vertex of the far side that has no link, or (`may_drop`) at one of the near
-    side that loses its own; it is empty where `vertex` itself stays without one (`may_stay`).
-    False, with nothing changed, when there is no path.
+    The path ends at a far vertex without link, at a near one that loses its own (`may_drop`), or
+    is empty (`may_stay`).
     """
     price, other, mate, other_mate = near.price, far.price, near.mate, far.mate
     distance, path = work.distance, work.path
@@ -179,11 +178,7 @@ _ROUNDING, _LEAST = 2.0**-49, 1e-300
 
 @inner_kernel
 def lowest_of_ties(scores, sources, targets, alone, kept, margin, work):
-    """Change the links to those that are lowest source by source: none, then the first target.
-
-    `alone`, `kept`: whether sources and targets may stay without a link. Sources whose
-    ``work.slack`` exceeds `margin` fit no other target at any optimal prices.
-    """
+    """Move links to the lowest optimal ones; slack above `margin` rules out other targets."""
     # Most that rounding may leave of 0.
     zero = 0.0
     for i in range(sources.size):
@@ -529,12 +524,7 @@ def _link_again(scores, sources, targets, alone, kept, work):
 
 @kernel
 def assignment(scores, n_sources, n_targets, null, price, match, work):
-    """Links of largest total score, at most one per source and target; of equal ones, the lowest.
-
-    Shortest augmenting paths on reduced costs after an augmenting row reduction (Jonker and
-    Volgenant 1987, steps 2 and 3). Prices that do not fit the scores are repaired; only sources and
-    targets whose links these leave suboptimal are linked again.
-    """
+    """Best links, at most one per source and target, lowest of ties (Jonker and Volgenant 1987)."""
     n, m = n_sources, n_targets
     most = _bound(scores, n * m, not null)
     if math.isnan(most):
@@ -571,11 +561,7 @@ def total_score(scores, n, m, match):
 
 @kernel
 def assignment_max_marginals(scores, n_sources, n_targets, null, price, match, work, best, detour):
-    """Best score with every pair and without it (Duchi, Tarlow, Elidan and Koller 2006, section 4).
-
-    Forcing a pair costs its reduced cost and the shortest chain of exchanges that makes room: here
-    by Floyd and Warshall between the n vertices of the smaller side, in O(n^3).
-    """
+    """Best score with every pair and without it (Duchi, Tarlow, Elidan and Koller 2006)."""
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, work)
     if not value > -math.inf:

@@ -1,9 +1,4 @@
-"""Euclidean projections onto the polytope of assignments: convex quadratic flows.
-
-Matrices without negative entries, sums of rows and columns at most 1 (1 where a vertex must have a
-link). Scores less the prices of a best assignment are at most 0, and 0 at links, so scores of any
-size and temperatures near 0 lose no digits.
-"""
+"""Euclidean projections onto the polytope of assignments: convex quadratic flows."""
 
 import math
 from typing import NamedTuple
@@ -274,10 +269,7 @@ def _newton_of_parts(n, m, damping, work):
 
 @inner_kernel
 def _search_parts(n, m, mu, residual, work):
-    """Follow the step, cut at bounds, until it does not climb; return the length, or 0.
-
-    Where rounding hides whether it climbs, half the residual is enough.
-    """
+    """Follow the step, cut at bounds, until it does not climb; return the length, or 0."""
     low, dual, trial, slope = work.lone, work.dual, work.trial, work.slope
     steep, step, length = work.steep, work.step, 1.0
     for _ in range(30):
@@ -357,10 +349,8 @@ def euclidean_assignment(
 ):
     """Maximise ``<scores, mu> - temperature / 2 |mu|^2`` over the assignment polytope.
 
-    A convex quadratic flow (Taskar, Lacoste-Julien and Jordan 2006, section 4). Its dual, piecewise
-    quadratic in a variable per vertex, is solved by projected Newton steps (Bertsekas 1982) over
-    the positive pairs; where a step must be cut, by setting sources, then targets to their best
-    values.
+    A convex quadratic flow (Taskar, Lacoste-Julien and Jordan 2006, section 4), in the dual by
+    projected Newton steps (Bertsekas 1982), or coordinate steps where these are cut.
     """
     n, m = n_sources, n_targets
     value = assignment(scores, n, m, null, price, match, solver)

@@ -1,8 +1,4 @@
-"""Bucket elimination on a planned junction tree: the best labelling, max-marginals, marginals.
-
-A bucket's table is never stored whole: blocks of it, the eliminated variable innermost, are summed
-and reduced in cache, from a stack of partial sums over the outer variables.
-"""
+"""Bucket elimination on a planned junction tree: best labelling, (max-)marginals."""
 
 import math
 from typing import NamedTuple

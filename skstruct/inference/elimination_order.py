@@ -1,7 +1,4 @@
-"""Orders in which to eliminate the variables of a graph: min-fill, min-weight, sweeps.
-
-Fill and weight of vertices are updated as edges come and go: a step costs what it changes.
-"""
+"""Orders in which to eliminate the variables of a graph: min-fill, min-weight, sweeps."""
 
 from typing import NamedTuple
 

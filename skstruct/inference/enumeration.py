@@ -1,7 +1,4 @@
-"""Binary models of few nodes: all labellings one by one, for any interactions.
-
-In lexicographic order, as sums of one term per node: two terms change on average.
-"""
+"""Binary models of few nodes: all labellings in lexicographic order, two terms change in each."""
 
 import math
 from typing import NamedTuple

@@ -65,10 +65,9 @@ def is_fixed(fixed, q):
 
 @kernel
 def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, work):
-    """Links of largest total score, at most `max_degree` at each source and target.
+    """Best links, at most `max_degree` at each source and target.
 
     Minimum-cost flow by successive shortest paths (Ahuja, Magnanti and Orlin 1993, section 9.7).
-    Which of equal matchings is found depends on the scores only.
     """
     n, m = n_sources, n_targets
     wrong = 0

@@ -1,9 +1,4 @@
-"""Sum-product on one chain: log-partition, node marginals, edge marginals.
-
-The fast path works on probabilities with one scale per position (Rabiner scaling) and one ``exp(T -
-max T)``. Where a factor is neither 0 nor above 1e-100, a product of three may underflow: the same
-quantities are then computed on logarithms.
-"""
+"""Sum-product on a chain: scaled (Rabiner) where no product can underflow, else on logarithms."""
 
 import math
 

@@ -1,8 +1,4 @@
-"""Junction trees: which tables are made in what order, planned once for many evaluations.
-
-A bucket stands for each eliminated variable: its clique is the variable and its separator, the
-variables of its message. Tables have the variables that go first innermost.
-"""
+"""Junction trees: which tables are made in what order, planned once for many evaluations."""
 
 from typing import NamedTuple
 

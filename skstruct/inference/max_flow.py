@@ -1,8 +1,4 @@
-"""Maximum flow by search trees that stay from one augmentation to the next, and to the next call.
-
-A node's *excess* is the capacity of its arc from the source, or minus that of its arc to the sink;
-the largest ``excess(S) - cut(S)`` of a set S of nodes is the surplus that is left after the flow.
-"""
+"""Maximum flow by search trees that stay from one augmentation, and call, to the next."""
 
 import math
 from typing import NamedTuple

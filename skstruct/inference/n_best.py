@@ -42,11 +42,9 @@ def best_assignments_work(n_sources, n_targets, n_best):
 
 @kernel
 def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
-    """Write the best assignments, best first, that of :func:`.assignment.assignment` first.
+    """Write the best assignments, best first (Murty 1968, section 3).
 
-    Assignments not yet found form sets that agree with one found up to a source and differ there
-    (Murty 1968, section 3); the best of each is one or two augmenting paths away (Miller, Stone and
-    Cox 1997, section III).
+    Each is one or two augmenting paths away (Miller, Stone and Cox 1997, section III).
     """
     n, m, n_best = n_sources, n_targets, values.shape[0]
     match, offers = work.match[:n], work.top

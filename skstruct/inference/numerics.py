@@ -18,10 +18,7 @@ _SMALLEST = -708.0
 
 @kernel
 def fast_exp(x):
-    """Exponential of ``x <= 700``, branch-free for vectorised loops; relative error below 5e-14.
-
-    Cody-Waite reduction, a polynomial of degree 11. Below -708 exactly 0; NaN gives NaN.
-    """
+    """Exponential of ``x <= 700``, branch-free; relative error below 5e-14, 0 below -708."""
     y = _SMALLEST if x < _SMALLEST else x
     n = math.floor(y * _LOG2_E + 0.5)
     f = (y - n * _LN2_HIGH) - n * _LN2_LOW
@@ -187,10 +184,7 @@ def _keep_top(top, n_best):
 
 @inner_kernel
 def offer_top(top, n_best, score, parent, t, label):
-    """Add a candidate, labelling `parent` with one label changed, if it is among the `n_best`.
-
-    Of equal scores the first is the better one. O(log n_best) steps on average.
-    """
+    """Add `parent` with one label changed if it is among the `n_best`; the first of ties wins."""
     if top.counts[0] >= 2 * n_best:
         _keep_top(top, n_best)
     if not score > top.least[0]:

@@ -1,11 +1,8 @@
 """The LP relaxation of one graph of nodes and edges, by messages that are kept between calls.
 
-Messages ``delta`` go from edges to their ends. With node scores ``hat = unary + sum of delta`` and
-edge scores ``table - delta - delta'``, the sum of all maxima bounds every labelling and every point
-of the local polytope, for any messages. Sequential sweeps (TRW-S) lower it fast, but may stop short
-of the LP's value; then sweeps of the smoothed bound go on, whose marginals nearly agree and are
-repaired into a point of the polytope. With a temperature per edge, the same sweeps lower the
-tree-reweighted bound on the log-partition.
+With ``hat = unary + sum of delta`` and edges ``table - delta - delta'``, the sum of all maxima
+bounds every labelling for any messages. Sequential sweeps (TRW-S) lower it fast; where they stop
+short of the LP's value, sweeps of the smoothed bound go on.
 """
 
 import math
@@ -179,10 +176,7 @@ def lp_ascend(p, most, labels, s):
 
 @kernel
 def lp_smooth(p, gamma, s):
-    """Begin sweeps of the smoothed bound: the maximum of each edge becomes 0.
-
-    A `gamma` of 0 stands for the temperatures in ``s.temper``.
-    """
+    """Begin sweeps of the smoothed bound; a `gamma` of 0 stands for ``s.temper`` of edges."""
     n_labels = p.unary.shape[1]
     for e in range(p.ends.shape[0]):
         table, base = p.tables[p.table[e]], s.base[e]
@@ -280,10 +274,7 @@ def lp_soft_sweep(p, gamma, forward, s):
 
 @kernel
 def lp_edge_beliefs(p, e, s):
-    """Write marginals of an edge that agree with those of its nodes to ``s.square``.
-
-    Those of the last smoothed sweep, rounded by Algorithm 2 of Altschuler, Weed, Rigollet 2017.
-    """
+    """Write an edge's marginals to ``s.square``, rounded as in Altschuler, Weed, Rigollet 2017."""
     square, row, column = s.square, s.row, s.column
     n = square.shape[0]
     left, right = s.beliefs[p.ends[e, 0]], s.beliefs[p.ends[e, 1]]
@@ -327,9 +318,8 @@ def lp_edge_beliefs(p, e, s):
 def reweighted_bound(p, rest, s):
     """An upper bound on ``log sum_y exp(score(y))``, whatever the messages; lowest after a sweep.
 
-    Wainwright, Jaakkola, Willsky 2005, Theorem 1, for forests of monotonic chains: the maximum of
-    scores and ``sum_t rest[t] H_t + sum_e temper[e] (H_e - H_later end)`` over the local polytope,
-    with ``rest[t] >= 0``, 1 less the temperatures of the edges to later nodes.
+    Wainwright, Jaakkola, Willsky 2005, Theorem 1, for forests of monotonic chains; ``rest[t] >= 0``
+    is 1 less the temperatures of the edges to later nodes.
     """
     n, n_labels = p.unary.shape
     hat, total = s.hat, 0.0

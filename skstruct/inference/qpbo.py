@@ -1,9 +1,7 @@
-"""Pairwise models where each variable chooses between two labels, as scores of switches.
+"""Pairwise models of two labels per variable, as switches that are off (first label) or on.
 
-Each variable is *off* (its first label) or *on*. Tables become a constant, a gain for each variable
-that is on, and costs of edges between *literals* (``2 v``: v is on; ``2 v + 1``: off). An edge
-costs `there` if its tail is true and its head is not, `back` in the opposite case; infinite:
-forbidden.
+Edges link literals (``2 v``: v on; ``2 v + 1``: off), cost `there` if only the tail is true, `back`
+if only the head is.
 """
 
 from __future__ import annotations
@@ -519,10 +517,7 @@ class Switcher:
     def solve(
         self, off: np.ndarray, on: np.ndarray, stop: Callable[[], bool] | None = None
     ) -> Switching:
-        """Return the best choice for each variable, as far as the relaxation determines it.
-
-        Kolmogorov and Rother 2007, Minimizing nonsubmodular functions with graph cuts: a review.
-        """
+        """Return the choices that roof duality determines (Kolmogorov and Rother 2007)."""
         self.set_up(off, on)
         return self.run(stop)
 

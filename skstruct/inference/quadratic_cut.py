@@ -155,10 +155,8 @@ def _part(n, network, forest, work):
 def quadratic_cut(n, curvature, network, forest, work, x):
     """Maximise concave gains of nodes less capacities times differences, over a cube.
 
-    The objective is ``sum_v excess_v x_v - curvature_v x_v^2 / 2 - sum_a cap_a max(0, x_tail -
-    x_head)``. Nodes whose best x exceeds a level are the source side of a minimum cut: a flow at
-    the best common level parts the nodes, then each part the same way, side by side in one network
-    (Hochbaum 2001; Chambolle and Darbon 2009, section 4).
+    ``sum_v excess_v x_v - curvature_v x_v^2 / 2 - sum_a cap_a max(0, x_tail - x_head)``, by parting
+    nodes at levels with minimum cuts (Hochbaum 2001; Chambolle and Darbon 2009, section 4).
     """
     if not _pin(n, network, work, x):
         return False

@@ -32,10 +32,7 @@ def project(values, size):
 
 @kernel
 def best_mixture(scores, temperature, mu, size):
-    """Maximise ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex.
-
-    Taskar, Lacoste-Julien and Jordan 2006, section 3.1.
-    """
+    """Maximise ``<scores, mu> - temperature / 2 |mu|^2`` over the probability simplex."""
     top = row_max(scores, 0, size)
     if top == -math.inf:
         for e in range(size):

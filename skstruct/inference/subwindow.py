@@ -1,10 +1,7 @@
 """Efficient subwindow search: the boxes of an image whose points sum to the most.
 
-A set of boxes has an interval for each side. Rows that may be inside count with their positive
-weights, rows that must be with the negative ones, too (Lampert, Blaschko, Hofmann 2008, section
-2.1); left and right are found in one pass over the columns, exact for fixed rows (An, Peursum, Liu,
-Venkatesh 2009, section 3). Branch and bound (Land and Doig 1960): the set of largest bound is
-split.
+Branch and bound (Land and Doig 1960) on intervals of rows (Lampert, Blaschko, Hofmann 2008, section
+2.1); left and right in one pass over columns (An, Peursum, Liu, Venkatesh 2009, section 3).
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Exact inference on rooted forests: best labelling, n best, marginals.
-
-No recursion: deep trees are as good as bushy ones.
-"""
+"""Exact inference on rooted forests, without recursion: best labelling, n best, marginals."""
 
 from __future__ import annotations
 
@@ -247,11 +244,10 @@ def tree_marginals(unary, transitions, temperature, forest, node_mu, pair_mu, pl
 
 @kernel
 def tree_top_k(unary, transitions, forest, values, labels, scratch):
-    """The n best labellings of a forest, in O(n K (K + k log k)) at most, as those of a chain.
+    """The n best labellings of a forest, in O(n K (K + k log k)) at most, by deviations.
 
-    Deviations keep a labelling up to a node in `order`, change that node, and are best below
-    (Lawler 1972; Nilsson 1998). Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 8,
-    keep the k best of every state instead.
+    A deviation keeps a labelling up to a node, changes that, and is best below (Lawler 1972;
+    Nilsson 1998), unlike Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 8.
     """
     n, n_labels = unary.shape
     size = values.shape[0]

@@ -95,15 +95,6 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             The display, drawn.
 
-        Raises
-        ------
-        ValueError
-            If a history has no such key, or the values were not tracked.
-
-        See Also
-        --------
-        skstruct.inspection.ConvergenceDisplay.plot : Draws other curves.
-
         Examples
         --------
         >>> import numpy as np
@@ -157,20 +148,6 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
             The display itself.
-
-        See Also
-        --------
-        skstruct.inspection.ConvergenceDisplay.from_estimators : Takes curves from models.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from matplotlib.figure import Figure
-        >>> from skstruct.inspection import ConvergenceDisplay
-        >>> curve = np.arange(3), np.array([1.0, 0.1, 0.02])
-        >>> display = ConvergenceDisplay({"SAGCRF": curve}, xlabel="epochs", ylabel="duality gap")
-        >>> len(display.plot(Figure().subplots()).lines_)
-        1
         """
         ax = _axes(ax)
         self.lines_ = []
@@ -266,10 +243,6 @@ class TransitionDisplay(_HeatMap):
         TransitionDisplay
             The display, drawn.
 
-        See Also
-        --------
-        skstruct.inspection.transition_frame : The numbers.
-
         Examples
         --------
         >>> import numpy as np
@@ -297,19 +270,6 @@ class TransitionDisplay(_HeatMap):
         -------
         TransitionDisplay
             The display itself.
-
-        See Also
-        --------
-        skstruct.inspection.TransitionDisplay.from_estimator : Takes weights from a model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from matplotlib.figure import Figure
-        >>> from skstruct.inspection import TransitionDisplay
-        >>> display = TransitionDisplay(np.array([[0.5, -0.5], [0.0, 1.0]]), ["a", "b"])
-        >>> display.plot(Figure().subplots()).image_.get_clim()
-        (-1.0, 1.0)
         """
         weights = np.ma.masked_invalid(self.weights)  # shows the background
         bound = float(abs(weights).max(fill_value=0.0)) or 1.0
@@ -383,10 +343,6 @@ class MarginalsDisplay(_HeatMap):
         MarginalsDisplay
             The display, drawn.
 
-        See Also
-        --------
-        skstruct.SAGCRF.predict_marginals : The numbers.
-
         Examples
         --------
         >>> import numpy as np
@@ -415,25 +371,6 @@ class MarginalsDisplay(_HeatMap):
         -------
         MarginalsDisplay
             The display itself.
-
-        Raises
-        ------
-        ValueError
-            If the marginals are those of an image, or of no nodes with labels.
-
-        See Also
-        --------
-        skstruct.inspection.MarginalsDisplay.from_estimator : Takes marginals from a model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from matplotlib.figure import Figure
-        >>> from skstruct.inspection import MarginalsDisplay
-        >>> marginals, tokens = np.array([[0.9, 0.1], [0.2, 0.8]]), ["the", "dog"]
-        >>> display = MarginalsDisplay(marginals, ["D", "N"], tokens)
-        >>> [text.get_text() for text in display.plot(Figure().subplots()).ax_.get_xticklabels()]
-        ['the', 'dog']
         """
         if np.ndim(self.marginals) != 2:
             raise ValueError(

@@ -23,10 +23,7 @@ def _hidden(problem, r):
 
 
 class SoftmaxMargin(NamedTuple):
-    """``log sum_y exp(<theta, mu(y)> + Delta(y_i, y)) - <theta, mu(y_i)>``.
-
-    An upper bound on log loss and hinge: the entropy-smoothed hinge of strength 1.
-    """
+    """``log sum_y exp(<theta, mu(y)> + Delta(y_i, y)) - <theta, mu(y_i)>``, above the hinge."""
 
     # A lower bound on the dual terms: 0, or -inf where Delta may be negative.
     least_term: float = 0.0

@@ -23,10 +23,7 @@ class Clamps(NamedTuple):
 
 
 class MarginalLogLoss(NamedTuple):
-    """``log sum_y exp(<theta, mu(y)>) - log sum_{y in Y_i} exp(<theta, mu(y)>)``.
-
-    ``-log p(y in Y_i | x_i)``, for labellings Y_i that fit the partial labels. Not convex.
-    """
+    """``-log p(y in Y_i | x_i)`` for labellings Y_i that fit the partial labels. Not convex."""
 
     # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple
@@ -80,10 +77,7 @@ def clamps_of(clamped, w, is_partial: np.ndarray) -> Clamps:
 
 
 class LatentHinge(NamedTuple):
-    """``max_y [<theta, mu(y)> + Delta(Y_i, y)] - max_{y in Y_i} <theta, mu(y)>``.
-
-    For labellings Y_i that fit the partial labels, which cost 0. Not convex.
-    """
+    """``max_y [<theta, mu(y)> + Delta(Y_i, y)] - max_{y in Y_i} <theta, mu(y)>``. Not convex."""
 
     # Parts that the labels forbid. A tuple, so that threads share it.
     clamps: tuple

@@ -15,8 +15,8 @@ from ..data.matrices import refuse_masked
 class LossWeights(NamedTuple):
     """Weights of nodes and classes in costs; an empty array has no effect.
 
-    At node t of label y, label k costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, and
-    ``offset[t]`` more if ``k != y``; at nodes without a single label, ``costs[choice[t], k]``.
+    Label k at node t of label y costs ``factor[t] cost[y, k] + shift[y] - shift[k]``, plus
+    ``offset[t]`` if ``k != y``; at nodes without a single label, ``costs[choice[t], k]``.
     """
 
     # (n_nodes or 0,): Factors on the task loss, at least 0.
@@ -52,10 +52,7 @@ def weighted(loss, weights: LossWeights):
 
 
 def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights]:
-    """Return ``cost, normalize`` of :func:`cost_matrix`, and the ``LossWeights``.
-
-    `loss` is an argument of :func:`cost_matrix`, or a :class:`WeightedLoss`.
-    """
+    """Return ``cost, normalize`` of :func:`cost_matrix` of `loss`, and the ``LossWeights``."""
     loss, weights = loss if isinstance(loss, WeightedLoss) else (loss, UNWEIGHTED)
     if loss is None:
         return np.zeros((len(classes), len(classes))), False, weights
@@ -64,11 +61,7 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
 
 @inner_kernel(inline=True)
 def label_cost(cost, weights, share, t, y, k):
-    """Return the cost of label k at node t, whose label is y: 0 where k is y.
-
-    `cost` (n_labels, n_labels) is the task loss of (true label, label), and `share` its factor for
-    the sample.
-    """
+    """Return the cost of label k at node t of label y, `share` being the sample's factor."""
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         return share * weights.costs[weights.choice[t], k]
     total = share * cost[y, k]
@@ -110,31 +103,14 @@ class NamedLoss(NamedTuple):
 
 
 def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The matrix form of a task loss.
+    """Return the matrix form of a task loss, and whether to divide by the number of nodes.
 
-    Parameters
-    ----------
-    loss : {"hamming", "normalized_hamming"}, mapping or array-like
-        Number of wrong nodes; the same divided by the number of nodes; a mapping from class to the
-        cost of each node of that class that is labelled otherwise (a Series, too); or a matrix of
-        shape (n_classes, n_classes), the cost of predicting column k where row j is true. A
-        DataFrame is read by the labels of its rows and columns, which are those of the classes.
-        Error messages call a :class:`NamedLoss` of one of these by its name.
-    classes : ndarray of shape (n_classes,)
-        The classes.
-
-    Returns
-    -------
-    cost : ndarray of shape (n_classes, n_classes)
-        Cost of (true class, predicted class).
-    normalize : bool
-        Whether to divide by the number of nodes.
-
-    Raises
-    ------
-    ValueError
-        If the loss is unknown, the matrix has the wrong shape, a negative or non-finite entry or a
-        nonzero diagonal, the mapping names an unknown class, or a frame other labels.
+    The matrix (n_classes, n_classes) has the cost of (true class, predicted class). `loss` is
+    "hamming", the number of wrong nodes; "normalized_hamming"; a mapping (or Series) from class to
+    the cost of each wrong node of that class; or a matrix in the order of `classes` (a DataFrame:
+    by its labels). Error messages call a :class:`NamedLoss` of one of these by its name. A
+    ValueError if it is none of these, or an entry is negative, not finite, or not 0 on the
+    diagonal.
     """
     loss, name = loss if isinstance(loss, NamedLoss) else (loss, "loss")
     n_classes = len(classes)

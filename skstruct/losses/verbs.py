@@ -114,10 +114,7 @@ def augment_copy(problem, i, theta, augmented):
 
 @inner_kernel(inline=True)
 def backtrack(loss, problem, i, weight, theta, value, labels, r, start, answer, trial, augmented):
-    """Double L from `start` until a gradient step decreases the loss enough; L and number of tests.
-
-    By the Gram trick: ``A_i (w - g / L) = theta - (A_i A_i' r) / L``.
-    """
+    """Double L from `start` until a gradient step lowers the loss enough; L and number of tests."""
     size = problem.part_ptr[i + 1] - problem.part_ptr[i]
     gram(problem, i, r, answer)
     squared = 0.0

@@ -1,8 +1,4 @@
-"""Better labellings by exact moves: all variables but a cutset of a pass are made optimal at once.
-
-Where none helps, passes on less and less disturbed scores lead away; each part that is better
-stays.
-"""
+"""Better labellings by exact moves: all variables but a random cutset become optimal at once."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -139,11 +135,10 @@ class Reoptimiser:
 
 
 def reoptimise(graph, labels, rng, budget=None, passes=np.inf, max_table=2**14):
-    """Make a labelling better by exact optimisation of all variables but a random cutset.
+    """Improve a labelling by elimination of all but a random cutset, in passes while they gain.
 
-    Elimination of the others needs no table above `max_table` (Bidyuk and Dechter 2007; Hamze and
-    de Freitas 2004). Ends when passes gain nothing; with a budget continues from disturbed
-    labellings.
+    With a budget, passes go on from disturbed labellings (Bidyuk and Dechter 2007; Hamze and de
+    Freitas 2004).
     """
     asked, is_over = 0, False
 

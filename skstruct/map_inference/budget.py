@@ -9,7 +9,7 @@ from math import inf
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 from ..core.interrupts import interrupts_call
-from ..core.jit.compiling import compile_seconds
+from ..core.jit.compiling import compile_seconds, solving_time
 
 _STEPS = 100
 _LONG_STEP = 1.0
@@ -19,11 +19,6 @@ _SECONDS_A_PIECE = 0.1
 
 class Stopped(Exception):
     """The budget is spent in the middle of a pass, or of what prepares the passes."""
-
-
-def solving_time() -> float:
-    """Seconds on a clock that stands while this thread compiles kernels, or loads them."""
-    return time.perf_counter() - compile_seconds()
 
 
 class MAPInference(CallbackSupportMixin):

@@ -31,10 +31,7 @@ class Fuser:
     def fuse(
         self, labels: np.ndarray, other: np.ndarray, stop: Callable[[], bool] | None = None
     ) -> np.ndarray:
-        """The labelling with labels of another where that is known to be better.
-
-        Lempitsky, Rother, Roth and Blake 2010, Fusion moves for Markov random field optimization.
-        """
+        """The labelling with those labels of another that improve it (Lempitsky et al. 2010)."""
         other = np.where(self._held, labels, other)
         if np.array_equal(labels, other):
             return labels
@@ -177,19 +174,16 @@ def _solve(method, graph, tol, budget, needs_cut=False):
 
 
 def solve_max_flow(graph, *, tol, max_iter, rng, budget):
-    """The best labelling of a model of two attracting labels, by a minimum cut.
+    """The best labelling of two attracting labels, by a minimum cut (Kolmogorov and Zabih 2004).
 
-    Attracting: ``score(0, 0) + score(1, 1) >= score(0, 1) + score(1, 0)``, if need be after some
-    variables' labels are exchanged (Kolmogorov and Zabih 2004, section 4). Labels may be forbidden.
+    Labels of some variables are exchanged first where only that makes factors attract.
     """
     return _solve("max-flow", graph, tol, budget, needs_cut=True)
 
 
 def solve_roof_dual(graph, *, tol, max_iter, rng, budget):
-    """The LP relaxation of a model of two labels by one max flow, and labels that it proves.
+    """The LP relaxation for two labels by one max flow, and the labels that it proves.
 
-    Variables with a label in the half-integral optimum have it in some best labelling; the others
-    are labelled by iterated conditional modes (Boros and Hammer 2002, section 5; Kolmogorov and
-    Rother 2007).
+    Other variables: iterated conditional modes (Boros and Hammer 2002; Kolmogorov and Rother 2007).
     """
     return _solve("roof-dual", graph, tol, budget)

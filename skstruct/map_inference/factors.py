@@ -15,13 +15,7 @@ _LARGEST_TARGET = 1e150  # whose square is finite
 
 
 class Factors(ABC):
-    """A batch of factors of one kind; a single factor is a batch of one.
-
-    Attributes
-    ----------
-    scopes : ndarray of shape (n_factors, arity) of int64
-        The variables of each factor.
-    """
+    """A batch of factors of one kind, whose variables are ``scopes`` (n_factors, arity), int64."""
 
     scopes: np.ndarray
 
@@ -38,11 +32,7 @@ class Factors(ABC):
         return self.scopes.shape[1]
 
     def check(self, n_states: np.ndarray, first: int) -> None:
-        """Raise ValueError if a variable does not exist or has the wrong number of states.
-
-        `n_states` (n_variables,) of int64 are the states of the variables of a graph; `first` is
-        the index of the batch's first factor in the graph, for messages.
-        """
+        """Raise a ValueError for missing variables or wrong states; `first` numbers factors."""
         outside = (self.scopes < 0) | (self.scopes >= n_states.size)
         if outside.any():
             row, column = np.argwhere(outside)[0]
@@ -95,13 +85,6 @@ class Table(Factors):
     scores : array-like of shape (n_states...) or (n_factors, n_states...)
         The scores, one axis per variable, in the order of the scope; -inf forbids a configuration.
         Without the first axis all factors of the batch share one table.
-
-    Raises
-    ------
-    TypeError
-        If the scope is not of integers, or scores are not numbers.
-    ValueError
-        If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
 
     See Also
     --------
@@ -163,13 +146,6 @@ class Potts(Factors):
         The variables.
     weight : float or array-like of shape (n_factors,)
         The scores of equal labels; unequal ones score 0.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers, or the weight is not a number.
-    ValueError
-        If the two variables are equal, or a weight is not finite.
 
     See Also
     --------
@@ -234,13 +210,6 @@ class Cardinality(BinaryFactors):
     scores_by_count : array-like of shape (n + 1,) or (n_factors, n + 1)
         Scores of 0, 1, ..., n ones; -inf forbids a count.
 
-    Raises
-    ------
-    TypeError
-        If the variables are not integers, or scores are not numbers.
-    ValueError
-        If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
-
     See Also
     --------
     skstruct.map_inference.FactorGraph : A model of factors over variables.
@@ -270,6 +239,9 @@ class Cardinality(BinaryFactors):
     def quadratic_hinge(cls, variables: Any, target: float, slack: float) -> Cardinality:
         """``-max(0, |count - target| - slack)^2``: a segment of about a known size.
 
+        As in Li, Zemel 2014, High order regularization for semi-supervised learning of structured
+        output problems, and Meshi, Mahdavi, Schwing 2015, section 5 (without the minus sign).
+
         Parameters
         ----------
         variables : array-like of shape (n,) of int
@@ -283,17 +255,6 @@ class Cardinality(BinaryFactors):
         -------
         Cardinality
             The factor.
-
-        Raises
-        ------
-        ValueError
-            If `target` or `slack` is not finite, or `slack` is negative.
-
-        References
-        ----------
-        Li, Zemel 2014, High order regularization for semi-supervised learning of structured output
-        problems. Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear
-        Convergence, section 5 (there without the minus sign).
         """
         if not (isinstance(target, Real) and isinstance(slack, Real)):
             raise TypeError(f"target and slack must be numbers, got {target!r} and {slack!r}")
@@ -341,7 +302,7 @@ class LogicFactors(BinaryFactors):
         self.negated = np.ascontiguousarray(flags)
 
     def n_true(self, labels: np.ndarray) -> np.ndarray:
-        """True literals of each factor under a labelling.
+        """Number of true literals of each factor, (n_factors,), under labels (n_variables,).
 
         Parameters
         ----------
@@ -351,38 +312,24 @@ class LogicFactors(BinaryFactors):
         Returns
         -------
         ndarray of shape (n_factors,) of int
-            How many.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.map_inference import Or
-        >>> Or([0, 1], negated=[False, True]).n_true(np.array([1, 0]))
-        array([2])
+            The numbers.
         """
         return (labels[self.scopes].astype(bool) != self.negated).sum(axis=1)
 
     @staticmethod
     @abstractmethod
     def holds(n_true: np.ndarray) -> np.ndarray:
-        """Return whether the constraint holds for a given number of true literals.
+        """Return whether the constraint holds for given numbers of true literals.
 
         Parameters
         ----------
         n_true : ndarray of shape (n_factors,) of int
-            What :meth:`n_true` counts.
+            The numbers, as from :meth:`n_true`.
 
         Returns
         -------
         ndarray of shape (n_factors,) of bool
             One per factor.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skstruct.map_inference import AtMostOne
-        >>> AtMostOne.holds(np.arange(3))
-        array([ True,  True, False])
         """
 
     def score(self, labels: np.ndarray) -> np.ndarray:
@@ -401,13 +348,6 @@ class ExactlyOne(LogicFactors):
         Binary variables.
     negated : array-like of bool, default=None
         Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
 
     See Also
     --------
@@ -436,17 +376,8 @@ class AtMostOne(LogicFactors):
 
     Parameters
     ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        Binary variables.
-    negated : array-like of bool, default=None
-        Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
+    variables, negated : array-like
+        As for :class:`ExactlyOne`.
 
     See Also
     --------
@@ -474,17 +405,8 @@ class Or(LogicFactors):
 
     Parameters
     ----------
-    variables : array-like of shape (n,) or (n_factors, n) of int
-        Binary variables.
-    negated : array-like of bool, default=None
-        Which literals are negated.
-
-    Raises
-    ------
-    TypeError
-        If the variables are not integers.
-    ValueError
-        If a variable occurs twice, or the shapes do not fit.
+    variables, negated : array-like
+        As for :class:`ExactlyOne`.
 
     See Also
     --------

@@ -82,14 +82,6 @@ class FactorGraph:
     factors : tuple of Factors
         The factors of two and more variables.
 
-    Raises
-    ------
-    TypeError
-        If a factor is of an unknown class, or a number is not a number.
-    ValueError
-        If a variable has no states, a factor does not fit the variables, or a score is NaN or
-        +inf. Messages count factors from 0 in the order given.
-
     See Also
     --------
     skstruct.map_inference.solve_map : The best labelling, and a bound on its score.
@@ -190,13 +182,6 @@ class FactorGraph:
         -------
         float or ndarray of shape (n_labellings,)
             The sum over all factors; -inf where a hard constraint is broken.
-
-        Raises
-        ------
-        TypeError
-            If labels are not integers.
-        ValueError
-            If there is not one label per variable, or a label is not one of its states.
         """
         labels = integers(labels, "labels")
         if labels.ndim == 2:
@@ -217,13 +202,6 @@ class FactorGraph:
         -------
         FactorGraph
             Itself, unless it was made with ``regions="pairs"``.
-
-        Examples
-        --------
-        >>> from skstruct.map_inference import FactorGraph
-        >>> graph = FactorGraph([2, 2], unaries=[[0, 1], [1, 0]])
-        >>> graph.of_variables() is graph
-        True
         """
         if not self.nested:
             return self

@@ -27,10 +27,10 @@ KINDS = {
 
 
 class Regions(NamedTuple):
-    """Variables, then factors of two and more variables, as regions of a relaxation.
+    """Variables, then larger factors, as regions of a relaxation.
 
-    A *slot* is a region within another, its child, with a message ``delta`` per configuration of
-    it: the child's reparametrised scores gain it, the parent's lose it.
+    A *slot* is a child of a region, with messages ``delta``, which the child gains, the parent
+    loses.
     """
 
     # The first regions are the variables.

@@ -27,7 +27,7 @@ class MAPResult:
     Parameters
     ----------
     labels, score, bound, optimal : object
-        Those of the attributes below that must be given.
+        Attributes that must be given.
     duals, beliefs, history_, method, n_iter, converged, message, compile_seconds : object, optional
         The others.
 

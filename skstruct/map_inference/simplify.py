@@ -12,11 +12,7 @@ _SMALL_ARITY = 4
 
 
 class Simplified:
-    """The simplified form of a graph: labels, factors and variables that need no search are gone.
-
-    Labels that no factor allows; factors within others; variables whose neighbours' new table is no
-    larger than those it replaces (leaves, evidence, variables of degree two).
-    """
+    """The graph without labels, factors and variables that need no search."""
 
     def __init__(self, graph, fixed=None, growth=1.0, most_variables=3, check=None):
         self._whole = graph

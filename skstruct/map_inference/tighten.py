@@ -1,8 +1,6 @@
-"""Bounds from large exact blocks: a graph cut in overlapping strips that agree on what they share.
+"""Bounds from large exact parts: a graph cut into overlapping strips that agree on what they share.
 
-Strips are as many breadth-first layers as elimination solves exactly. Neighbours share a layer,
-whose copies exchange scores; quasi-Newton steps on the bound, softened less and less, choose how
-much.
+Neighbouring strips share a breadth-first layer, whose copies exchange scores by quasi-Newton steps.
 """
 
 from typing import NamedTuple

@@ -384,10 +384,7 @@ class Sweeper:
 
 
 def solve_trws(graph, *, tol, max_iter, rng, budget, order="given", duals=None, patience=_PATIENCE):
-    """Sequential coordinate descent on the LP dual, in the order of TRW-S, with decoding.
-
-    V. Kolmogorov 2006; for larger factors V. Kolmogorov 2015.
-    """
+    """Sequential coordinate descent on the LP dual, with decoding (Kolmogorov 2006 and 2015)."""
     patience = check_integer("patience", patience)
     incumbent = Incumbent(graph.of_variables(), tol, budget)
     incumbent.begin()

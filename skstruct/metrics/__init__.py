@@ -1,10 +1,4 @@
-"""Metrics of structured predictions: nodes, whole sequences, chunks, links of words, boxes.
-
-They take y in every form that estimators take and check lengths per sample; :func:`flatten` makes
-of it what scikit-learn's metrics take. Those of chunks have scikit-learn's names and signatures;
-:data:`SCORERS` has them ready for ``scoring=``. As in scikit-learn, input without a label raises a
-ValueError, and 0 / 0 is what `zero_division` sets: by default 0 with an ``UndefinedMetricWarning``.
-"""
+"""Metrics of structured predictions: nodes, whole sequences, chunks, links of words, boxes."""
 
 from sklearn.metrics import accuracy_score, f1_score, make_scorer
 

@@ -82,13 +82,6 @@ def confidences(
     confidence : ndarray of shape (n_predictions,)
         Its probability under the model.
 
-    Raises
-    ------
-    ValueError
-        If `of` is something else.
-    TypeError
-        If the model has no probabilities.
-
     See Also
     --------
     skstruct.metrics.expected_calibration_error : Distance of the two, as a number.
@@ -191,10 +184,8 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    correct : array-like of shape (n,) of bool
-        Whether each prediction is right.
-    confidence : array-like of shape (n,)
-        Its probability under the model.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction is right, and its probability.
     n_bins : int, default=10
         Number of bins.
 
@@ -202,11 +193,6 @@ def expected_calibration_error(
     -------
     float
         From 0 (calibrated) to 1.
-
-    Raises
-    ------
-    ValueError
-        If there are no predictions, or a confidence is not from 0 to 1.
 
     See Also
     --------
@@ -237,10 +223,8 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
 
     Parameters
     ----------
-    correct : array-like of shape (n,) of bool
-        Whether each prediction is right.
-    confidence : array-like of shape (n,)
-        Its probability under the model.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction is right, and its probability.
     coverage : float
         Fraction of predictions to keep, above 0 and at most 1; at least one is kept.
 
@@ -248,11 +232,6 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
     -------
     float
         From 0 to 1. Ties of confidence are kept in order.
-
-    Raises
-    ------
-    ValueError
-        If `coverage` is out of range, or a confidence is not from 0 to 1.
 
     See Also
     --------
@@ -277,10 +256,8 @@ def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: fl
 
     Parameters
     ----------
-    correct : array-like of shape (n,) of bool
-        Whether each prediction is right.
-    confidence : array-like of shape (n,)
-        Its probability under the model.
+    correct, confidence : array-like of shape (n,)
+        Whether each prediction is right, and its probability.
     review : float
         Fraction of predictions to review, above 0 and at most 1; at least one.
 
@@ -288,11 +265,6 @@ def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: fl
     -------
     float
         From 0 to 1; 1 if there are no errors. Ties of confidence are reviewed in order.
-
-    Raises
-    ------
-    ValueError
-        If `review` is out of range, or a confidence is not from 0 to 1.
 
     See Also
     --------

@@ -63,11 +63,6 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     list of (start, stop, kind)
         Positions ``start:stop`` and the kind, in order.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the scheme is unknown, or a label is not a string or not of the scheme.
-
     Warns
     -----
     UserWarning
@@ -200,11 +195,6 @@ def chunk_precision_recall_fscore_support(
     support : None, or ndarray of shape (n_kinds,) if `average` is None
         Number of true chunks of each kind.
 
-    Raises
-    ------
-    ValueError
-        If there are no labels, lengths differ, or `average` or `scheme` is unknown.
-
     See Also
     --------
     skstruct.metrics.chunk_f1_score : F1 of chunks.
@@ -266,18 +256,9 @@ def chunk_precision_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
-    labels : list of str, default=None
-        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
-    scheme : str, default=None
-        See :func:`chunks`; None gives the numbers of the conlleval script.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score without predictions; "warn" is 0 with a warning.
+        Truth and predictions.
+    labels, average, scheme, sample_weight, zero_division : optional
+        As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
 
     Returns
     -------
@@ -317,18 +298,9 @@ def chunk_recall_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
-    labels : list of str, default=None
-        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
-    scheme : str, default=None
-        See :func:`chunks`; None gives the numbers of the conlleval script.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true; "warn" is 0 with a warning.
+        Truth and predictions.
+    labels, average, scheme, sample_weight, zero_division : optional
+        As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
 
     Returns
     -------
@@ -367,20 +339,11 @@ def chunk_fbeta_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
+        Truth and predictions.
     beta : float
         Weight of recall against precision.
-    labels : list of str, default=None
-        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
-    scheme : str, default=None
-        See :func:`chunks`; None gives the numbers of the conlleval script.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true or predicted; "warn" is 0 with a warning.
+    labels, average, scheme, sample_weight, zero_division : optional
+        As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
 
     Returns
     -------
@@ -420,18 +383,9 @@ def chunk_f1_score(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
-    labels : list of str, default=None
-        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
-    average : {"micro", "macro", "weighted", None}, default="micro"
-        Over all chunks together, over kinds, over kinds weighted by their number, or not at all.
-    scheme : str, default=None
-        See :func:`chunks`; None gives the numbers of the conlleval script.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
-    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
-        The score where nothing is true or predicted; "warn" is 0 with a warning.
+        Truth and predictions.
+    labels, average, scheme, sample_weight, zero_division : optional
+        As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
 
     Returns
     -------
@@ -471,14 +425,9 @@ def chunk_classification_report(
     Parameters
     ----------
     y_true, y_pred : sequences of label sequences
-        Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
-    labels : list of str, default=None
-        Kinds to include, in order, such as ``["NP", "VP"]``; by default all, sorted.
-    scheme : str, default=None
-        See :func:`chunks`; None gives the numbers of the conlleval script.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each sample's chunks.
+        Truth and predictions.
+    labels, scheme, sample_weight : optional
+        As for :func:`chunk_precision_recall_fscore_support`.
     digits : int, default=2
         Decimals in the text.
     output_dict : bool, default=False
@@ -491,11 +440,6 @@ def chunk_classification_report(
     str or dict
         In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,
         then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.
-
-    Raises
-    ------
-    ValueError
-        If there are no labels or no chunks, lengths differ, or `scheme` is unknown.
 
     See Also
     --------

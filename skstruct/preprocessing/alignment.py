@@ -25,11 +25,7 @@ from .ragged_transformer import RaggedTransformer, samples_of
 
 @kernel
 def expected_counts(first, stop, corpus, made, step_given, step_made, t, null, count, null_count):
-    """The E-step of IBM model 1 on some sentence pairs; adds counts, returns the log-likelihood.
-
-    Cell (i, j) of pair s: ``cell_ptr[s] + i * step_given(s) + j * step_made(s)``, for either
-    direction; `null`: probabilities of words without a partner.
-    """
+    """E-step of IBM model 1: pair s has cell (i, j) at ``ptr[s] + i step_given + j step_made``."""
     total = 0.0
     for s in range(first, stop):
         n_made = corpus.made_ptr[s + 1] - corpus.made_ptr[s]
@@ -429,12 +425,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             An array (n_source, n_target, n_features) per sample.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a sample is not a pair of sentences, a sentence is empty, `parallel_text` has sides
-            of different lengths, or a parameter is out of range.
         """
         n_iter = check_integer("n_iter", self.n_iter)
         check_real("diagonal", self.diagonal)
@@ -464,11 +454,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             An array (n_source, n_target, n_features) per sample.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a sample is not a pair of sentences, or a sentence is empty.
         """
         check_is_fitted(self)
         return self._transform(self._pairs(X, False))
@@ -477,7 +462,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         """Links on which IBM model 1 agrees in both directions.
 
         A word is linked to that word of the other side which most probably stands behind it, the
-        first of several, or to none if that is more probable. Links of both directions are kept.
+        first of several, or to none if that is more probable. Links of both directions are kept
+        (F. J. Och, H. Ney: A systematic comparison of various statistical alignment models, 2003).
 
         Parameters
         ----------
@@ -488,11 +474,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         list of ndarray of shape (n_links, 2) of int
             Word of the source and of the target, counted from 0.
-
-        References
-        ----------
-        F. J. Och, H. Ney: A systematic comparison of various statistical alignment models.
-        Computational Linguistics 29(1), 2003, section 4.3.
         """
         check_is_fitted(self)
         return [

@@ -177,8 +177,7 @@ class PerNode(RaggedTransformer, BaseEstimator):
         Returns
         -------
         RaggedArray or array
-            The transformed sequences; of graphs and images an object array of samples as in X. If X
-            is a 3-D or 4-D array, it is one, too.
+            As :meth:`transform`.
         """
         nodes, offsets, forms = self._training_nodes(X)
         transformer = clone(self.transformer)

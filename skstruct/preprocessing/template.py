@@ -455,7 +455,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
     @staticmethod
     def read_templates(path: PathLike) -> str:
-        """The text of a template file.
+        """Read a template file.
 
         Parameters
         ----------
@@ -466,16 +466,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         str
             Its text, for `templates`.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TemplateVectorizer("U:%x[0,0]").write_templates(f"{folder}/template")
-        ...     text = TemplateVectorizer.read_templates(f"{folder}/template")
-        >>> text.splitlines()
-        ['U:%x[0,0]']
         """
         return read_text(path)
 
@@ -485,21 +475,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            Where.
-
-        Examples
-        --------
-        Templates that were given as pairs get the syntax of the file:
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     vectorizer = TemplateVectorizer([(0, 0), ((-1, 0), (0, 0))])
-        ...     vectorizer.write_templates(f"{folder}/template")
-        ...     text = Path(folder, "template").read_text(encoding="utf-8")
-        >>> text.splitlines()
-        ['U0:%x[0,0]', 'U1:%x[-1,0]/%x[0,0]']
+            The file.
         """
         lines = [template.line for template in self._parse()]
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -530,7 +506,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         return len(self._tokens.values)
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
-        r"""Learn the features and transform.
+        """Learn the features and transform.
 
         Parameters
         ----------
@@ -543,12 +519,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         RaggedArray or ndarray of object
             As :meth:`transform`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a template is malformed or names a missing column, or tokens have different numbers
-            of columns; names the line, or the sequence and the token.
         """
         templates, tokens, source = self._read_training(X)
         self._fit_counts(TemplateCounts(templates, tokens, source))
@@ -613,9 +583,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             self.vocabulary_ = self._names[0]._vocabulary.positions()
 
     def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
-        r"""Expand the templates on new sequences; features not seen in fit are ignored.
-
-        Sequences without tokens, and X without sequences, stay so.
+        """Expand the templates on new sequences; features not seen in fit are ignored.
 
         Parameters
         ----------
@@ -663,7 +631,7 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        r"""Names of the edge features, if there is a ``B`` template with macros.
+        """Names of the edge features, if there is a ``B`` template with macros.
 
         Parameters
         ----------
@@ -674,14 +642,6 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_edge_features,)
             "B" for the constant, then the templates with their macros replaced.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import TemplateVectorizer
-        >>> X = [[("He", "PRP"), ("runs", "VBZ")]]
-        >>> vectorizer = TemplateVectorizer("U:%x[0,0]\nB:%x[0,1]").fit(X)
-        >>> vectorizer.get_edge_feature_names_out().tolist()
-        ['B', 'B:PRP', 'B:VBZ']
         """
         strings = VocabularyNames(self.vocabulary_)
         return np.asarray(TemplateNames(strings, self._edge_features, "B"))

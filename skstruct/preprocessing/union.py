@@ -151,7 +151,8 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         Factors on the features of members, by name. In a regularised model, larger features are
         penalised less: features of twice the size need half the weight.
     verbose_feature_names_out : bool, default=True
-        Whether to prefix names with those of the members: ``words__U0:He``.
+        Whether to prefix names with those of the members: ``words__U0:He``; without, they
+        must be unique.
 
     Attributes
     ----------
@@ -240,12 +241,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         RaggedArray or ndarray of object
             As :meth:`transform`.
-
-        Raises
-        ------
-        ValueError
-            If there is no member, members disagree about the number of nodes (names the sample), or
-            `transformer_weights` names an unknown one.
         """
         members = self._members()
         if params and not get_config()["enable_metadata_routing"]:
@@ -284,12 +279,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         RaggedArray or ndarray of object
             Features of all nodes; if a member has edge features, one pair (features, edge features)
-            a sequence.
-
-        Raises
-        ------
-        ValueError
-            If members disagree about the number of nodes (names the sample).
+            per sequence.
         """
         check_is_fitted(self)
         with config_context(transform_output="default"):
@@ -367,18 +357,13 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         ndarray of str of shape (n_features_out,)
             The names.
-
-        Raises
-        ------
-        ValueError
-            If `verbose_feature_names_out` is False and names are not unique.
         """
         check_is_fitted(self)
         return self._names(False)
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        r"""Names of the edge features, if a member has any.
+        """Names of the edge features, if a member has any.
 
         Parameters
         ----------
@@ -389,13 +374,6 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         ndarray of str of shape (n_edge_features,)
             The names.
-
-        Examples
-        --------
-        >>> from skstruct.preprocessing import SequenceUnion, TemplateVectorizer
-        >>> union = SequenceUnion([("words", TemplateVectorizer("U:%x[0,0]\nB:%x[0,0]"))])
-        >>> union.fit([["He", "runs"]]).get_edge_feature_names_out().tolist()
-        ['words__B', 'words__B:He', 'words__B:runs']
         """
         return self._names(True)
 

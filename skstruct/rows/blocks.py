@@ -1,9 +1,4 @@
-"""Feature rows times tables of weights: the feature map of all structures of this package.
-
-The potentials of a sample are the products of its rows of `nodes` with the columns of ``w.node``;
-then zeros for parts without weights; then the products of its rows of `edges`, or of the rows that
-all edges share, with the columns of ``w.pair``.
-"""
+"""Feature rows times tables of weights, the feature map of all structures of this package."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from ..core.gram import Gram, gram_product, not_stored, product_scratch
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import accumulate, gram, potentials
 from ..core.proximal import rest_potentials, rest_scores
-from ..core.weights import aligned
+from ..core.weights import Weights, aligned, zero_weights
 
 # From this size on, training converts dense features to sparse ones if at most this fraction is
 # nonzero: on letters of 128 pixels, 22 % of which are set, a pass is faster by a third.
@@ -182,3 +177,66 @@ def _(rows, i, w, penalty, theta):
         theta[q] = 0.0
     if n_tables > 0:
         rest_scores(edges, e0, stop, width, w.pair, w, how.pair, how, row, theta, offset)
+
+
+class OwnScratch(NamedTuple):
+    """Scratch of one thread."""
+
+    # A row of a weight table, plain or lazy.
+    row: np.ndarray
+    # Zeros in training: a sample's gradient.
+    weights: Weights
+
+
+class OwnRows(NamedTuple):
+    """Feature rows of nodes, for a class that defines the potentials.
+
+    A subclass registers :func:`~skstruct.core.oracles.potentials`, which writes no -inf (the
+    space does), and :func:`~skstruct.core.oracles.accumulate`, its adjoint; products with the Gram
+    matrix follow from these, in time proportional to the weights: register
+    :func:`~skstruct.core.oracles.gram` if that takes too long. With the class attribute
+    ``adds_by_columns = True``, threads divide the columns of the second, which must then add only
+    by :func:`skstruct.core.add_outer`.
+
+    Parameters
+    ----------
+    nodes : NamedTuple
+        Feature rows of all nodes, for :func:`skstruct.core.scores` and
+        :func:`skstruct.core.add_outer`.
+    row_ptr : ndarray of shape (n_samples + 1,) of int64
+        Where the nodes of each sample begin.
+    width : int
+        Number of columns of the node table, usually one per label.
+    work : NamedTuple
+        Scratch of one thread, of a fixed kind: ``work.row`` takes a row of a weight table.
+    """
+
+    nodes: tuple
+    row_ptr: np.ndarray
+    width: int
+    work: OwnScratch
+
+    @classmethod
+    def of(
+        cls,
+        nodes: tuple,
+        row_ptr: np.ndarray,
+        shapes: tuple,
+        for_training: bool,
+    ) -> OwnRows:
+        """Return rows for tables of `weight_shapes`; with scratch of ``gram`` if `for_training`."""
+        tables = zero_weights(shapes if for_training else ((0, 0), (0, 0)))
+        work = OwnScratch(row_scratch(shapes), tables)
+        return cls(nodes, row_ptr, shapes[0][1], work)
+
+
+@gram.register(OwnRows)
+@kernel
+def _(rows, i, r, out):
+    gradient = rows.work.weights
+    for table in (gradient.node, gradient.pair):
+        for row in range(table.shape[0]):
+            for k in range(table.shape[1]):
+                table[row, k] = 0.0
+    accumulate(rows, i, r, (1.0, 0.0), gradient)
+    potentials(rows, i, gradient, out)

@@ -188,11 +188,6 @@ def pack_shards(
 
     Raises
     ------
-    ValueError
-        If fit does not accept the samples, numbers of samples and labels differ, or features are
-        dense in one shard and sparse in another; messages name the sample.
-    TypeError
-        If the structure cannot be packed.
     FileExistsError
         If `folder` is not empty.
     OSError

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .. import graphs
-from ..core.tree import tree_items, tree_like
+from ..core.problem import tree_items, tree_like
 from ..core.typing import PathLike
 from ..data.matrices import csr_from_parts, is_sound_csr, readable
 from ..data.names import FeatureNames, ListedNames
@@ -366,11 +366,6 @@ class Shards:
     fingerprint : str
         Checksum of the manifest, which has those of all files.
 
-    Raises
-    ------
-    ValueError
-        If the folder has no manifest, a damaged one, or one of another version.
-
     See Also
     --------
     pack_shards : Writes the folder.
@@ -447,24 +442,12 @@ class Shards:
         Parameters
         ----------
         k : int
-            Which shard, from 0.
+            The shard, from 0.
 
         Returns
         -------
         ndarray of shape (n_columns,) of int64, or None
             As ``open(k).columns``.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from scipy import sparse
-        >>> from skstruct.datasets import pack_shards
-        >>> X, y = [sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[:2])], ["aba", "ba"]
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     shards = pack_shards(X, list(map(list, y)), f"{place}/shards", shard_size=1)
-        ...     [shards.columns(k).tolist() for k in range(2)]
-        [[0, 1, 2], [0, 1]]
         """
         entry = self._entry(k)
         file = entry["files"].get("columns.npy")
@@ -482,21 +465,6 @@ class Shards:
         -------
         ndarray of shape (n_classes,)
             Sums over all shards.
-
-        Raises
-        ------
-        ValueError
-            If the shards have no labels, or a file of them is damaged.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from skstruct.datasets import pack_shards
-        >>> X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "a"], ["b", "a"]]
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     pack_shards(X, y, f"{place}/shards").label_weights()
-        array([3., 2.])
         """
         if self.classes is None:
             raise ValueError("the shards have no labels")
@@ -537,7 +505,7 @@ class Shards:
         Parameters
         ----------
         k : int
-            Which, from 0.
+            The shard, from 0.
         map_from : int, default=0
             Files of fewer bytes are read instead: a map keeps its file open, and a process may have
             some hundred files open only.
@@ -550,10 +518,7 @@ class Shards:
         Raises
         ------
         ValueError
-            If a file is missing, truncated or another one; names it. Whether contents have changed
-            is what :meth:`check` finds out.
-        IndexError
-            If the shard does not exist.
+            If a file is missing or of another size; :meth:`check` compares contents.
         """
         entry = self._entry(k)
         folder = self.folder / entry["folder"]
@@ -598,17 +563,12 @@ class Shards:
             raise Damage(f"{path} is damaged: columns must increase")
 
     def check(self) -> Self:
-        """Compare sizes and checksums of all files; reads every byte.
+        """Compare sizes and checksums of all files; raise a ValueError if one has changed.
 
         Returns
         -------
         Shards
             The object itself.
-
-        Raises
-        ------
-        ValueError
-            If a file is not what was written; names it.
         """
         for entry in self._manifest["names"].values():
             check_file(self.folder / entry["file"], entry)

@@ -25,7 +25,7 @@ from ..core.weights import (
     squared_norm,
     zero_weights,
 )
-from ..losses.smooth_hinge import CALLS, EXACT, TopKHinge
+from ..losses.hinge import CALLS, EXACT, TopKHinge
 from ..losses.verbs import (
     ROUNDING,
     expected_loss,
@@ -35,9 +35,8 @@ from ..losses.verbs import (
     private_loss,
     require_smooth,
 )
-from .batch import Workers, block_size
 from .certificate import DualMixture, certify, certify_pair, known_record
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, Workers, block_size, objective_value
 from .run import Method
 
 # Catalyst: smoothing, proximal terms, centers and extrapolation.
@@ -73,9 +72,9 @@ def _scaled(a, w):
 
 
 class Catalyst:
-    """Smoothing, proximal terms, centers, extrapolation (Pillutla et al. 2019, Algorithm 4).
+    """Smoothing, proximal terms, centers, extrapolation (Lin, Mairal, Harchaoui 2015).
 
-    Settings of Corollaries 17 to 20. Without smoothing: Catalyst (Lin, Mairal, Harchaoui 2015).
+    Settings of Pillutla et al. 2019, Algorithm 4, Corollaries 17 to 20.
     """
 
     def __init__(self, options, lam, n, start):
@@ -120,10 +119,7 @@ class Catalyst:
         return self.center
 
     def advance(self, k, current, least, steepness=0.0):
-        """Extrapolate the next center from the inner result; step nu, not below `least`, and kappa.
-
-        Of losses of `steepness` under the present nu kappa grows as nu shrinks.
-        """
+        """Extrapolate the next center; step nu (not below `least`) and, by `steepness`, kappa."""
         if self.options.variant == "svrg":
             self.center = self.previous = current
             return
@@ -169,11 +165,7 @@ class Catalyst:
 
 
 class Pace:
-    """Learning rates where the smoothing shrinks, as shares of the inverse of the first steepness.
-
-    They begin small, grow while the objective falls slowly, and are halved when it rises. After a
-    few rises they are noise: then rates follow the smoothing, and kappa keeps the subproblems easy.
-    """
+    """Learning rates as the smoothing shrinks, as fractions of 1 / (the first steepness)."""
 
     # A rate that shrinks with nu is safe, but stalls where lambda is small; a constant one gets too
     # long, and where samples are separable, what the first steps overshoot is hardly ever
@@ -392,11 +384,7 @@ _LEAST_CAUTION = 1.0 / 3.0
 
 
 class _SVRG(Method):
-    """Weights, snapshot and buffers of one run, and the two kinds of passes.
-
-    Pillutla, Roulet, Kakade, Harchaoui 2019, Algorithm 4 and section 7.2; Johnson, Zhang 2013
-    (SVRG).
-    """
+    """Weights, snapshot, buffers and passes of a run (Pillutla et al. 2019, Algorithm 4)."""
 
     #: Whether the dual terms are those of the hinge.
     _OF_HINGE = False
@@ -424,18 +412,13 @@ class _SVRG(Method):
         self.dual = -np.inf
         self.catalyst = Catalyst(options, self.lam, self.n, self.current)
 
-    def compile(self):
-        """Compile outside the clock."""
-        self._pass(SVRGOptions(STEP, 0, 0, 0.0, 0.0), np.empty(0, dtype=np.int64), Pieces())
-        fold(self.w)
-
     def _pass(self, options, order, pieces):
-        alone, others = options.task == STEP or not order.size, self._workers.all[1:]
+        alone, others = options.task == STEP, self._workers.all[1:]
         for worker in () if alone else others:  # they smooth as the loss does now
             worker.loss = private_loss(self.loss)
             if isinstance(self.loss, TopKHinge):
                 worker.loss.counts[:] = 0
-        for first, last in pieces.visits(order.size):
+        for first, last in pieces.ranges(0, order.size):
             self._visits.counters[0] = 0
             task = self.memory, options, order[first:last], self._visits
 
@@ -564,11 +547,7 @@ class SmoothCasimir(_SVRG):
 
 
 class HingeCasimir(_SVRG):
-    """A run on smooth approximations of a hinge, which itself is evaluated after every iteration.
-
-    Mixtures of labellings are dual points for any smoothing: a snapshot's mean gradient and
-    expected task loss are enough.
-    """
+    """A run on smoothed hinges, certified by snapshots: their mixtures are dual points."""
 
     fields = (*_SVRG.fields, "smoothed_objective", "exact_share")
     _OF_HINGE = True
@@ -588,11 +567,6 @@ class HingeCasimir(_SVRG):
         # backtracking for entropy tries steps of the inverse, which must not overflow.
         is_free = self._pace is not None and top_k
         self.memory.lipschitz[:] = 1e-12 if is_free else 1.0
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        compile_losses(self.target, self.problem, self.w)
 
     def epoch(self, k, rng, progress):
         """Snapshot and steps."""

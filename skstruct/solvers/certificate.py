@@ -1,12 +1,8 @@
 """Duality gaps: what every solver's `tol` is compared with, and what every solver publishes.
 
 For ``P(w) = lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` any mixtures m_i of labellings with terms c_i
-(see :mod:`skstruct.losses.verbs`) are a dual point, and with ``g = (1/n) sum_i s_i A_i' (m_i -
-mu(y_i))``::
-
-    D(m) = (1/n) sum_i s_i c_i - |g|^2 / (2 lam)  <=  min P  <=  P(w)
-
-For a smooth loss, the mixtures at w itself give the gap ``|P'(w)|^2 / (2 lam)``, no difference.
+(:mod:`skstruct.losses.verbs`) and ``g = (1/n) sum_i s_i A_i' (m_i - mu(y_i))`` give
+``(1/n) sum_i s_i c_i - |g|^2 / (2 lam) <= min P``; those at w itself the gap ``|P'|^2 / (2 lam)``.
 """
 
 from __future__ import annotations
@@ -85,10 +81,7 @@ _OVERFLOW = "the gradient overflows: scale the features (sklearn.preprocessing),
 
 
 def stationarity(objective: float, squared_gradient: float, lam: float) -> Certificate:
-    """Return the certificate of a smooth nonconvex objective: the norm of its gradient.
-
-    `tol`: ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w), a gap where P curves upwards by lam.
-    """
+    """The certificate of a nonconvex objective: ``|P'(w)|^2 / (2 lam)`` as a fraction of P(w)."""
     if not np.isfinite(objective):
         raise FloatingPointError(f"the objective is {objective}: are the features scaled?")
     if not np.isfinite(squared_gradient):
@@ -159,10 +152,7 @@ _PAIR_STEPS, _LEAST_RISE = 300, 1e-12
 
 @kernel
 def best_shares(slopes, products, least, shares):
-    """Move `shares` of points (a mixture) towards the highest bound, by pairwise steps.
-
-    The bound rises by `slopes`; ends when they differ by less than `least`. No step lowers it.
-    """
+    """Move `shares` of points towards the highest bound by pairwise steps, until slopes agree."""
     n = slopes.shape[0]
     for _ in range(_PAIR_STEPS * n):
         up, down = 0, -1
@@ -187,9 +177,7 @@ def best_shares(slopes, products, least, shares):
 class DualMixture:
     """The best lower bound among mixtures of the dual points met: the dual of a bundle method.
 
-    Terms c_i are concave, so a mixture's are at least the mixture of theirs. Mixed are: the mixture
-    so far, the truth, the new point and, given room, those before it. In a cone, or without
-    `keeps`, only the share of the new one is found (a Frank-Wolfe step).
+    Terms are concave: a mixture's is at least the mean of theirs. Without `keeps`, a line search.
     """
 
     def __init__(self, lam: float, zeros: Weights, cone: Cone = NO_CONE, keeps: bool = True):
@@ -209,7 +197,6 @@ class DualMixture:
         # The latest points, their g and terms.
         self._points, self._terms = np.zeros((n_points, size)), np.zeros(n_points)
         self._n_offers = 0
-        best_shares(np.empty(0), np.empty((0, 0)), 0.0, np.empty(0))  # compiles it
 
     @property
     def weights(self) -> Weights:

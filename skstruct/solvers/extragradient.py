@@ -1,7 +1,4 @@
-"""Dual extragradient with projections that are oracles: state, steps, restarts, certificates.
-
-Of the mixtures mu_i only potentials ``A_i z + c l_i`` are kept: z sums the weights of all steps.
-"""
+"""Dual extragradient with projections that are oracles; potentials ``A_i z + c l_i``."""
 
 from __future__ import annotations
 
@@ -15,12 +12,10 @@ from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import make_scratch
 from ..core.weights import Weights, flatten, inner_product, squared_norm, view_flat, zero_weights
-from ..losses.hinge import hinge_of
-from ..losses.smooth_hinge import projection_hinge
+from ..losses.hinge import hinge_of, projection_hinge
 from ..losses.verbs import ROUNDING, expected_loss, loss_oracle, private_loss
-from .batch import sum_over_samples
 from .certificate import DualMixture, certify_pair
-from .primal import Best, compile_losses, objective_value
+from .primal import Best, objective_value, sum_over_samples
 from .run import Method, SampleOverflow
 
 # The oracle pass of the dual extragradient.
@@ -204,7 +199,7 @@ class _Block:
 class Extragradient(Method):
     """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
 
-    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007. Flat vectors.
+    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007.
     """
 
     fields = (*Method.fields, "step_size")
@@ -237,13 +232,6 @@ class Extragradient(Method):
 
     def _tables(self, flat):
         return view_flat(flat, self.shapes)
-
-    def compile(self):
-        """Compile outside the clock."""
-        w = zero_weights(self.shapes)
-        self._visit(self.problem, w)(0, 0, w)
-        compile_losses(self.hinge, self.problem, w)
-        self.regulariser.settle(w)
 
     def _visit(self, part, w):
         """Return the function that one thread applies to a range of samples."""

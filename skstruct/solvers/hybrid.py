@@ -11,10 +11,9 @@ import numpy as np
 from ..core.features import ObservedFeatures, SparseFeatures
 from .oeg import OEG, OEGMemory
 from .proximal_oeg import ProximalOEG
-from .quasi_newton.orthant import OrthantWise
-from .quasi_newton.solver import QuasiNewton
+from .quasi_newton import OrthantWise, QuasiNewton
 from .run import Method
-from .sag.solver import SAG, StoredMixtures
+from .sag import SAG, StoredMixtures
 
 # Before, SAG's steps grow and its memory fills: its rate cannot be learnt yet.
 _FIRST = 15
@@ -35,12 +34,9 @@ _MANY = 1 << 15
 
 
 def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method:
-    """Return the method to begin with.
+    """Return the method to begin with: OEG, SAG, or with L1 proximal OEG or OWL-QN.
 
-    OEG if sparse features have many weights, memory has room for its dual point and there are no
-    weights to start from; else SAG. With an L1 penalty proximal OEG, or OWL-QN where memory is
-    short. `bounding` is the problem that OEG takes, where it is another one: with upper bounds on
-    squared norms.
+    `bounding`: the problem with upper bounds on squared norms that OEG takes, if it is another.
     """
     problem, shapes, *_ = task
     for_oeg = problem if bounding is None else bounding, *task[1:]

@@ -27,10 +27,9 @@ from ..core.weights import (
     squared_norm,
 )
 from ..losses.verbs import ROUNDING, least_term, loss_oracle, loss_value, require_smooth
-from .batch import BatchGradient, Worker
 from .certificate import certify
-from .primal import compile_losses
-from .sag.solver import CLOSE, TINY, CertificateSchedule, StoredMixtures
+from .primal import BatchGradient, Worker
+from .sag import CLOSE, TINY, CertificateSchedule, StoredMixtures
 
 # One pass of online exponentiated gradient (Collins et al. 2008, figure 4 and section 7).
 #
@@ -436,9 +435,8 @@ LOST = 0.1
 class OEG(StoredMixtures):
     """Weights and the dual point behind them: online exponentiated gradient (Collins et al. 2008).
 
-    Figure 4 and section 7. Each epoch is a step of the proximal point method (Rockafellar 1976) on
-    ``P(w) + rho/2 |w - v|^2``, v the weights at its start: a small lam slows it less. With g the
-    mean gradient at the dual point, ``(lam + rho) w = rho v - g``.
+    Epochs are proximal point steps (Rockafellar 1976) on ``P(w) + rho/2 |w - v|^2``, v the weights
+    at the start: with mean gradient g, ``(lam + rho) w = rho v - g``.
     """
 
     #: If less than this fraction of the gap is that of the epoch's own problem, rho falls. On
@@ -478,19 +476,6 @@ class OEG(StoredMixtures):
         self._rounding, self._n_visits = 0.0, 0
         self.certificate_schedule = CertificateSchedule(least=0.1)
         self._idle = np.zeros(self.n, dtype=np.int64)
-
-    def compile(self):
-        """Compile outside the clock."""
-        stored = self.state.residuals
-        for residuals in (_NOTHING, stored) if self._rounds else (stored,):  # of each precision
-            self.state = self.state._replace(residuals=residuals)
-            self._steps(_NO_ORDER)
-            self._sum(self.w)
-        if self._resumes:
-            self._move(Pieces(), 0)
-        self._gradients.compile(self.shapes)
-        if self.track_objective:
-            compile_losses(self.loss, self.problem, self.w)
 
     def begin(self, progress):
         """The gradient of a dual point that another run has left, moved where that is predicted."""
@@ -563,7 +548,7 @@ class OEG(StoredMixtures):
         """Make the steps of an epoch; the mean divergence, about the gap of the epoch's problem."""
         order = self._choose(rng)
         self._n_visits = order.size
-        for first, last in progress.pieces.visits(order.size):
+        for first, last in progress.pieces.ranges(0, order.size):
             self._steps(order[first:last])
         return float(self.state.divergences @ self.sample_weight) / self.n
 
@@ -588,9 +573,9 @@ class OEG(StoredMixtures):
         oeg_pass(self.loss, self.problem, *task, *self._scratch)
 
     def _move(self, pieces, stop):
-        """Move the stored potentials of samples before `stop`; 0 only compiles."""
+        """Move the stored potentials of samples before `stop`."""
         task = _padded_weights(self.shapes, self._shift), self._options, self.state
-        for cut in pieces.visits(stop):
+        for cut in pieces.ranges(0, stop):
             shift_potentials(self.loss, self.problem, *task, *cut, *self._scratch)
 
     @property
@@ -600,7 +585,7 @@ class OEG(StoredMixtures):
 
     def _sum(self, w, stop=0, again=False):
         task = self.loss, self.problem, self.sample_weight, self._options, self.state, again
-        for cut in Pieces().visits(stop):
+        for cut in Pieces().ranges(0, stop):
             sum_residuals(*task, *cut, w, *self._scratch)
 
     def _sum_memory(self):

@@ -1,7 +1,6 @@
 """Passes over samples at fixed weights: likelihoods, decoding, marginals.
 
-A kernel takes a range of samples, and returns -1 or where it ended: i at sample i without a
-labelling, -2 - i where its potentials overflow.
+Kernels return -1; i at sample i without a labelling, -2 - i where its potentials overflow.
 """
 
 import math
@@ -156,10 +155,7 @@ def _find_chunks(rules, labels, out):
 def chunk_probabilities(
     problem, decoder, w, start, stop, scratch, rules, wide, ptr, chunks, count, out
 ):
-    """Write chunks of samples and their probabilities, unless `out` is empty.
-
-    If ``count < 0``, those of the best labelling of `decoder`; `wide`: see :func:`chunk_marginals`.
-    """
+    """Write chunks (best labellings' if ``count < 0``) and, if `out` has room, probabilities."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
         if _overflows(problem, i, scratch.theta):

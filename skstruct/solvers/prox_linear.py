@@ -16,9 +16,8 @@ from ..core.parallel import effective_threads, make_scratch, private_copy, run_t
 from ..core.weights import Weights, flatten, zero_weights
 from ..data.packing import sample_of
 from ..losses.verbs import loss_oracle, private_loss, require_smooth
-from ..scores import Linearisation, ScoreMap
-from ..scores.base import guarded
-from .primal import Best, Uncertified, compile_losses, objective_value
+from ..scores import Linearisation, ScoreMap, guarded
+from .primal import Best, Uncertified, objective_value
 from .run import REMEDY, Method, SampleOverflow
 from .sgd import improvement
 
@@ -206,10 +205,6 @@ class MappedLosses:
         """Set the smoothing of a smoothed hinge."""
         for worker in self._workers:
             worker.loss.strength[0] = strength
-
-    def compile(self) -> None:
-        """Compile outside the clock."""
-        self._call(self._workers[0], np.empty(0, dtype=np.int64))
 
     def _call(self, worker, samples):
         buffers = worker.scratch, worker.augmented, worker.gradient, self.values
@@ -502,11 +497,6 @@ class MappedMethod(Method):
             settle(self.cone, w)
             pair[:] = w.pair
 
-    def compile(self):
-        """Compile outside the clock."""
-        self.losses.compile()
-        compile_losses(self.target, self.problem, self.losses.table)
-
     def work(self):
         """Oracle calls; nothing else passes over the data."""
         return self.losses.n_calls, 0.0
@@ -521,10 +511,7 @@ class MappedMethod(Method):
 
 
 class ProxLinear(MappedMethod):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by prox-linear steps.
-
-    Burke 1985; Drusvyatskiy, Paquette 2019; Pillutla et al. 2019, section 6, Algorithm 5.
-    """
+    """Prox-linear steps on the regularised mean hinge (Pillutla et al. 2019, Algorithm 5)."""
 
     fields = ("stationarity", "gradient_norm", "eta", "smoothing_strength")
 
@@ -668,10 +655,7 @@ _CAREFUL_RATE, _ASKED = 0.1, 8
 
 
 class MappedSubgradient(MappedMethod):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(scores_i(w))`` by stochastic subgradients.
-
-    Davis, Drusvyatskiy 2019; schedules: Pillutla et al. 2019, section 7.2.
-    """
+    """The same by stochastic subgradients (Davis, Drusvyatskiy 2019; Pillutla et al. 2019)."""
 
     fields = ("learning_rate",)
 

@@ -1,9 +1,7 @@
-"""OEG under an L1 penalty, and certificates of the elastic net.
+"""OEG under an L1 penalty: ``w = -soft(g, lam1) / lam2`` is read off the mean gradient g.
 
-The weights of a dual point are ``w = -soft(g, lam1) / lam2`` with g the mean gradient, and read off
-g where they are needed. The part of the penalty in the dual, ``-|soft(g, lam1)|^2 / (2 lam2)``,
-curves no more than without lam1, so steps are tested as there: the gain that is computed is at most
-the true one.
+The dual's part ``-|soft(g, lam1)|^2 / (2 lam2)`` curves no more than without lam1, so steps are
+tested as there.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from ..core.weights import aligned, halves, lazy_weights, zero_weights
 from ..losses.verbs import ROUNDING, least_term
 from .certificate import certify_l1
 from .oeg import EPS, FIRST_FACTOR, LOST, OEG, ROUNDINGS, WARM_RATE, visit, visit_first
-from .sag.solver import OVERFLOW, TINY
+from .sag import OVERFLOW, TINY
 
 # The pass before which rows are first left out, and the share of the threshold below which.
 _FIRST_REFRESH, _STAYS = 4, 0.7
@@ -61,15 +59,9 @@ def proximal_oeg_pass(
 
 
 class ProximalOEG(OEG):
-    """OEG under an L1 penalty; ``lam`` is lam2.
+    """OEG on ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``; ``lam`` is lam2.
 
-    Minimises ``lam2/2 |w|^2 + lam1 |w|_1 + (1/n) sum_i s_i loss_i(w)``, in the dual of Collins et
-    al. 2008 with the conjugate of the elastic net. Epochs are steps of the proximal point method,
-    as without L1.
-
-    Most rows of the weights are 0 and stay so. Between refreshes the run is that of the problem
-    without them; at a refresh the memory tells the gradients of all rows again, which is what lower
-    bounds on the optimum need, and who comes in.
+    Rows of weights that are 0 rest between refreshes, which recompute all gradients.
     """
 
     least_inner = 0.02
@@ -96,11 +88,6 @@ class ProximalOEG(OEG):
         self._rows, self._refresh = None, _FIRST_REFRESH
         self._set_rho(l1 + self.lam)
         self._first = FIRST_FACTOR
-
-    def compile(self):
-        """Compile outside the clock."""
-        super().compile()
-        soft_sums(self.w, self._penalty, 1.0)
 
     def begin(self, progress):
         """The mixtures of the weights to start from."""
@@ -199,11 +186,7 @@ class ProximalOEG(OEG):
         return self._sums
 
     def _best_multiple(self, terms, sweeps=_SWEEPS):
-        """The best lower bound among multiples ``t <= 1`` of a dual point.
-
-        The truth, t = 0, is a dual point, and the terms are concave: ``t terms - |soft(t g)|**2 /
-        (2 lam2)``; without lam2 t takes g into the box ``|g| <= lam1``.
-        """
+        """Best bound of multiples t <= 1: ``t terms - |soft(t g)|^2 / (2 lam2)``."""
         sums, t = self._sums, 1.0
         inside = min(1.0, self.l1 / sums[LARGEST]) if sums[LARGEST] > 0.0 else 1.0
         best = inside * terms

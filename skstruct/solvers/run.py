@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.jit.compiling import solving_time
 from ..core.parallel import Pieces
 from ..core.weights import Weights
 from .certificate import UNMEASURED, Certificate
@@ -56,8 +56,7 @@ class Result(NamedTuple):
 class Progress:
     """Clock and records of one run.
 
-    The clock shows the time that a user waits for the solver. It runs from :meth:`start`, which
-    comes after the kernels are compiled, and stands still in :meth:`paused` and in callbacks.
+    The clock stands still while kernels are compiled, in :meth:`paused` and in callbacks.
     """
 
     def __init__(self, n_samples: int, after_epoch: Callable[[dict, Callable], bool], *more: str):
@@ -74,7 +73,7 @@ class Progress:
 
     def start(self) -> None:
         """Start the clock, or resume it."""
-        self._since = time.perf_counter()
+        self._since = solving_time()
 
     def resume(self, k: int, records: dict) -> None:
         """Take over the records of a run that was stopped."""
@@ -87,7 +86,7 @@ class Progress:
     @property
     def seconds(self) -> float:
         """Elapsed time of the run."""
-        return self._before + (0.0 if self._since is None else time.perf_counter() - self._since)
+        return self._before + (0.0 if self._since is None else solving_time() - self._since)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -148,16 +147,8 @@ class Method(ABC):
         self.certificate: Certificate | None = None
         self.stalled = False
 
-    @abstractmethod
-    def compile(self) -> None:
-        """Call every kernel on nothing, before the clock runs."""
-
     def begin(self, progress: Progress) -> None:  # noqa: B027 - most have nothing to do
-        """Work of the method before its first pass, such as that of a warm start.
-
-        It may certify the start: weights that are good enough are not trained any more. A callback
-        may end its pass, and :meth:`certify` then measures the start itself.
-        """
+        """Work before the first pass, such as a warm start's; it may certify the start already."""
 
     @abstractmethod
     def epoch(self, k: int, rng: np.random.Generator, progress: Progress) -> None:
@@ -219,13 +210,8 @@ def run(
     after_epoch: Callable[[dict, Callable], bool],
     keeper=None,
 ) -> Result:
-    """Train until the tolerance is reached, the passes are used up or a callback stops.
-
-    Each pass adds an entry to the history, and is certified where the method says so. The weights
-    at the end always are: work for that after the last entry is added to it.
-    """
+    """Train until the tolerance, `max_iter` or a callback ends it; certify the last weights."""
     progress = Progress(method.n, after_epoch, *method.fields)
-    method.compile()
     _set_target_gap(method.problem, None)
     progress.start()
     done = 0 if keeper is None else keeper.restore(method, progress)
@@ -239,8 +225,6 @@ def run(
             other = method.successor and method.successor(method)
             if other:
                 progress.work_before, method = work, other
-                with progress.paused():
-                    method.compile()
                 method.begin(progress)
             method.certificate = None
             method.epoch(k, rng, progress)

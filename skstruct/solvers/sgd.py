@@ -19,7 +19,7 @@ from ..core.weights import (
     zero_weights,
 )
 from ..losses.verbs import loss_oracle
-from .primal import Best, Uncertified, compile_losses, objective_value
+from .primal import Best, Uncertified, objective_value
 from .run import Method
 
 _PATIENCE = 5
@@ -67,10 +67,7 @@ def _mean(w, average, shapes, cone):
 
 
 class SGD(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)`` by stochastic subgradients.
-
-    Shalev-Shwartz et al. 2011, Pegasos; Lacoste-Julien et al. 2013, section 5 (weighted averages).
-    """
+    """Stochastic subgradients: Pegasos (Shalev-Shwartz et al. 2011), or weighted averages."""
 
     fields = ()
 
@@ -85,11 +82,6 @@ class SGD(Method):
         self._schedule = (float(rate), float(period * self.n))
         scratch = make_scratch(self.problem)
         self._scratch = np.empty((3, scratch.theta.size)), scratch.labels
-
-    def compile(self):
-        """Compile outside the clock."""
-        self._visit(np.empty(0, dtype=np.int64))
-        compile_losses(self.loss, self.problem, self.w)
 
     def _visit(self, order):
         task = self.loss, self.problem, self.w, self.cone, self.sample_weight, self.lam
@@ -242,8 +234,7 @@ def stream_pass(
 ) -> StreamState:
     """One pass over a batch of a stream: ``w <- w - rate_t (lam w + s_i loss_i'(w))``.
 
-    ``rate_t = rate / sqrt(1 + t / 500)`` at the t-th sample of the stream: Bottou 2012 (rates tried
-    on a few samples); Bach and Moulines 2013 (falling rates, means).
+    ``rate_t = rate / sqrt(1 + t / 500)``: Bottou 2012; Bach and Moulines 2013 (means).
     """
     stream = _Stream(problem, shapes, sample_weight, lam, n_jobs, loss=loss, cone=cone)
     for weights in (state.iterate, state.mean):

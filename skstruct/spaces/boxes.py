@@ -64,10 +64,7 @@ class BoxesScratch(NamedTuple):
 
 
 class BoxesSpace(ItemSpace):
-    """Points in images for kernels: a labelling is a box, its parts are the points inside.
-
-    The loss-augmented search includes the true box, even off the lines or too small.
-    """
+    """Points in images for kernels; a labelling is a box, even the true one off the lines."""
 
     structure = "Boxes"
 

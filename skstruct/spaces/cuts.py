@@ -1,10 +1,6 @@
 """Graphs of two labels by one maximum flow: minimum cuts where edges attract, else roof duals.
 
-If every edge attracts, training is exact: steps are toward labellings. Otherwise the general
-construction (:mod:`skstruct.inference.qpbo`) flips or doubles nodes and gives the optimum over the
-local polytope (the roof dual), a bound on the best score; a local search finds a labelling with its
-true score. So the primal objective is never too low: dual <= optimum <= primal at all weights, and
-the gap closes where edges attract.
+The roof dual bounds the best score, a local search finds a labelling: dual <= optimum <= primal.
 """
 
 from __future__ import annotations

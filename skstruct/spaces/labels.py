@@ -88,27 +88,12 @@ class LabelSpace(NamedTuple):
     ) -> Problem:
         """Return the problem of packed samples, for ``make_problem`` of a structure.
 
-        Parameters
-        ----------
-        graph : Graph
-            The structure, for its ``weight_shapes``.
-        samples, classes, fit_intercept, codes, loss, allowed, n_best : object
-            The arguments of :meth:`skstruct.graphs.Graph.make_problem`.
-        n_parts : ndarray of shape (n_samples,) of int
-            Number of parts of each sample.
-        rows : type, default=BlockRows
-            The rows: those of nodes or a subclass, for a structure without other parts, else a
-            subclass of :class:`~skstruct.graphs.OwnRows`.
-        own, scratch : tuple
-            NamedTuples of the structure: the data and the scratch of its oracles.
-        target : NamedTuple, optional
-            True labels and the costs of errors, with :func:`~skstruct.core.oracles.task_loss`; by
-            default :class:`~skstruct.graphs.NodeCosts` of `loss`.
-
-        Returns
-        -------
-        Problem
-            Its space is an instance of this class.
+        `n_parts` (n_samples,) are the numbers of parts; `rows` is a class, :class:`BlockRows` or
+        one derived from it for nodes only, else derived from :class:`~skstruct.graphs.OwnRows`;
+        `own` and `scratch` are NamedTuples of the structure, the data and the scratch of its
+        oracles; `target` has :func:`~skstruct.core.oracles.task_loss`, by default
+        :class:`~skstruct.graphs.NodeCosts` of `loss`. The other arguments are those of
+        :meth:`skstruct.graphs.Graph.make_problem`.
         """
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets
@@ -139,9 +124,7 @@ class LabelSpace(NamedTuple):
 class NodeSpace(LabelSpace):
     """Labels of nodes, each of which is a part, and no other parts.
 
-    A subclass registers oracles only, since the rows are those of nodes. Weights are a table of
-    features x labels: ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``. The fields are those
-    of :class:`~skstruct.graphs.LabelSpace`.
+    A subclass registers oracles only; ``weight_shapes`` are ``((n_rows, n_classes), (0, 0))``.
     """
 
 
@@ -210,10 +193,9 @@ top_k_oracle.register(LabelSpace)(top_k_by_max_marginals)
 
 @inner_kernel
 def draw_by_conditioning(space, i, theta, mu, room, uniforms, labels, layout):
-    """Draw labels node by node, each from its marginals given the labels before.
+    """Draw labels node by node, each given those before, by an exact ``exp_oracle``.
 
-    One call per node of ``exp_oracle``, which must be exact and respect -inf. Of `layout`
-    (n_states, first, step, between), state k of node t is part ``first + t * step + k * between``.
+    State k of node t is part ``first + t * step + k * between`` of `layout`.
     """
     n_states, first, step, between = layout
     value = -math.inf

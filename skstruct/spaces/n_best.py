@@ -143,11 +143,9 @@ class NBestScratch(NamedTuple):
 def n_best_scratch(
     part_ptr: np.ndarray, label_ptr: np.ndarray, n_states: int | np.ndarray, n_best: int
 ) -> NBestScratch:
-    """Scratch for the n best labellings of the largest sample, as ``work.n_best`` of a space.
+    """Scratch for the `n_best` labellings of the largest sample, as ``work.n_best`` of a space.
 
-    `n_states` is the result of :func:`~skstruct.core.oracles.count_states`, one number or
-    (n_samples,), and `n_best` the largest number of labellings at once, as in ``make_problem``.
-    Almost empty for 1.
+    `n_states` is the result of :func:`~skstruct.core.oracles.count_states`, one or (n_samples,).
     """
     if n_best < 2:
         part_ptr = label_ptr = np.zeros(1, dtype=np.int64)
@@ -167,8 +165,7 @@ def n_best_scratch(
 def max_marginals_by_maxima(space, i, theta, out):
     """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.
 
-    One call of ``max_oracle`` per label of each node. For structures whose max oracle respects -inf
-    in the node block, and whose scratch has ``n_best``.
+    It calls ``max_oracle``, which must respect -inf in the node block; needs ``work.n_best``.
     """
     scratch, n_states = space.work.n_best, count_states(space, i)
     forced = scratch.forced
@@ -209,20 +206,10 @@ def _find_second(space, i, theta, s, count, best):
 def top_k_by_max_marginals(space, i, theta, values, labels):
     """A kernel of `top_k_oracle` for structures that have `max_oracle` and `max_marginals`.
 
-    Both must be exact and must respect -inf in the node block. The n best labellings take 2n - 3
-    sets of max-marginals and n maxima. The space registers `count_states`, too (spaces of nodes and
-    pairwise edges have it); ``work.n_best`` is the result of :func:`n_best_scratch`. Label k of
-    node t is at ``theta[t * n_states + k]``.
-
-    References
-    ----------
-    Yanover, C., and Weiss, Y. (2003). Finding the M most probable configurations using loopy belief
-    propagation. NIPS 16. Section 3, Best Max-Marginal First.
-
-    Fromer, M., and Globerson, A. (2009). An LP view of the M-best MAP problem. NIPS 22.
-
-    Pillutla, K., Roulet, V., Kakade, S., and Harchaoui, Z. (2019). A smoother way to train
-    structured prediction models. arXiv:1902.03228. Section 4.2.1, Algorithm 10: top-K oracles.
+    Both must be exact and respect -inf in the node block: label k of node t at ``theta[t * n_states
+    + k]``. It takes 2n - 3 sets of max-marginals and n maxima; the space registers `count_states`,
+    and ``work.n_best`` is from :func:`n_best_scratch`. Best Max-Marginal First (Yanover and Weiss
+    2003, section 3; Fromer and Globerson 2009; Pillutla et al. 2019, Algorithm 10).
     """
     n_best, scratch = values.shape[0], space.work.n_best
     for s in range(n_best):

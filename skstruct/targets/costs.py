@@ -1,4 +1,4 @@
-"""Costs that add up over nodes, label by label, or over items."""
+"""Costs of labellings: of nodes label by label, of items, of links, and of boxes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.oracles import augment, task_loss
+from ..inference.subwindow import ALL_OR_NOTHING
 from ..losses.task import LossWeights, add_label_costs, label_cost, node_costs
 
 #: Labels of a problem without true labels.
@@ -123,3 +124,68 @@ def node_target(classes, codes, loss, label_ptr, kind=NodeCosts):
     cost, normalize, weights = node_costs(loss, classes)
     labels = NO_CODES if codes is None else codes
     return kind(label_ptr, labels, cost, int(normalize), weights)
+
+
+# Kinds of pairs in the gold standard.
+OTHER, SURE, POSSIBLE = 0, 1, 2
+
+
+class LinkCosts(NamedTuple):
+    """Costs of errors against the gold standard: exactly 0 for labellings that agree with it."""
+
+    # As in ItemCosts: costs of linking each pair, and of no links.
+    item_ptr: np.ndarray
+    part_ptr: np.ndarray
+    loss: np.ndarray
+    constant: np.ndarray
+    # (n_items or 0,): Kind of each pair in the gold standard.
+    kind: np.ndarray
+    # (n_samples or 0,): Costs of a missed sure link, and of a wrong link.
+    missed: np.ndarray
+    extra: np.ndarray
+    # (n_samples or 0,): Cost of the training target, which counts as 0.
+    base: np.ndarray
+
+
+augment.register(LinkCosts)(augment.registry[ItemCosts])
+
+
+@task_loss.register(LinkCosts)
+@kernel
+def _(target, i, labels):
+    first, missed, extra = target.item_ptr[i], 0, 0
+    for q in range(target.item_ptr[i + 1] - first):
+        kind = target.kind[first + q]
+        if labels[q] == 1:
+            extra += 1 if kind == OTHER else 0
+        else:
+            missed += 1 if kind == SURE else 0
+    # For the training target this is exactly 0; by rounding, others may be below.
+    return max(0.0, target.missed[i] * missed + target.extra[i] * extra - target.base[i])
+
+
+class BoxTarget(NamedTuple):
+    """The true box of each image."""
+
+    # (4 * n_samples,): True labels; empty when unknown.
+    labels: np.ndarray
+    # The task loss, in the form of :mod:`skstruct.inference.subwindow`.
+    loss: int
+
+
+@task_loss.register(BoxTarget)
+@kernel
+def _(target, i, labels):
+    true, same = target.labels[4 * i : 4 * i + 4], True
+    for q in range(4):
+        same = same and labels[q] == true[q]
+    if same:
+        return 0.0
+    if target.loss == ALL_OR_NOTHING:
+        return 1.0
+    top, left, bottom, right = true[0], true[1], true[2], true[3]
+    height = max(min(labels[2], bottom) - max(labels[0], top), 0)
+    shared = height * max(min(labels[3], right) - max(labels[1], left), 0)
+    areas = (bottom - top) * (right - left)
+    areas += (labels[2] - labels[0]) * (labels[3] - labels[1])
+    return 1.0 - shared / (areas - shared)

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 
 from ..core import oracles
 from ..core.jit.dispatch import inner_kernel, kernel
-from ..core.problem import require_problem, require_room
+from ..core.problem import is_memory, require_problem, require_room, tree_items
 from ..core.proximal import elastic_net, rest_potentials, set_at_rest
-from ..core.tree import is_memory, tree_items
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights, flatten, lazy_weights, zero_weights
 from ..data.packing import check_pointers
@@ -26,38 +25,15 @@ from ..spaces.n_best import max_marginals_by_maxima, top_k_by_max_marginals
 
 
 def all_labellings(n_nodes: int, n_labels: int) -> np.ndarray:
-    """Every labelling of `n_nodes` nodes, in lexicographic order.
-
-    Parameters
-    ----------
-    n_nodes, n_labels : int
-        The sizes; there are ``n_labels ** n_nodes`` labellings.
-
-    Returns
-    -------
-    ndarray of shape (n_labels ** n_nodes, n_nodes) of int32
-        The labellings.
-    """
+    """Every labelling of `n_nodes` nodes in lexicographic order, (n_labels ** n_nodes, n_nodes)."""
     labels = list(itertools.product(range(n_labels), repeat=n_nodes))
     return np.array(labels, dtype=np.int32).reshape(n_labels**n_nodes, n_nodes)
 
 
 def chain_scores(unary: np.ndarray, transitions: np.ndarray, labellings: np.ndarray) -> np.ndarray:
-    """Scores of labellings of a chain, added up term by term.
+    """Scores (n,) of labellings (n, n_nodes) of a chain, added up term by term.
 
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        Node potentials.
-    transitions : ndarray of shape (1 or n_nodes - 1, n_labels, n_labels)
-        Potentials of (label, next label).
-    labellings : ndarray of shape (n, n_nodes)
-        The labellings.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The scores.
+    `unary` is of shape (n_nodes, n_labels), `transitions` (1 or n_nodes - 1, n_labels, n_labels).
     """
     total = np.zeros(len(labellings))
     for t in range(unary.shape[0]):
@@ -69,21 +45,9 @@ def chain_scores(unary: np.ndarray, transitions: np.ndarray, labellings: np.ndar
 
 
 def brute_force_marginals(scores: np.ndarray, indicators: np.ndarray) -> tuple[float, np.ndarray]:
-    """Log-partition and part marginals from the scores of all labellings.
+    """Log-partition and part marginals (n_parts,) from the scores of all labellings.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Scores; -inf for a forbidden labelling.
-    indicators : ndarray of shape (n, n_parts)
-        ``mu(y)`` of each labelling.
-
-    Returns
-    -------
-    log_partition : float
-        ``log sum exp`` of the scores.
-    marginals : ndarray of shape (n_parts,)
-        Expected indicators.
+    `scores` is (n,), -inf for a forbidden labelling; `indicators` (n, n_parts), ``mu(y)`` of each.
     """
     log_z = float(logsumexp(scores))
     return log_z, np.exp(scores - log_z) @ indicators
@@ -97,23 +61,10 @@ def random_sequences(
     max_length: int = 6,
     sparse_X: bool = False,
 ) -> tuple[list, list[np.ndarray]]:
-    """Random sequences with labels that depend on their features.
+    """Random sequences X, with labels y ("a", "b", ...) that depend on their features.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws them.
-    n_samples, n_features, n_labels, max_length : int
-        The sizes; lengths run from 1 to `max_length`.
-    sparse_X : bool
-        Whether samples are CSR matrices.
-
-    Returns
-    -------
-    X : list of ndarray or csr_matrix of shape (n_nodes, n_features)
-        The samples.
-    y : list of ndarray of shape (n_nodes,)
-        Labels "a", "b", ...; all occur if there is room.
+    Lists of ndarrays (n_nodes, n_features), CSR if `sparse_X`, and (n_nodes,), of lengths 1 to
+    `max_length`; all labels occur if there is room. `rng` is a NumPy generator.
     """
     names = np.array([chr(ord("a") + k) for k in range(n_labels)])
     lengths = rng.integers(1, max_length + 1, size=n_samples)
@@ -231,29 +182,9 @@ def training_problem(
     fit_intercept: bool = True,
     loss: LossLike = "hamming",
 ) -> tuple:
-    """Return the problem that ``fit`` builds from X and y.
+    """Return the problem that ``fit`` builds from X and y, with room for the 4,000 best labellings.
 
-    Parameters
-    ----------
-    graph : Graph
-        The structure.
-    X, y : object
-        Samples, as ``fit`` takes them.
-    fit_intercept : bool
-        Whether there is a constant feature.
-    loss : object
-        Task loss, see :func:`skstruct.losses.task.cost_matrix`.
-
-    Returns
-    -------
-    problem : NamedTuple
-        The problem, with room for the 4,000 best labellings.
-    samples : NamedTuple
-        The packed samples.
-    shapes : tuple of two tuples of int
-        Shapes of the weight tables.
-    n_states : int
-        Values that a node can take.
+    Also the packed samples, the shapes of the weight tables, and the number of values of a node.
     """
     holder = FeatureCounts()
     samples, labels = graph.read_training(holder, X, y)

@@ -1,7 +1,4 @@
-"""Structured losses and layers for PyTorch, over the compiled oracles of this package.
-
-Needs the optional dependency torch: ``pip install torch``.
-"""
+"""Structured losses and layers for PyTorch, over the compiled oracles of this package."""
 
 try:
     import torch as _torch  # noqa: F401

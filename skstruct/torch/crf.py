@@ -111,16 +111,7 @@ class CRF(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters uniformly from -0.1 to 0.1.
-
-        Examples
-        --------
-        >>> from skstruct.torch import CRF
-        >>> crf = CRF(3)
-        >>> crf.reset_parameters()
-        >>> bool((crf.transitions.abs() <= 0.1).all())
-        True
-        """
+        """Draw all parameters uniformly from -0.1 to 0.1."""
         for parameter in self.parameters():
             torch.nn.init.uniform_(parameter, -0.1, 0.1)
 
@@ -131,12 +122,6 @@ class CRF(torch.nn.Module):
         -------
         str
             The arguments that are not defaults.
-
-        Examples
-        --------
-        >>> from skstruct.torch import CRF
-        >>> CRF(3).extra_repr()
-        'num_tags=3'
         """
         shown = [f"num_tags={self.num_tags}"]
         if self.batch_first:
@@ -178,14 +163,6 @@ class CRF(torch.nn.Module):
         Tensor
             The log-likelihood, in the type of the loss of :func:`crf_loss`: float32 at least, so
             that nothing is rounded under ``torch.autocast``.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from skstruct.torch import CRF
-        >>> crf = CRF(3, batch_first=True)
-        >>> bool(crf(torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)) < 0)
-        True
         """
         options = self._options(emissions, lengths, mask, structure)
         if isinstance(tags, torch.Tensor) and (emissions.dim(), tags.dim()) == (3, 2):

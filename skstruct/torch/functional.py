@@ -23,9 +23,8 @@ from ..core.oracles import (
 from ..core.typing import LossLike
 from ..graphs.base import Graph
 from ..graphs.pairwise.base import PairwiseGraph
-from ..losses.hinge import hinge_of
+from ..losses.hinge import hinge_of, smooth_hinge
 from ..losses.log import LogLoss, LogPartition
-from ..losses.smooth_hinge import smooth_hinge
 from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of, result_type
 from .batches import check_scores, read_labels, read_layout
 from .problems import chain_task, is_plain_chain, resolve, structured_task
@@ -162,7 +161,7 @@ def crf_loss(
     batch_first : bool, default=True
         False for padded tensors of shape (T, B, ...).
     reduction : {"mean", "sum", "token_mean", "none"}, default="mean"
-        Mean over samples, sum, sum over the number of nodes, or one loss a sample.
+        Mean over samples, sum, sum over the number of nodes, or one loss per sample.
 
     Returns
     -------
@@ -170,12 +169,6 @@ def crf_loss(
         The loss, on the device of the scores; it can be differentiated once. It is float64 if a
         tensor of scores is, else float32, also for scores in float16 or bfloat16; the gradient of
         each tensor has that tensor's type.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If arguments do not fit together, a score is NaN or inf, or the labels of a sample are not
-        allowed; the message names the sample.
 
     See Also
     --------
@@ -246,8 +239,8 @@ def smoothed_hinge_loss(
     n_best : int, default=5
         Labellings that "l2" mixes.
     cost : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
-        Task loss: wrong nodes, their share, a dict from label to the cost of a wrong node of that
-        label, or a matrix of (label, wrong label).
+        Task loss: wrong nodes, their fraction, a dict from label to the cost of a wrong node of
+        that label, or a matrix of (label, wrong label).
     start, stop, graph, structure, batch_first, reduction : object
         As for :func:`crf_loss`.
 
@@ -255,11 +248,6 @@ def smoothed_hinge_loss(
     -------
     Tensor
         The loss, as for :func:`crf_loss`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`crf_loss`.
 
     See Also
     --------
@@ -317,9 +305,7 @@ def log_partition(
 
     Parameters
     ----------
-    scores, pair, lengths, mask : Tensor
-        As for :func:`crf_loss`.
-    start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
         As for :func:`crf_loss`.
     reduction : {"none", "sum", "mean", "token_mean"}, default="none"
         As for :func:`crf_loss`.
@@ -329,11 +315,6 @@ def log_partition(
     Tensor of shape (n_samples,)
         The log-partitions, or what the reduction makes of them, in the type of the loss of
         :func:`crf_loss`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`crf_loss`.
 
     See Also
     --------
@@ -372,9 +353,7 @@ def marginals(
 
     Parameters
     ----------
-    scores, pair, lengths, mask : Tensor
-        As for :func:`crf_loss`.
-    start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
         As for :func:`crf_loss`.
 
     Returns
@@ -382,11 +361,6 @@ def marginals(
     Tensor of the shape of `scores`
         The marginals, zeros in the padding, in the type of the loss of :func:`crf_loss`. They
         cannot be differentiated; they are the gradient of :func:`log_partition`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`crf_loss`.
 
     See Also
     --------
@@ -430,9 +404,7 @@ def decode(
 
     Parameters
     ----------
-    scores, pair, lengths, mask : Tensor
-        As for :func:`crf_loss`.
-    start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
         As for :func:`crf_loss`.
     padding : int, default=-1
         Value in the padding.
@@ -442,11 +414,6 @@ def decode(
     Tensor of shape (n_rows,) or (B, T) of int64
         The labels, packed or padded as the scores are. For structures other than graphs of nodes
         and edges one number per part of a labelling, flat: for items 1 for chosen ones.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`crf_loss`.
 
     See Also
     --------

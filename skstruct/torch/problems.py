@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from ..core.features import SparseFeatures
 from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy, scratch_of
-from ..core.problem import Problem
-from ..core.tree import tree_leaves
+from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
@@ -222,10 +221,7 @@ class _Reader(BaseEstimator):
 
 
 def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
-    """A batch packed as by a structure: a copy of the graph, shape of its pairs, its task.
-
-    `labels` are codes of nodes, or what fit takes as y.
-    """
+    """Pack a batch for `labels` (codes of nodes, or y): a copy of the graph, pair shape, task."""
     graph, reader = clone(graph), _Reader()
     if graph.has_label_sets:
         graph.n_labels_ = n_columns

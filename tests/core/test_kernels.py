@@ -162,7 +162,7 @@ import numpy as np
 from scipy import sparse
 from skstruct import SAGCRF, RaggedArray
 from skstruct.core.jit.dispatch import compiled_kernels
-from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.solvers.sag import sag_epoch
 from skstruct.testing import random_sequences
 
 X, y = random_sequences(np.random.default_rng(0))

@@ -14,8 +14,7 @@ from skstruct import SAGCRF, Chain
 from skstruct.core import oracles
 from skstruct.core.parallel import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
-from skstruct.solvers import batch
-from skstruct.solvers.sag import solver
+from skstruct.solvers import primal, sag
 from skstruct.testing import random_sequences, training_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -53,7 +52,7 @@ def test_any_number_of_threads_gives_the_same_model(chains, options):
 
 def test_where_one_thread_adds_everything(chains, monkeypatch):
     one = clone(CRF).fit(*chains)
-    monkeypatch.setattr(batch, "adds_by_columns", lambda problem: False)
+    monkeypatch.setattr(primal, "adds_by_columns", lambda problem: False)
     _same(one, clone(one).set_params(n_jobs=3).fit(*chains))
 
 
@@ -131,7 +130,7 @@ def test_two_fits_at_once(chains):
 @pytest.mark.parametrize("who", [0, 1, 2])
 def test_an_error_in_one_thread_ends_all(chains, monkeypatch, who):
     model = clone(CRF).set_params(n_jobs=3).fit(*chains)
-    before, plainly = model.coef_.copy(), solver.sag_epoch
+    before, plainly = model.coef_.copy(), sag.sag_epoch
 
     def fails(*arguments):
         own = arguments[3]
@@ -139,7 +138,7 @@ def test_an_error_in_one_thread_ends_all(chains, monkeypatch, who):
             raise MemoryError("no room")
         plainly(*arguments)
 
-    monkeypatch.setattr(solver, "sag_epoch", fails)
+    monkeypatch.setattr(sag, "sag_epoch", fails)
     monkeypatch.setattr(Crew, "SECONDS", np.inf)  # on a busy machine there were fewer than three
     with pytest.raises(MemoryError, match="no room"):
         model.fit(*chains)

@@ -7,7 +7,7 @@ import pytest
 
 from skstruct import Candidates, Chain, Tree
 from skstruct.core.parallel import make_scratch, private_copy, scratch_of
-from skstruct.core.tree import tree_leaves
+from skstruct.core.problem import tree_leaves
 from skstruct.testing import training_problem
 
 

@@ -11,7 +11,7 @@ from skstruct import SAGCRF, Chain, MultiClass, Tree
 from skstruct.core.parallel import Pieces
 from skstruct.datasets import load_conll
 from skstruct.preprocessing import SequenceVectorizer
-from skstruct.solvers.sag.solver import CertificateSchedule, takes_single
+from skstruct.solvers.sag import CertificateSchedule, takes_single
 from skstruct.testing import random_sequences
 
 SOLVERS = ["sag", "saga", "lbfgs", "casimir", "svrg"]

@@ -33,7 +33,7 @@ from skstruct.data.rules import broken_rules, single_rules
 from skstruct.datasets import pack_shards
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.graphs import chain as chain_module
-from skstruct.inference import bounded_viterbi
+from skstruct.inference import viterbi
 from skstruct.metrics import chunks
 from skstruct.testing import all_labellings, chain_scores, check_structure, random_sequences
 
@@ -281,7 +281,7 @@ def test_a_gap_that_is_left_is_told(models, monkeypatch):
     known = [enumerated(crf, x, rules) for x in X]
     monkeypatch.setattr(chain_module, "_MOST_TOGETHER", 9)
     monkeypatch.setattr(rules_module, "_MOST_PAIRS", 9)
-    monkeypatch.setattr(bounded_viterbi, "_MOST_STEPS", 1)  # one state a node
+    monkeypatch.setattr(viterbi, "_MOST_STEPS", 1)  # one state a node
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = crf.predict(X, rules=rules)
@@ -303,7 +303,7 @@ def test_rules_that_clash_or_are_not_found_together(models, monkeypatch):
     with pytest.raises(ValueError, match="sample 0: no labelling obeys the rules AtLeastOnce"):
         crf.predict([x[:4]], rules=needed)
     assert set(crf.predict([x], rules=needed)[0]) == {*LABELS}
-    monkeypatch.setattr(bounded_viterbi, "_MOST_STEPS", 1)
+    monkeypatch.setattr(viterbi, "_MOST_STEPS", 1)
     with pytest.raises(ValueError, match=r"no labelling was found that obeys .* give fewer rules"):
         crf.predict([x], rules=needed)
 

@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose
 from skstruct import BCFWSSVM, CasimirSSVM, Chain, Grid
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import Weights, plain_weights, zero_weights
-from skstruct.losses.hinge import hinge_of
-from skstruct.losses.smooth_hinge import smooth_hinge
+from skstruct.losses.hinge import hinge_of, smooth_hinge
 from skstruct.solvers.casimir import STEP, CasimirOptions, HingeCasimir, Pace, SVRGOptions
 from skstruct.solvers.primal import Best
 from skstruct.testing import training_problem

@@ -18,7 +18,7 @@ from skstruct import (
 )
 from skstruct.callbacks import TimeLimit
 from skstruct.core.parallel import Pieces, make_scratch
-from skstruct.losses.smooth_hinge import projection_hinge
+from skstruct.losses.hinge import projection_hinge
 from skstruct.losses.verbs import loss_oracle
 from skstruct.solvers.extragradient import Extragradient
 from skstruct.testing import random_sequences

@@ -29,7 +29,7 @@ from skstruct.graphs.pairwise.graph import pair_columns
 from skstruct.solvers.gdmm.active_sets import EXACT, SUBLINEAR, GDMMOptions, one_entry_each, packed
 from skstruct.solvers.gdmm.factors import _new_state, gdmm_graph, search_pair
 from skstruct.solvers.gdmm.labels import LabelRun
-from skstruct.spaces.sparse_chain import SparseChainSpace
+from skstruct.spaces.chain import SparseChainSpace
 from skstruct.testing import all_labellings, random_sequences
 from skstruct.testing.structure import FeatureCounts
 from tests.helpers.certificate_cases import STRUCTURES, draw

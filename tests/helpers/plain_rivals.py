@@ -19,8 +19,8 @@ import rivals
 from skstruct import Chain
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import flatten
-from skstruct.solvers.quasi_newton.solver import QuasiNewton
-from skstruct.solvers.sag.kernels import MOVE, SAGOptions, _step_size
+from skstruct.solvers.quasi_newton import QuasiNewton
+from skstruct.solvers.sag import MOVE, SAGOptions, _step_size
 from skstruct.solvers.sampling import sample_leaf
 from skstruct.testing import random_sequences, training_problem
 
@@ -196,7 +196,6 @@ assert method.seen == sum(visited for _, visited in sizes)
 # OEG: the start and two rounds of steps, the dual objective by enumeration.
 LAM = 0.02
 method = rivals.PaperOEG(*TASK[:3], LAM, None)
-method.compile()
 method.begin(progress)
 phi = [3.0 * (MU[i][TRUE[i]] > 0.0) for i in range(n)]
 rates = np.full(n, 0.5)
@@ -239,7 +238,6 @@ found["halved"], found["left out"] = halved, given_up
 
 # SAG-NUS* as written.
 method = rivals.PaperSAG(*TASK)
-method.compile()
 for k in range(1, 4):
     method.epoch(k, rng, progress)
     assert method.schedule.factor() == 1.0
@@ -248,7 +246,6 @@ for k in range(1, 4):
 # SAGA with the steps of SAG.
 for uniform in (False, True):
     method = rivals.PaperSAGA(*TASK, uniform=uniform)
-    method.compile()
     method.epoch(1, rng, progress)
     options = SAGOptions(method.lam, method.schedule.factor(), 0, int(uniform), 1, MOVE, 0.0)
     step = _step_size(method.state, options)

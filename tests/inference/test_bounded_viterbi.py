@@ -5,7 +5,7 @@ import pytest
 
 from skstruct import AtLeastOnce, AtMostOnce, Before, Exactly
 from skstruct.data.rules import broken_rules, product_of
-from skstruct.inference.bounded_viterbi import bounded_viterbi
+from skstruct.inference.viterbi import bounded_viterbi
 from skstruct.testing import all_labellings
 
 CLASSES = np.array(["a", "b", "c", "d"])

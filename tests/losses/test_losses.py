@@ -14,9 +14,8 @@ from scipy.special import logsumexp, softmax
 from skstruct import SAGCRF, CasimirSSVM, Chain, MultiLabel
 from skstruct.core.parallel import make_scratch
 from skstruct.estimators.training_data import read_training_data
-from skstruct.losses.hinge import MaxHinge, RelaxedHinge, hinge_of
+from skstruct.losses.hinge import CALLS, EXACT, MaxHinge, RelaxedHinge, hinge_of, smooth_hinge
 from skstruct.losses.log import LogLoss, SoftmaxMargin
-from skstruct.losses.smooth_hinge import CALLS, EXACT, smooth_hinge
 from skstruct.losses.verbs import (
     expected_task_loss,
     loss_curvature,
@@ -24,9 +23,9 @@ from skstruct.losses.verbs import (
     private_loss,
 )
 from skstruct.solvers.casimir import SmoothCasimir
-from skstruct.solvers.quasi_newton.solver import QuasiNewton
+from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.solvers.run import run
-from skstruct.solvers.sag.solver import SAG
+from skstruct.solvers.sag import SAG
 from skstruct.solvers.sgd import SGD
 from skstruct.testing import all_labellings, random_sequences
 

@@ -20,7 +20,7 @@ from skstruct.core.oracles import (
 )
 from skstruct.core.weights import zero_weights
 from skstruct.spaces.chain import ChainSpace
-from skstruct.spaces.multiclass import MultiClassSpace
+from skstruct.spaces.choice import MultiClassSpace
 from skstruct.testing import all_labellings, check_structure, random_sequences, training_problem
 
 LOSS = 1.5

@@ -62,7 +62,7 @@ def test_blocks_of_rows_change_nothing(score_map, n_features, monkeypatch):
     score_map, params, rows, tangent, cotangent = _setting(score_map, n_features, True)
     whole = score_map.linearise(params, rows)
     expected = whole.jvp(tangent), whole.vjp(cotangent), score_map.scores(params, rows)
-    monkeypatch.setattr("skstruct.scores.maps._BLOCK", 1)
+    monkeypatch.setattr("skstruct.scores._BLOCK", 1)
     there = score_map.linearise(params, rows)
     found = there.jvp(tangent), there.vjp(cotangent), score_map.scores(params, rows)
     for a, b in zip(found, expected, strict=True):

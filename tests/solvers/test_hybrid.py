@@ -20,7 +20,7 @@ from skstruct.solvers import hybrid
 from skstruct.solvers.hybrid import is_slow
 from skstruct.solvers.oeg import OEG
 from skstruct.solvers.primal import objective_value
-from skstruct.solvers.quasi_newton.solver import QuasiNewton
+from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.testing import random_sequences, training_problem
 
 

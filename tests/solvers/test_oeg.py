@@ -155,7 +155,6 @@ def test_compact_steps_are_those_by_hand(compact):
     weight = np.random.default_rng(0).uniform(0.5, 2.0, size=n)
     samples = [_enumerated(*pair, n_labels) for pair in zip(X, codes, strict=True)]
     method = OEG(problem, shapes, weight, lam, None, loss=LogLoss())
-    method.compile()
 
     def vector():
         return np.concatenate([table.ravel() for table in method.weights().tables])

@@ -14,10 +14,17 @@ from skstruct.core.parallel import ALONE, make_scratch
 from skstruct.core.weights import Weights, flatten, zero_weights
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.log import LogLoss
+from skstruct.solvers import quasi_newton
 from skstruct.solvers.primal import loss_gradient, make_block
-from skstruct.solvers.quasi_newton import solver
-from skstruct.solvers.quasi_newton.kernels import N_COMBINED, combine
-from skstruct.solvers.quasi_newton.solver import Pairs, Sweeps, _Point, backtrack, wolfe
+from skstruct.solvers.quasi_newton import (
+    N_COMBINED,
+    Pairs,
+    Sweeps,
+    _Point,
+    backtrack,
+    combine,
+    wolfe,
+)
 from skstruct.testing import random_sequences
 
 
@@ -114,8 +121,8 @@ def test_a_search_that_cannot_gain_ends():
 
 def test_runs_and_threads_change_no_bit(monkeypatch):
     X, y = random_sequences(np.random.default_rng(0), n_samples=400)
-    monkeypatch.setattr(solver, "_RUN", 4)
-    monkeypatch.setattr(solver, "_RUNS_A_THREAD", 1)
+    monkeypatch.setattr(quasi_newton, "_RUN", 4)
+    monkeypatch.setattr(quasi_newton, "_RUNS_A_THREAD", 1)
     for ratio in (0.0, 0.3):
         one, two = (
             SAGCRF("chain", solver="lbfgs", l1_ratio=ratio, n_jobs=n_jobs, C=50.0).fit(X, y)

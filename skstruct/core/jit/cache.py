@@ -1,7 +1,6 @@
-"""A folder for compiled kernels, one file for each, named by a hash of everything it depends on.
+"""A folder for compiled kernels, one file each, named by a hash of everything it depends on.
 
-Files are renamed when complete, so several processes may compile at once, and a damaged one is
-deleted. Entries are pickles: files and folders that another user could have written are not read.
+Entries are pickles: files and folders that another user could have written are not read.
 """
 
 import contextlib
@@ -135,10 +134,7 @@ class Store:
         self._reserved = {}
 
     def reserve(self, name):
-        """Lock an entry before it is compiled; wait, not for ever, while another process has it.
-
-        Otherwise, processes that start at once would all compile the same.
-        """
+        """Lock an entry before it is compiled; wait, not for ever, while another process has it."""
         if fcntl is None or self.writable is None or name in self._reserved:
             return False
         waited, end = False, time.monotonic() + _PATIENCE
@@ -217,10 +213,7 @@ class Store:
 
 
 def open_store(versions, package, chosen=None):
-    """The store of kernels of `versions`, in the first folder that this user can write.
-
-    Earlier candidates are read if they belong to root or to the user, as in images.
-    """
+    """The store of kernels of `versions`, in the first safe folder that this user can write."""
     readable = []
     if versions is None:
         return Store(readable, None)

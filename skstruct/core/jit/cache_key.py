@@ -1,7 +1,6 @@
-"""Keys of compiled code: the sources that it was made from, and the values that are frozen into it.
+"""Keys of compiled code: the sources that it was made from, and the values frozen into it.
 
-Numba's key covers only the file of one function. Here it covers the kernel's module, those of the
-problems that it is compiled for and of other packages' kernels for these, and all their imports.
+They cover the kernel's module, those of its problems' kernels, and all that these import.
 """
 
 import dis

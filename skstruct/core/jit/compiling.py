@@ -105,6 +105,11 @@ def compile_seconds():
     return _compiling.seconds
 
 
+def solving_time():
+    """Seconds on a clock that stands while this thread compiles kernels, or loads them."""
+    return time.perf_counter() - _compiling.seconds
+
+
 @contextmanager
 def _timed():
     """Add the time until the block ends to this thread's; that of inner kernels is part of it."""

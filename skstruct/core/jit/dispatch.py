@@ -1,17 +1,7 @@
-"""Compile kernels into a cache that is never stale, and dispatch generic verbs on a problem's type.
+"""Compile kernels into a cache that is never stale, and dispatch operations on a problem's type.
 
-Kernels call *verbs* (:mod:`skstruct.core.oracles`), functions that state a contract. A part of
-problems registers a kernel per verb for its class, as with :func:`functools.singledispatch`::
-
-    @generic(part="space")
-    def max_oracle(problem, i, theta, labels): "contract"
-
-    @max_oracle.register(ChainSpace)
-    @kernel
-    def _(space, i, theta, labels): ...
-
-Numba picks the kernel by type while it compiles the caller. Solvers are compiled once for all
-problems, and call through a table (:mod:`skstruct.core.jit.table`).
+Numba picks the kernel that is registered for a class while it compiles the caller; solvers are
+compiled once for all problems, and call through a table (:mod:`skstruct.core.jit.table`).
 """
 
 import dis
@@ -85,13 +75,10 @@ def cache_folders_read():
 def cache_folder():
     """Folder of compiled kernels; its name has a hash of the versions that they are compiled with.
 
-    An entry's name holds a hash of the sources that it depends on, so an edited or upgraded kernel
-    can never run stale (:mod:`skstruct.core.jit.cache_key`). The folder is the first that this user
-    can write of
-    ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``,
-    ``~/.cache``) and a private one among the temporary files; folders that others can write are not
-    touched (:mod:`skstruct.core.jit.cache`). They can be deleted at any time; old ones delete
-    themselves. Read more in the :ref:`User Guide <compile_guide>`.
+    Entries are named by a hash of their sources, so that a kernel never runs stale. The folder is
+    the first that this user can write of ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the
+    user's cache folder (``XDG_CACHE_HOME``, ``~/.cache``) and a private one among the temporary
+    files. It can be deleted at any time. Read more in the :ref:`User Guide <compile_guide>`.
 
     Returns
     -------
@@ -129,24 +116,12 @@ def _outer(function, frozen=(), **options):
 def kernel(function):
     """Compile `function` lazily with the package's flags and cache it on disk.
 
-    Parameters
-    ----------
-    function : callable
-        A function of arrays, scalars and NamedTuples of these. It must not allocate.
-
-    Returns
-    -------
-    numba.core.registry.CPUDispatcher
-        The compiled function; `function` itself under ``NUMBA_DISABLE_JIT``.
-
-    Notes
-    -----
-    The cache key covers the modules of the kernel, of the problem classes that it takes and of
-    other packages' kernels for these, and their imports, direct or not, from this package and from
-    their own (for scripts, from their folder). Numba freezes the globals and closures that a kernel
-    and its callees read, so outside this package the key covers their values, too. Kernels are
-    compiled in every process if their source is not in a file (notebooks), if they take or close
-    over functions, or if they read anything but numbers, strings, arrays and tuples of these.
+    The function takes arrays, scalars and NamedTuples of these, and must not allocate. Under
+    ``NUMBA_DISABLE_JIT`` it is returned itself. The cache key covers the modules of the kernel, of
+    its problem classes and of other packages' kernels for these, and their imports; outside this
+    package also the values of globals and closures, which Numba freezes. Kernels are compiled in
+    every process if their source is not in a file (notebooks), if they take or close over
+    functions, or if they read anything but numbers, strings, arrays and tuples of these.
     """
     if JIT_IS_DISABLED:
         return _compile(function)
@@ -157,22 +132,9 @@ def kernel(function):
 
 
 def inner_kernel(function=None, *, inline=False):
-    """A kernel that only other kernels call.
+    """Compile a kernel that only other kernels call: part of its callers, without a cache entry.
 
-    It has no wrapper for Python, no machine code and no cache entry: its code is part of its
-    callers, which saves compile time.
-
-    Parameters
-    ----------
-    function : callable
-        As for :func:`kernel`.
-    inline : bool
-        Have LLVM paste the code into the kernels that call it, where a call would cost too much.
-
-    Returns
-    -------
-    numba.core.registry.CPUDispatcher
-        The compiled function; calling it from Python is an error.
+    With `inline`, LLVM pastes the code, where a call would cost too much. Calls from Python fail.
     """
     if function is None:
         return partial(inner_kernel, inline=inline)
@@ -295,32 +257,30 @@ def _operation(verb, contract):
 
 
 def generic(contract=None, *, part=None, follows=()):
-    """Make a verb that dispatches on the class of its first argument, a NamedTuple.
+    """Make an operation that dispatches on the class of its first argument, a NamedTuple.
 
-    A *problem*, a class with ``parts``, passes it on to the part that a verb belongs to; verbs of
-    the whole problem dispatch on the class of its space, then on its own.
+    A *problem*, a class with ``parts``, passes it on to the part that an operation belongs to;
+    operations of the whole problem dispatch on the class of its space, then on its own.
 
     Parameters
     ----------
     contract : callable
-        A function whose signature and docstring state what every kernel of this verb does. Its
-        body is never run. Where solvers are to call it, annotations declare all types but that of
-        the first argument: int, float, bool, a NamedTuple or a type of
-        :mod:`skstruct.core.jit.signatures`. Kernels may name the first argument as they like.
+        A function whose signature and docstring state what every kernel does; its body is never
+        run. Where solvers are to call it, annotations declare all types but that of the first
+        argument: int, float, bool, a NamedTuple or a type of :mod:`skstruct.core.jit.signatures`.
     part : {"rows", "space", "target"} or None, default=None
         The part of a problem that kernels take; None for all of it.
-    follows : tuple of verbs, default=()
-        Verbs that a kernel of this one repeats in a faster way. A subclass with other kernels of
-        these does not inherit it.
+    follows : tuple of operations, default=()
+        Operations that a kernel of this one repeats in a faster way: a subclass with other kernels
+        of these does not inherit it.
 
     Returns
     -------
     callable
-        The verb. ``verb.register(ProblemClass)`` decorates a kernel, which also serves subclasses,
-        as with :func:`functools.singledispatch` (so one for ``object`` is the default); it raises a
-        TypeError for what would replace a kernel in use, or one of another module.
-        ``verb.supports(cls)`` tells whether there is one, ``verb.registry`` maps classes to their
-        own kernels. Calling the verb works both from Python and inside a :func:`kernel`.
+        The operation. ``register(ProblemClass)`` decorates a kernel, which also serves subclasses
+        (one for ``object`` is the default); a TypeError for what would replace a kernel in use, or
+        one of another module. ``supports(cls)`` returns whether there is one, ``registry`` maps
+        classes to their own. It can be called from Python and inside a :func:`kernel`.
 
     Examples
     --------

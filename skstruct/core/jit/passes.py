@@ -1,8 +1,4 @@
-"""Type inference with a cache; a separate file, since its import may fail.
-
-Numba tries all overloads of an operator at each use, and compiles a module whenever it needs the
-size of a type.
-"""
+"""Type inference with a cache; a separate file, since its import may fail."""
 
 from numba import types
 from numba.core.compiler_machinery import register_pass

@@ -27,21 +27,10 @@ _of_parts = {}
 def solver_kernel(function):
     """Compile a kernel once for the problems of all structures.
 
-    It takes its argument `problem` as a table (:mod:`skstruct.core.jit.table`), and may do two
-    things with it: read ``part_ptr``, ``label_ptr`` and ``labels``, and call operations that
-    declare their types, those of :mod:`skstruct.core.oracles`. What these call is compiled for each
-    structure. A call of one costs some nanoseconds, and the table some 50 microseconds at each
-    call from Python.
-
-    Parameters
-    ----------
-    function : callable
-        As for :func:`skstruct.core.kernel`.
-
-    Returns
-    -------
-    numba.core.registry.CPUDispatcher
-        The compiled function, which Python calls with problems.
+    It may read ``part_ptr``, ``label_ptr`` and ``labels`` of its argument `problem`, and call
+    operations that declare their types (:mod:`skstruct.core.oracles`). A call of one costs some
+    nanoseconds, a call from Python some 50 microseconds for the table
+    (:mod:`skstruct.core.jit.table`).
     """
     dispatcher = kernel(function)
     if JIT_IS_DISABLED or Table is None:
@@ -96,10 +85,7 @@ def _read(function):
 
 @cache
 def operations_of(function, given):
-    """Operations on problems that a kernel calls, itself or through others; False: maybe more.
-
-    `given` are names and classes of its arguments, whose own operations are looked into.
-    """
+    """Operations on problems that a kernel calls, itself or through others; False: maybe more."""
     classes, found, seen, waiting = dict(given), {}, set(), [(function, True)]
     while waiting:
         now = waiting.pop()

@@ -1,8 +1,6 @@
-"""Problems as solvers see them: a table, of one type for all structures, so they compile once.
+"""Problems as solvers see them: a table of one type for all structures, so that they compile once.
 
-A solver takes the address of int64 words: address and size of the arrays that it reads, then per
-operation the address of a function and of its first argument. Signatures are declared
-(:mod:`skstruct.core.jit.signatures`); arrays pass as address and shape. Nothing can be raised.
+It has int64 words: address and size of arrays, then of each operation its function and argument.
 """
 
 import ctypes

@@ -21,19 +21,12 @@ from .observed import Observed, _all_pairs, _csr_rows, _occurring, _occurring_st
 
 
 class PairwiseGraph(NodeGraph):
-    """A structure with labelled nodes and edges that score pairs of labels.
-
-    Subclasses have a parameter ``edge_features``, and packed samples with such a field.
-    """
+    """Nodes, and edges that score pairs of labels; `edge_features` is a parameter and a field."""
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the shapes of the node and the pair table.
-
-        (Features, then ``n_end_rows``, then the intercept) x labels, and (edge features or 1) x
-        label pairs.
-        """
+        """Return (features, ends, intercept) x labels, (edge features or 1) x label pairs."""
         n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)
         n_pair_rows = samples.edge_features.shape[1] if self.edge_features else 1
         return (n_rows, n_classes), (n_pair_rows, n_classes * n_classes)

@@ -438,12 +438,7 @@ class Pairwise(PairwiseGraph):
         return (n_rows, n_classes), (self._n_types() * n_features, n_columns)
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
-        """Weights of (label of the first end, label of the second).
-
-        Of shape ([edge_types,] [n_edge_features,] n_classes, n_classes), the first where there are
-        several types, the second with edge features. A view if interactions are "full"; otherwise a
-        read-only copy with a weight in each place that shares it, and zeros where there is none.
-        """
+        """Weights of (label of the first end, label of the second): a view, or an expanded copy."""
         if self.interactions == "full":
             tables = pair_weights.reshape(-1, n_classes, n_classes)
         else:
@@ -458,11 +453,7 @@ class Pairwise(PairwiseGraph):
     def kept_columns(
         self, previous: Any, classes: Any, previous_classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels, and the pairs of labels that share a weight.
-
-        Interactions that have become more general keep their weights; those that have become less
-        general start from 0.
-        """
+        """Labels and pairs; interactions that have become less general start from 0."""
         node, pairs = super().kept_columns(previous, classes, previous_classes)
         now, before = self.interactions, previous.interactions
         if INTERACTIONS.index(now) > INTERACTIONS.index(before):
@@ -485,15 +476,7 @@ class Pairwise(PairwiseGraph):
         Returns
         -------
         list of str
-            A name each type.
-
-        Examples
-        --------
-        >>> from skstruct import Grid, Pairwise
-        >>> Pairwise(edge_types=2).edge_type_names()
-        ['type 0', 'type 1']
-        >>> Grid(directions=True).edge_type_names()
-        ['to the right', 'down']
+            One name per type, such as "to the right" on a grid with directions.
         """
         return [f"type {t}" for t in range(self._n_types())]
 
@@ -504,12 +487,6 @@ class Pairwise(PairwiseGraph):
         -------
         list of str or None
             None where the user gave them.
-
-        Examples
-        --------
-        >>> from skstruct import Grid
-        >>> Grid(edge_features="contrast").edge_feature_names()
-        ['1', 'likeness']
         """
         return None
 

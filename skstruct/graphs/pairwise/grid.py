@@ -41,14 +41,11 @@ class Grid(Pairwise):
         is a tuple (image, edge features), with one row per edge in the order of
         :func:`skstruct.graphs.pairwise.grid_edges`.
     interactions : {"full", "symmetric", "potts"}, default="full"
-        Entries of a table of weights: one per pair of labels, one per unordered pair, or a single
-        one for equal labels.
+        Entries of a table of weights; see :class:`Pairwise`.
     forbidden : list of pairs, default=None
         Forbidden pairs (label of the left or upper pixel, label of the other).
     attractive : bool, default=False
-        Whether training keeps interactions of two labels attractive, ``w(0, 0) + w(1, 1) >= w(0, 1)
-        + w(1, 0)`` in each table, so that a minimum cut is an exact MAP labelling (all SSVMs except
-        GDMMSSVM). Edge features must be nonnegative.
+        Whether training keeps interactions of two labels attractive; see :class:`Pairwise`.
     inference : {"auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", \
             "tree-reweighted"}, default="auto"
         Algorithm for MAP labellings, and for marginals in CRFs; see :class:`Pairwise`.

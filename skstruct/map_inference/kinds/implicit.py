@@ -109,11 +109,7 @@ def cardinality_max(p, r, delta, down, scratch):
 
 @inner_kernel
 def cardinality_max_marginals(p, r, delta, down, scratch):
-    """Best score with each variable on and off, in one pass over the counts; O(n log n).
-
-    Tarlow, Givoni, Zemel 2010: the best s are the first s of the sorted variables; if variable k is
-    to be on and is not among them, it replaces the last; if it is to be off, the next replaces it.
-    """
+    """Best score with each variable on and off, O(n log n) (Tarlow, Givoni, Zemel 2010)."""
     n, m, constant = _all_off(p, r, delta)
     _sorted_gains(r, n, m, delta, scratch)
     gains, first = scratch.keys, p.score_ptr[r]

@@ -1,11 +1,8 @@
-"""The verbs that relaxations are made of, for regions of every kind.
+"""Operations that relaxations are made of, for regions of every kind.
 
-All take `p` (:class:`~skstruct.map_inference.regions.Regions`), a region, finite messages `delta`,
-and room from :func:`~skstruct.map_inference.kinds.scratch.region_scratch`. They return a value and
-write into `down`, of the layout of `delta`, the maximiser (softened or not) on the region's
-children, or maxima per configuration of a child; into `mu`, unless it is empty, the maximiser
-itself, for kinds with a size. Without a configuration of finite score (or one that agrees with an
-entry) values and max-marginals are -inf, `mu` and marginals 0. Nothing is ever NaN.
+They take `p` (Regions), a region, finite messages `delta` and scratch, and return a value; `down`
+(as `delta`) gets the maximiser on children, or maxima per configuration of a child, and `mu`,
+unless empty, the maximiser. Without a finite score values are -inf, `mu` is 0; nothing is NaN.
 """
 
 from ...core.jit.dispatch import inner_kernel

@@ -5,7 +5,7 @@ from importlib import import_module
 
 #: Module of each method, loaded at the first request.
 METHODS = {
-    "auto": "auto:solve_auto",
+    "auto": "solve:solve_auto",
     "subgradient": "methods.first_order:solve_subgradient",
     "coordinate-descent": "methods.coordinate_descent:solve_coordinate_descent",
     "gradient": "methods.first_order:solve_gradient",

@@ -471,12 +471,8 @@ class CoordinateDescent(Method):
 def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0, gamma=0.1):
     """Block coordinate descent on the dual by star updates (MPLP), non-smooth or smoothed.
 
-    A region contained in others gets all its messages at once; one with more than four slots sends
-    all at once. The non-smooth dual may get stuck above the relaxation's optimum. L2 is for tables
-    only: piecewise linear equations, one per star, solve updates that the paper leaves open.
-
-    Globerson, Jaakkola 2007. Soft-max: Johnson 2008; Hazan, Shashua 2010; Meshi, Jaakkola,
-    Globerson 2012. Meshi, Mahdavi, Schwing 2015, Table 1 and, for L2, section 6.
+    Globerson, Jaakkola 2007; soft-max: Johnson 2008; Hazan, Shashua 2010; Meshi, Jaakkola,
+    Globerson 2012; L2, for tables only: Meshi, Mahdavi, Schwing 2015, Table 1 and section 6.
     """
     gamma = check_real("gamma", gamma, positive=True)
     if isinstance(smoothing, str):

@@ -17,11 +17,7 @@ from .relaxation import SMOOTHINGS, Method, Report, l2_shift, own_scores
 
 @kernel
 def forbid(p, delta, forbidden, total, down, scratch):
-    """Tell all regions of the configurations that one of them forbids.
-
-    Without this, descent on a smoothed dual sends the messages of such configurations to infinity,
-    slowly. Where a region forbids by its own scores, its message on the matter may have any value.
-    """
+    """Tell all regions of forbidden configurations, whose messages would else drift to infinity."""
     for r in range(p.kind.shape[0]):
         if p.slot_ptr[r + 1] > p.slot_ptr[r]:
             region_max_marginals(p, r, delta, down, scratch)
@@ -97,10 +93,9 @@ class Subgradient(Method):
 
 
 def solve_subgradient(graph, *, tol, max_iter, rng, budget, step=1.0, lam=0.0):
-    """Subgradient descent on the dual, steps ``c / sqrt(t)``.
+    """Subgradient steps ``c / sqrt(t)`` on the dual; with `lam` ``1 / (lam t)`` on its L2 form.
 
-    With `lam`, on the dual plus ``lam / 2 * |delta|^2``, steps ``1 / (lam t)``. Komodakis,
-    Paragios, Tziritas 2007; Meshi, Mahdavi, Schwing 2015, section 4.1 and Table 1.
+    Komodakis, Paragios, Tziritas 2007; Meshi, Mahdavi, Schwing 2015, section 4.1 and Table 1.
     """
     step, lam = check_real("step", step, positive=True), check_real("lam", lam)
     return Subgradient(graph, tol, rng, budget, step, lam).run("subgradient", max_iter)
@@ -113,11 +108,7 @@ _ROUNDING = 1e-13
 
 
 def lipschitz_bound(regions, gamma, smoothing, paper=False):
-    """A Lipschitz constant of a smoothed dual's gradient (Nesterov 2005, theorem 1).
-
-    The Hessian is a sum over regions, each of its own messages. With ``paper=True`` that of Meshi,
-    Mahdavi, Schwing 2015, sections 3 and 4.2: a sum over all regions.
-    """
+    """Lipschitz constant of a smoothed dual's gradient (Nesterov 2005, or that of the `paper`)."""
     p = regions
     if paper:
         each = np.diff(p.scope_ptr) if smoothing == "softmax" else np.ones(p.kind.size)
@@ -269,10 +260,9 @@ def solve_accelerated_gradient(
     lipschitz="search",
     restarts=True,
 ):
-    """Nesterov's accelerated gradient descent on a smoothed dual, by default with restarts.
+    """Accelerated gradient descent on a smoothed dual, with restarts (O'Donoghue, Candès 2015).
 
-    Meshi, Mahdavi, Schwing 2015, sections 3 and 4.2; Savchynskyy et al. 2011; restarts: O'Donoghue,
-    Candès 2015.
+    Meshi, Mahdavi, Schwing 2015, sections 3 and 4.2; Savchynskyy et al. 2011.
     """
     check_flag("restarts", restarts)
     own = smoothing, gamma, 0.0, "restarted" if restarts else "plain", lipschitz
@@ -282,10 +272,7 @@ def solve_accelerated_gradient(
 def solve_strong_gradient(
     graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lam=0.1, lipschitz="search"
 ):
-    """Gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
-
-    Meshi, Mahdavi, Schwing 2015, section 4.3 and Table 1.
-    """
+    """Gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2`` (paper, section 4.3)."""
     own = smoothing, gamma, check_real("lam", lam, positive=True), "none", lipschitz
     return _solve("strong-gradient", graph, tol, max_iter, rng, budget, *own)
 
@@ -293,9 +280,6 @@ def solve_strong_gradient(
 def solve_strong_accelerated(
     graph, *, tol, max_iter, rng, budget, smoothing="l2", gamma=0.1, lam=0.1, lipschitz="search"
 ):
-    """Accelerated gradient descent on a smoothed dual plus ``lam / 2 * |delta|^2``: a linear rate.
-
-    Meshi, Mahdavi, Schwing 2015, section 4.3 and Table 1.
-    """
+    """Accelerated descent on a smoothed dual plus ``lam / 2 * |delta|^2`` (section 4.3)."""
     own = smoothing, gamma, check_real("lam", lam, positive=True), "plain", lipschitz
     return _solve("strong-accelerated", graph, tol, max_iter, rng, budget, *own)

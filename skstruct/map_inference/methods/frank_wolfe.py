@@ -256,11 +256,7 @@ _LAM, _LAM_OF_MULTIPLIERS = 0.01, 10.0
 
 
 class FrankWolfe(Method):
-    """Steps on one region at a time, in random order: Algorithm 1 of the paper; SDCA with `gamma`.
-
-    Regions that are in no other have only their scores and their variables on children stored; with
-    a center the penalty is on the distance from it.
-    """
+    """Steps on one region at a time, in random order: paper's Algorithm 1; SDCA with `gamma`."""
 
     def __init__(self, graph, tol, rng, budget, lam, gamma=None, smoothing="l2"):
         super().__init__(graph, tol, rng, budget)
@@ -420,12 +416,9 @@ class AcceleratedSDCA(FrankWolfe):
 
 
 def solve_frank_wolfe(graph, *, tol, max_iter, rng, budget, lam=None, augmented=False):
-    """Block-coordinate Frank-Wolfe on the primal whose consistency is a penalty, ``1 / (2 lam)``.
+    """Block-coordinate Frank-Wolfe on the primal with a penalty, ``1 / (2 lam)``, on consistency.
 
-    With ``augmented=True`` the penalty is that of an augmented Lagrangian (Martins et al. 2011),
-    exact for any `lam`; None is then 10 over the mean range of the regions' scores, and else 0.01.
-
-    Meshi, Mahdavi, Schwing 2015, section 4.1 and Algorithm 1.
+    Meshi, Mahdavi, Schwing 2015, Algorithm 1; `augmented`: with multipliers (Martins et al. 2011).
     """
     method = AugmentedFrankWolfe if check_flag("augmented", augmented) else FrankWolfe
     if lam is not None or not augmented:
@@ -445,10 +438,9 @@ def solve_sdca(
     smoothing="l2",
     accelerated=False,
 ):
-    """Stochastic dual coordinate ascent on the dual smoothed by `gamma`, with an L2 term.
+    """Stochastic dual coordinate ascent on the dual smoothed by `gamma`, plus ``lam/2 |delta|^2``.
 
-    That is ``lam / 2 * |delta|^2``: all rates are linear. Meshi, Mahdavi, Schwing 2015, section 4.3
-    and Table 1; Shalev-Shwartz, Zhang 2014.
+    Meshi, Mahdavi, Schwing 2015, section 4.3 and Table 1; Shalev-Shwartz, Zhang 2014.
     """
     check_choice("smoothing", smoothing, SMOOTHINGS)
     require_projection(graph, "sdca")

@@ -154,13 +154,7 @@ class Room:
         self.lowest = p.offset + sum_in_order(low)
 
     def bound(self, delta, up=_NOTHING):
-        """The non-smooth dual at some messages, and the sum of the regions' maxima.
-
-        No labelling has a higher score than the bound, rounded as it is.
-
-        Meshi, Mahdavi, Schwing 2015, Smooth and Strong: MAP Inference with Linear Convergence,
-        eq. 2.
-        """
+        """The non-smooth dual as a bound (Meshi et al. 2015, eq. 2), and the sum of maxima."""
         totals = np.zeros(2)
         for start, stop in self.pieces:
             max_pass(self.regions, start, stop, delta, self.mu, self.down, up, totals, self.scratch)

@@ -18,11 +18,7 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(
 
 
 class Numbers:
-    """The numbers of a text as one array, behind its first `n_words` words.
-
-    Tokens count from 1. With `keywords`, words between numbers are NaN, and in `keywords` at their
-    place.
-    """
+    """The numbers of a text behind its first `n_words` words; NaN stands for `keywords`."""
 
     def __init__(self, name: str, text: bytes, n_words: int = 0, *, keywords: bool = False) -> None:
         self.name, self.text = name, text

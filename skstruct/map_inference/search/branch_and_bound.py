@@ -1,7 +1,4 @@
-"""``"branch-and-bound"``: the best labelling of small and medium models, with a proof.
-
-Hybrid best-first search: short depth-first searches from the open node of the best bound.
-"""
+"""Branch and bound, hybrid best-first: depth-first searches from the open node of best bound."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ import math
 import numpy as np
 
 from ...core.arguments import check_integer, check_real
+from ...core.jit.compiling import solving_time
 from ...core.jit.dispatch import inner_kernel, kernel
 from ...core.parallel import Pieces
-from ..budget import Budget, Stopped, solving_time
+from ..budget import Budget, Stopped
 from ..regions import check_duals, check_labels
 from ..scoring import Incumbent
 from .costs import Costs, Expanded, Infeasible, unit_of
@@ -210,10 +208,7 @@ _ROUNDING = 1e-4  # of units
 
 
 class Component:
-    """Search of one component, whose costs differ by multiples of `unit`, if there is one.
-
-    Open nodes are a heap of (bound, -depth, number, variables, values, kinds).
-    """
+    """Search of one component; open nodes: (bound, -depth, number, variables, values, kinds)."""
 
     def __init__(self, costs, variables, unit=0.0):
         self.unit = unit
@@ -472,10 +467,9 @@ def solve_branch_and_bound(
     growth=16.0,
     most_variables=7,
 ):
-    """Branch and bound with soft local consistency, hybrid best-first.
+    """Branch and bound with soft local consistency (Cooper et al. 2010), hybrid best-first.
 
-    Full directional and existential arc consistency: Cooper et al. 2010, sections 4 to 6. Search:
-    Allouche et al. 2015, section 3. The root's bound: Kolmogorov 2015.
+    Search: Allouche et al. 2015, section 3. The root's bound: Kolmogorov 2015.
     """
     growth = check_real("growth", growth, finite=False)
     most_variables = check_integer("most_variables", most_variables, 0)

@@ -1,9 +1,7 @@
 """Block-coordinate Frank-Wolfe, one epoch: sampling, caching, pairwise steps, line search.
 
-The dual point of sample i is ``m_i``, a convex combination of labellings. What is stored is
-``m_i - mu(y_i)`` in part space; some of the labellings that make it up are also kept one by one
-(the *cache*), with their weights, for pairwise steps and to save oracle calls. The weights are
-``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``.
+``m_i - mu(y_i)`` is kept in part space, and some labellings of m_i one by one (the *cache*). The
+weights are ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``.
 """
 
 from typing import NamedTuple
@@ -371,10 +369,9 @@ def bcfw_epoch(
 
 @solver_kernel
 def rebuild(problem, sample_weight, lam, state, w, start, stop, buffers):
-    """Compute what a dual point implies for the present problem, for samples `start` to `stop`.
+    """Compute w, task losses and cache products of a dual point for samples `start` to `stop`.
 
-    ``w <- w - 1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))``; task losses and products of the cache. Of
-    the point's own loss at most what is explained counts (:func:`expected_losses`): a lower bound.
+    Of the point's own loss only what :func:`expected_losses` explains counts: a lower bound.
     """
     for i in range(start, stop):
         residual = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]]

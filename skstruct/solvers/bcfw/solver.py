@@ -13,7 +13,7 @@ from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, loss_is_linear, relaxed_oracle
 from ...core.parallel import Pieces, make_scratch
-from ...core.tree import is_memory, tree_items
+from ...core.problem import is_memory, tree_items
 from ...core.weights import (
     Weights,
     flatten,
@@ -26,9 +26,8 @@ from ...core.weights import (
 )
 from ...losses.hinge import hinge_of
 from ...losses.verbs import ROUNDING
-from ..batch import BatchGradient
 from ..certificate import DualMixture, certify_pair, lower_bound
-from ..primal import Best, compile_hinge, hinge_value
+from ..primal import BatchGradient, Best, hinge_value
 from ..run import Method
 from ..sampling import set_leaf, sum_tree
 from .kernels import (
@@ -57,11 +56,7 @@ AIM, FOLLOW = range(2)
 
 @solver_kernel
 def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
-    """Aim at extrapolated shares (``AIM``), or follow `part` of the way to them (``FOLLOW``).
-
-    ``AIM``: these replace the past ones; `w` and `gain` get what weights and task losses would
-    gain.
-    """
+    """Extrapolate shares (``AIM``), or go `part` of the way to these (``FOLLOW``)."""
     for i in range(start, stop):
         shares, past = cache.shares[i], cache.past[i]
         target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part
@@ -109,10 +104,6 @@ class Extrapolation:
         self.task, self._cone = (problem, sample_weight, lam), cone
         self._past = zero_weights(shapes)
         self._loss = 0.0
-
-    def compile(self, state, cache, change):
-        """Compile outside the clock."""
-        travel(*self.task, state, cache, AIM, 0.0, 0.0, 0, 0, self._past, change)
 
     def _mean_loss(self, state):
         return float(np.einsum("i,i->", state.losses, self.task[1])) / self.task[1].size
@@ -190,11 +181,7 @@ EXTRAPOLATE, RECENT = 3, 0.25
 
 
 def dual_set(problem) -> str:
-    """A fingerprint of the set of dual points: samples, labellings, true labels, but no features.
-
-    Counts all fields of the space but scratch and ``not_of_the_dual_set``. A field too many costs a
-    warm start, one too few would make it wrong.
-    """
+    """A fingerprint of the set of dual points: samples, labellings, true labels; no features."""
     space = problem.space
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
     fields = {"labels": problem.labels} | space._asdict()
@@ -265,10 +252,7 @@ def faded(mean, now: Weights, new: float) -> Weights:
 
 
 class BCFW(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual.
-
-    Lacoste-Julien et al. 2013, Algorithms 3 and 4; Osokin et al. 2016.
-    """
+    """The regularised mean hinge, by its dual (Lacoste-Julien et al. 2013, Algorithms 3 and 4)."""
 
     def __init__(self, *task, choices, start=None, cone=None, averaging=False, gap_every=1):
         super().__init__(*task)
@@ -327,18 +311,6 @@ class BCFW(Method):
         recent = flatten(self._recent) if is_mean else np.empty(0)
         return self.state._replace(recent=recent)
 
-    def compile(self):
-        """Compile outside the clock."""
-        if self._warm:
-            self._rebuild(0, 0)
-        self._pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        if self._extrapolation is not None:
-            self._extrapolation.compile(self.state, self.cache, self._scratch[0][1])
-        compile_hinge(self.problem, self.w, self.state.residuals)
-        settle(self.cone, self.w)
-        if self.averaging:
-            squared_norm(self.w)  # of lazy weights it is a kernel
-
     def begin(self, progress):
         """Weights, task losses and certificate of the dual point to start from."""
         if self._warm:
@@ -387,7 +359,7 @@ class BCFW(Method):
         task = self.problem, self.w, self.cone, self.sample_weight, options, self.state
         buffers, values, labels = self._scratch
         self.state.totals[GAP] = 0.0
-        for first, last in pieces.visits(order.size):
+        for first, last in pieces.ranges(0, order.size):
             visits = order[first:last], uniforms[first:last]
             if self.relaxed:
                 relaxed_epoch(*task, self._points, *visits, (buffers, values[0], labels))
@@ -471,10 +443,9 @@ class BCFW(Method):
 
 
 class BatchFrankWolfe(Method):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` through its dual, in whole passes.
+    """The same in whole passes: the dual point is its weights and its mean task loss.
 
-    The dual point is known by its weights and its mean task loss only (Lacoste-Julien et al. 2013,
-    Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2).
+    Lacoste-Julien et al. 2013, Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
     """
 
     def __init__(self, *task, line_search=True):
@@ -486,11 +457,6 @@ class BatchFrankWolfe(Method):
         self.dual, self._out = 0.0, np.zeros((2, self.n))
         task = hinge_of(self.problem), self.problem, self.sample_weight, self.n_jobs
         self._gradients = BatchGradient(*task)
-
-    def compile(self):
-        """Compile outside the clock."""
-        self._gradients.compile(self.shapes)
-        compile_hinge(self.problem, self.w)
 
     def epoch(self, k, rng, progress):
         """The best labellings at the present weights, which certify them; a step to these."""

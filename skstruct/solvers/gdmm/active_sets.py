@@ -1,8 +1,4 @@
-"""Many short lists in one arena: the active sets of GDMM.
-
-A list is a run of the arena with some room to grow. One that outgrows its room moves to the end;
-when the arena is full, Python makes a larger one (:func:`packed`) between two calls of a kernel.
-"""
+"""Many short lists in one arena, for active sets; lists that outgrow their room move to the end."""
 
 import math
 from typing import NamedTuple

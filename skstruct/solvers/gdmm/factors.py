@@ -1,11 +1,9 @@
 """GDMM on nodes and edges: chains, trees, graphs, single nodes.
 
-Every node j has its own distribution ``q_j`` over labels, every edge f its own ``q_f`` over pairs;
-only entries that are not 0, and the truth, are kept (the *active sets*). The weights are
-``W = sum_j C_j (e_true - q_j) x_j'`` and ``T = sum_f C_f (e_true - q_f)``. Edges with features have
-``V = sum_f C_f A (e_true - q_f) x_f'``, where A sums the pairs that share a weight. Nodes and edges
-agree by messages ``m = u + nu``, where ``u`` is the marginal of ``q_f`` at an end of the edge minus
-the ``q_j`` there, and ``nu`` the scaled multipliers. A *port* is one end of an edge.
+Nodes j have distributions ``q_j`` of labels, edges f ``q_f`` of pairs, on *active sets*. ``W =
+sum_j C_j (e_true - q_j) x_j'``, ``T = sum_f C_f (e_true - q_f)``, and with features ``V = sum_f C_f
+A (e_true - q_f) x_f'``. Messages ``m = u + nu`` at each *port* (an end of an edge) make them agree:
+``u`` is the marginal of ``q_f`` minus ``q_j``, ``nu`` the scaled multipliers.
 """
 
 from __future__ import annotations
@@ -311,10 +309,9 @@ LEAST_CURVATURE = 1e-12
 
 @inner_kernel
 def away_step(value, before, size, curvature):
-    """An away or a Frank-Wolfe step with an exact line search, whichever promises more.
+    """An away or a Frank-Wolfe step with exact line search, whichever promises more.
 
-    Guelat and Marcotte 1986, Some comments on Wolfe's away step; as in Algorithm 2 of Yen et al.
-    2016, but on one factor at a time.
+    Guelat and Marcotte 1986, Some comments on Wolfe's away step; on one factor at a time.
     """
     best, worst, level = 0, -1, 0.0
     for e in range(size):
@@ -345,10 +342,7 @@ def away_step(value, before, size, curvature):
 
 @inner_kernel
 def block_step(value, before, size, curvature, variant):
-    """New shares of one block from the gradients in `value` and the old shares in `before`.
-
-    `curvature` bounds the Hessian over C.
-    """
+    """New shares from the gradients in `value`; `curvature` bounds the Hessian over C."""
     if variant == AWAY:
         away_step(value, before, size, curvature)
         return
@@ -672,11 +666,7 @@ def _cut_down(nodes, edges, f, j0, j1, pads, value, n_labels):
 
 @kernel
 def consistent_table(graph, nodes, edges, reach, pads, value, table):
-    """The edge weights of a consistent dual point near the present one.
-
-    The shares of an edge are cut down until no marginal exceeds the node's, and what is missing is
-    filled up with the product of the missing marginals.
-    """
+    """Edge weights of a consistent dual point: shares cut to the nodes', the rest filled up."""
     n_labels, ends, labels = graph.cost.shape[0], graph.ends, graph.labels
     first, second = pads[0], pads[1]
     for f in range(ends.shape[0]):
@@ -1027,12 +1017,7 @@ class FactorRun(Run):
         return table
 
     def dual_point(self):
-        """A consistent dual point near the present one.
-
-        Where pairs are forbidden, it is made of the conditional distributions of the edges, which
-        have nothing on such pairs. Else it is that of the nodes, which is near the present one in
-        early passes, too, and needs no weights of its own.
-        """
+        """A consistent dual point nearby, of the nodes; of the edges where pairs are forbidden."""
         losses, w = self.consistent_point()
         return losses, squared_norm(w)
 

@@ -134,10 +134,7 @@ def _edge_direction(graph, options, state, bases, i, f, uniform):
 
 @kernel
 def joint_direction(graph, options, state, w, bases, uniforms):
-    """The greedy direction (15), and the products of all bases with the gradient, for (16).
-
-    Returns the products of the gradient with v+ and with the dual point.
-    """
+    """The greedy direction (15): products of the gradient with bases, v+ and the dual point."""
     begin = cycles()
     n_nodes = graph.labels.shape[0]
     greedy, present = 0.0, 0.0
@@ -306,10 +303,7 @@ def largest_curvature(graph, rho):
 
 @inner_kernel
 def _solve_block(sets, which, state, n, scale):
-    """Solve (19): number of entries of the solution, and the progress (18) over Q_max.
-
-    ``state.value`` has the gradients, and gets the shares of the keys in ``state.chosen``.
-    """
+    """Solve (19) into ``state.chosen``: number of entries, and the progress (18) over Q_max."""
     value, chosen, offset = state.value, state.chosen, state.before
     top, before = -math.inf, 0.0
     for k in range(n):

@@ -133,11 +133,7 @@ def _full_slope(graph, state, i, j):
 
 @inner_kernel
 def _slopes(graph, state, i, j, n_support):
-    """Gains in scores, loss and edges at rest per unit of p_j, and squared lengths in the weights.
-
-    Gain down and up, curvature down and up, since pairs that never occur bend where their ends sum
-    to 1; then the bends nearest to p_j, below and above.
-    """
+    """Gains and curvatures per unit of p_j, down and up, and the bends nearest to p_j."""
     p, bend, low, high = state.on[i, j], 0.0, 0.0, 1.0
     gain = state.scores[j] + _loss_gain(graph, i, j)
     if graph.full == 1:
@@ -242,11 +238,7 @@ def _offer(found, first, stop, value, j, k):
 
 @inner_kernel
 def _joint_search(graph, options, state, i, n_near):
-    """Wake the edges at rest that promise most, and those of largest interaction on open labels.
-
-    The first have two fractional ends. Open labels are those that no bound settles: there the ends
-    of an edge may have to move with it.
-    """
+    """Wake edges at rest that promise most, or of largest interaction on labels not settled."""
     found, on = state.found, state.on[i]
     found[:, 0] = 0.0
     n_open = _open_labels(graph, state, i, n_near)

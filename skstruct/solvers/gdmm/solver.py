@@ -6,11 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ...core.parallel import Pieces
 from ...core.weights import Weights, zero_weights
 from ..bcfw.solver import BCFW
 from ..certificate import certify_pair
-from ..primal import compile_hinge, hinge_value
+from ..primal import hinge_value
 from ..run import REMEDY, Method
 from .active_sets import ALL, CHANGE, INFEASIBILITY, SEARCH, packed
 
@@ -61,11 +60,7 @@ class Certifying(Method):
         return self.infeasibility <= tol and self.change <= _STILL * tol
 
     def due(self, k, tol):
-        """Every so many passes; with 0 when all has settled.
-
-        At the truth, where training begins, all agrees and little moves, too: where a certificate
-        fails the next one waits, for an eighth to a quarter of the passes done.
-        """
+        """Every so many passes; with 0 when all has settled, and later each time that fails."""
         if self.gap_every > 0:
             return self._is_time(k)
         return k % (1 << max(k.bit_length() - 3, 0)) == 0 and self._settled(tol)
@@ -88,11 +83,7 @@ class Certifying(Method):
 
 
 class Run(Certifying):
-    """Minimise ``lam/2 |w|^2 + (1/n) sum_i s_i hinge_i(w)`` by factorwise oracles.
-
-    Yen, Huang, Zhong, Zhang, Ravikumar, Dhillon 2016, Dual Decomposed Learning with Factorwise
-    Oracle for Structural SVM of Large Output Domain, NIPS.
-    """
+    """The regularised mean hinge by factorwise oracles (Yen et al. 2016)."""
 
     #: Fields of the state that are :class:`skstruct.solvers.gdmm.active_sets.ActiveSets`.
     arenas = ()
@@ -120,11 +111,7 @@ class Run(Certifying):
 
     @abstractmethod
     def dual_point(self):
-        """A consistent dual point near the present one: its task losses, its weights' squared norm.
-
-        It must lie in the set that the objective ranges over: all nodes agree with their edges, and
-        nothing is on pairs that may not occur.
-        """
+        """A nearby dual point in the feasible set: its task losses, its weights' squared norm."""
 
     def over_arena(self, function, *args):
         """Call a kernel until it is done, with larger arenas whenever it stops."""
@@ -135,20 +122,12 @@ class Run(Certifying):
 
     def visit(self, function, order, uniforms, pieces):
         """Call a kernel on the samples in `order`, in pieces."""
-        for first, last in pieces.visits(order.size):
+        for first, last in pieces.ranges(0, order.size):
             self.over_arena(function, self.w, order[first:last], uniforms)
 
     def enlarged(self, headroom):
         """Fields of the state with more room."""
         return {name: packed(getattr(self.state, name), headroom) for name in self.arenas}
-
-    def compile(self):
-        """Compile outside the clock."""
-        self.one_pass(np.empty(0, dtype=np.int64), np.empty(0), Pieces())
-        self.dual_point()
-        w = self.weights()
-        compile_hinge(self.decoding(self.problem, w), w)
-        self.state.totals[:] = 0.0
 
     def epoch(self, k, rng, progress):
         """Visit all factors of all samples."""

@@ -20,7 +20,7 @@ from skstruct.core.oracles import max_oracle
 from skstruct.graphs import NodeSpace
 from skstruct.inference.viterbi import viterbi
 from skstruct.solvers.passes import _decode as decode
-from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.solvers.sag import sag_epoch
 from skstruct.spaces.boxes import BoxesSpace
 from skstruct.spaces.chain import ChainSpace
 from tests.helpers.cache_cases import PACKAGE, output_of, run_python
@@ -507,7 +507,7 @@ from skstruct.core.features import DenseFeatures
 from skstruct.core.jit.cache_key import made_of
 from skstruct.inference.numerics import row_max
 from skstruct.solvers.passes import _decode as decode
-from skstruct.solvers.sag.kernels import sag_epoch
+from skstruct.solvers.sag import sag_epoch
 from skstruct.spaces.boxes import BoxesSpace
 from skstruct.spaces.chain import ChainSpace
 row_max(np.arange(3.0), 0, 3)

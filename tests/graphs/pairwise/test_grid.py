@@ -217,7 +217,8 @@ def test_what_wide_images_lack_is_said_of_the_users_class():
     rng = np.random.default_rng(0)
     X, y = [rng.normal(size=(30, 30, 2))], [rng.integers(2, size=(30, 30))]
     for kind, name in (Grid, "Grid"), (Picture, "Picture"):
-        with pytest.raises(TypeError, match=f"^{name} by the LP relaxation has no marginals"):
+        lack = rf"^{name} \(Pairwise by the LP relaxation\) has no marginals"
+        with pytest.raises(TypeError, match=lack):
             SAGCRF(kind(inference="lp")).fit(X, y)
 
 

@@ -9,8 +9,7 @@ from skstruct.core.oracles import accumulate, exp_oracle, potentials
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import plain_weights, zero_weights
 from skstruct.losses.log import LogLoss
-from skstruct.solvers.sag.kernels import MOVE
-from skstruct.solvers.sag.solver import _NO_ORDER, SAG
+from skstruct.solvers.sag import _NO_ORDER, MOVE, SAG
 from skstruct.solvers.sampling import sample_leaf
 from skstruct.testing import random_sequences, training_problem
 

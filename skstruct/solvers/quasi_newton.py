@@ -1,4 +1,4 @@
-"""L-BFGS on a smooth loss: exact batch gradients, and sweeps over the weights in threads."""
+"""L-BFGS and OWL-QN: exact batch gradients, and sweeps over the weights in threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,204 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...core.parallel import Pieces, effective_threads, over_blocks
-from ...core.weights import flatten, view_flat, zero_weights
-from ...losses.verbs import ROUNDING, is_convex, least_term, require_smooth
-from ..batch import BatchGradient
-from ..certificate import certify, certify_l1, stationarity
-from ..run import REMEDY, Method
-from .kernels import BLOCK, N_COMBINED, N_MEASURED, combine, measure, mix, remember, step
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.parallel import Pieces, effective_threads, over_blocks
+from ..core.weights import flatten, view_flat, zero_weights
+from ..losses.verbs import ROUNDING, is_convex, least_term, require_smooth
+from .certificate import certify, certify_l1, stationarity
+from .primal import BatchGradient
+from .run import REMEDY, Method
+
+#: Numbers that :func:`measure`, :func:`combine` and :func:`soft_sums` give.
+N_MEASURED, N_COMBINED, N_SOFT = 8, 4, 4
+#: Elements that stay in the cache while all pairs pass.
+BLOCK = 1024
+
+
+@inner_kernel(inline=True)
+def _pseudo(g, w, lam1):
+    """Element of the subdifferential of smallest size, where g is the smooth part's derivative."""
+    if w > 0.0:
+        return g + lam1
+    if w < 0.0:
+        return g - lam1
+    if g > lam1:
+        return g - lam1
+    return g + lam1 if g < -lam1 else 0.0
+
+
+@kernel
+def measure(w, d, p, mixed, inverse_n, lam, lam1, first, last, out):
+    """Turn `d` from a sum over samples into their mean, and measure the point."""
+    a, b, c, e, f, h, one, gap = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    # Indices from 0 are known not to be negative, and loops over them take several at a time.
+    w, d, p, mixed = w[first:last], d[first:last], p[first:last], mixed[first:last]
+    for j in range(last - first):
+        d[j] *= inverse_n
+        change = d[j] - mixed[j]
+        a += w[j] * w[j]
+        b += w[j] * d[j]
+        f += change * mixed[j]
+        h += change * change
+    if lam1 > 0.0:
+        for j in range(last - first):
+            g = _pseudo(lam * w[j] + d[j], w[j], lam1)
+            c += g * p[j]
+            e += g * g
+            one += abs(w[j])
+            if lam > 0.0:
+                beyond = abs(d[j]) - lam1
+                beyond = beyond if beyond > 0.0 else 0.0
+                # With z = -sign(d) beyond / lam, where the term is 0: a square, and what is left.
+                z = -beyond / lam if d[j] > 0.0 else beyond / lam
+                away = w[j] - z
+                left = lam1 * abs(w[j]) + w[j] * (d[j] + lam * z)
+                gap += 0.5 * lam * away * away + (left if left > 0.0 else 0.0)
+    else:
+        for j in range(last - first):
+            g = lam * w[j] + d[j]
+            c += g * p[j]
+            e += g * g
+    out[0], out[1], out[2], out[3], out[4], out[5] = a, b, c, e, f, h
+    out[6], out[7] = one, gap
+
+
+@kernel
+def mix(mixed, d, share, first, last, out):
+    """``mixed += share (d - mixed)``; out[0] receives its squared norm."""
+    total = 0.0
+    mixed, d = mixed[first:last], d[first:last]
+    for j in range(last - first):
+        mixed[j] += share * (d[j] - mixed[j])
+        total += mixed[j] * mixed[j]
+    out[0] = total
+
+
+@kernel
+def soft_sums(x, y, origin, share, lam1, first, last, out):
+    """Write the sums that make up a dual bound, along a line of dual points."""
+    value, slope, curve, largest = 0.0, 0.0, 0.0, 0.0
+    x, y = x[first:last], y[first:last]
+    for j in range(last - first):
+        before = origin * x[j]
+        change = y[j] - before
+        g = before + share * change
+        size = abs(g)
+        largest = size if size > largest else largest
+        soft = size - lam1
+        if soft > 0.0:
+            value += soft * soft
+            slope += soft * (change if g > 0.0 else -change)
+            curve += change * change
+    out[0], out[1], out[2], out[3] = value, slope, curve, largest
+
+
+@kernel
+def step(w, d, p, t, lam, lam1, trial, first, last, out):
+    """``trial = w + t p``, in the orthant of w; out[2:] takes ``<g, trial - w>`` and its norm."""
+    slope, squared = 0.0, 0.0
+    w, d, p, trial = w[first:last], d[first:last], p[first:last], trial[first:last]
+    if lam1 > 0.0:
+        for j in range(last - first):
+            g = _pseudo(lam * w[j] + d[j], w[j], lam1)
+            x = w[j] + t * p[j]
+            side = w[j] if w[j] != 0.0 else -g
+            x = x if x * side > 0.0 else 0.0
+            trial[j] = x
+            change = x - w[j]
+            slope += g * change
+            squared += change * change
+    else:
+        for j in range(last - first):
+            change = t * p[j]
+            trial[j] = w[j] + change
+            slope += (lam * w[j] + d[j]) * change
+            squared += change * change
+    out[2] += slope
+    out[3] += squared
+
+
+@kernel
+def combine(pairs, scales, coefficients, own, w, d, p, t, lam, lam1, trial, first, last, out):
+    """The direction from its coefficients, and a step along it."""
+    slope, squared = 0.0, 0.0
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        here, gradient, way = w[begin:end], d[begin:end], p[begin:end]
+        scale = scales[begin:end]
+        for j in range(end - begin):
+            g = lam * here[j] + gradient[j]
+            g = _pseudo(g, here[j], lam1) if lam1 > 0.0 else g
+            way[j] = own * scale[j] * g
+        for row in range(pairs.shape[0]):
+            c = coefficients[row]
+            if c != 0.0:
+                pair = pairs[row, begin:end]
+                for j in range(end - begin):
+                    way[j] += c * pair[j]
+        for j in range(end - begin):
+            g = lam * here[j] + gradient[j]
+            way[j] *= scale[j]
+            if lam1 > 0.0:
+                g = _pseudo(g, here[j], lam1)
+                way[j] = way[j] if here[j] != 0.0 or way[j] * g < 0.0 else 0.0
+            slope += g * way[j]
+            squared += way[j] * way[j]
+        step(w, d, p, t, lam, lam1, trial, begin, end, out)
+    out[0] += slope
+    out[1] += squared
+
+
+@inner_kernel
+def _differences(steps, changes, scales, factor, w, d, before, d_before, lam, lam1, scratch):
+    """A block of the new pair; scratch takes the gradient and both differences as they are kept."""
+    for j in range(w.shape[0]):
+        g = lam * w[j] + d[j]
+        s = w[j] - before[j]
+        y = lam * s + (d[j] - d_before[j])
+        steps[j] = factor * s / scales[j]
+        changes[j] = factor * y * scales[j]
+        scratch[0, j] = scales[j] * (_pseudo(g, w[j], lam1) if lam1 > 0.0 else g)
+    for j in range(w.shape[0]):
+        scratch[1, j] = steps[j]
+        scratch[2, j] = changes[j]
+
+
+@kernel
+def remember(
+    pairs, scales, live, slot, factor, w, d, before, d_before, lam, lam1, scratch, first, last, out
+):
+    """Store the differences of two points, and multiply all pairs by them and by the gradient."""
+    memory = live.shape[0]
+    gradient, s, y = scratch[0], scratch[1], scratch[2]
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        _differences(
+            pairs[slot, begin:end],
+            pairs[memory + slot, begin:end],
+            scales[begin:end],
+            factor,
+            w[begin:end],
+            d[begin:end],
+            before[begin:end],
+            d_before[begin:end],
+            lam,
+            lam1,
+            scratch,
+        )
+        for row in range(2 * memory):
+            if live[row % memory] != 0:
+                pair = pairs[row, begin:end]
+                a, b, c = 0.0, 0.0, 0.0
+                for j in range(end - begin):
+                    x = pair[j]
+                    a += x * gradient[j]
+                    b += x * s[j]
+                    c += x * y[j]
+                out[3 * row] += a
+                out[3 * row + 1] += b
+                out[3 * row + 2] += c
+
 
 # The pairs of L-BFGS, and the direction that they give.
 
@@ -22,13 +213,10 @@ _LEAST_CURVATURE = 1e-14
 
 
 class Pairs:
-    """Differences of the last iterates and of their gradients, in the variables ``w / scales``.
+    """Last differences of iterates and gradients in ``w / scales`` (Nocedal & Wright 2006, 7.4).
 
-    The two loops of L-BFGS run on coefficients: all they need is products of pairs and gradient,
-    which one sweep gives. A second makes the direction.
-
-    Nocedal & Wright 2006, Numerical Optimization, Algorithm 7.4; on coefficients: Chen, Wang, Zhou
-    2014, Large-scale L-BFGS using MapReduce, Algorithm 3.
+    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014, Algorithm
+    3).
     """
 
     def __init__(self, size: int, memory: int, scales=None):
@@ -151,13 +339,9 @@ _MOST_TESTS = 40
 
 
 def wolfe(function, value: float, slope: float, step: float, rounding: float) -> bool:
-    """Search for a step with the strong Wolfe conditions.
+    """Search for a step with the strong Wolfe conditions, approximate where rounding hides values.
 
-    Where the values differ by rounding alone, slopes tell instead (the approximate conditions of
-    Hager and Zhang): the search works to the last digits of the gradient.
-
-    Nocedal & Wright 2006, Numerical Optimization, Algorithms 3.5 and 3.6; Hager & Zhang 2005, A New
-    Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search, section 4.
+    Nocedal & Wright 2006, Algorithms 3.5 and 3.6; Hager & Zhang 2005, section 4.
     """
     low, high = (0.0, value, slope), None
     for test in range(_MOST_TESTS):
@@ -210,10 +394,7 @@ def _between(low, high, test):
 
 
 def backtrack(function, value: float, step: float, rounding: float) -> bool:
-    """Halve a step until the function decreases enough.
-
-    Andrew & Gao 2007, Scalable Training of L1-Regularized Log-Linear Models, section 3.2.
-    """
+    """Halve a step until the function decreases enough (Andrew & Gao 2007, section 3.2)."""
     for _ in range(_MOST_TESTS):
         now, promised = function(step)
         if promised < 0.0 and now <= value + _DECREASE * promised:
@@ -242,15 +423,10 @@ class _Point:
 
 
 class QuasiNewton(Method):
-    """Points, pairs and the best dual point of one run of L-BFGS.
-
-    Minimises ``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, from where another method may have led:
-    to a dual point, its term and its direction, a lower bound, a first step along -g, and to the
-    scales of :class:`Pairs`.
-    """
+    """Points, pairs and best dual point of one run of L-BFGS, perhaps begun by another method."""
 
     name = "L-BFGS"
-    #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton.orthant` sets.
+    #: Factor of an L1 term, which :mod:`skstruct.solvers.quasi_newton` sets.
     l1 = 0.0
     # Where the samples are here: what sums their gradients, and their losses and magnitudes.
     _gradients = _out = None
@@ -285,32 +461,11 @@ class QuasiNewton(Method):
             self._term, direction = point
             np.concatenate(direction, out=self._mixed)
 
-    def compile(self):
-        """Compile outside the clock."""
-        none, out = np.empty(0), np.zeros(6)
-        pairs, live = np.empty((2, 0), dtype=np.float32), np.zeros(1, dtype=np.int64)
-        scales = np.empty(0, dtype=np.float32)
-        measure(none, none, none, none, 1.0, 0.0, 0.0, 0, 0, np.zeros(N_MEASURED))
-        mix(none, none, 0.0, 0, 0, out)
-        step(none, none, none, 0.0, 0.0, 0.0, none, 0, 0, out)
-        combine(pairs, scales, np.zeros(2), 0.0, *3 * [none], 0.0, 0.0, 0.0, none, 0, 0, out)
-        vectors, scratch = 4 * [none], np.empty((3, BLOCK))
-        remember(pairs, scales, live, 0, 1.0, *vectors, 0.0, 0.0, scratch, 0, 0, out)
-        self._compile_gradient()
-
-    def _compile_gradient(self):
-        """Compile what :meth:`_add_gradient` calls here."""
-        task = self.loss, self.problem, self.sample_weight, self.n_jobs
-        self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
-        self._gradients.compile(self.shapes)
-
     def _add_gradient(self, w, gradient, pieces):
-        """Add the gradient of the sum of the losses; their mean, and that of their magnitudes.
-
-        None if a callback ended the pass. Whoever has the samples elsewhere overrides this.
-        """
+        """Add the gradient of the losses; their mean and magnitude's, or None at an early end."""
         if self._gradients is None:
-            self._compile_gradient()
+            task = self.loss, self.problem, self.sample_weight, self.n_jobs
+            self._gradients, self._out = BatchGradient(*task), np.zeros((2, self.n))
         self._gradients.add(w, gradient, self._out, pieces)
         if pieces.stopped:
             return None
@@ -430,3 +585,64 @@ class QuasiNewton(Method):
 
 class _StoppedInPass(Exception):
     """A callback ended the run in the middle of a gradient."""
+
+
+# Sweeps that look for the best point on a line of dual points.
+_SWEEPS = 4
+
+
+class OrthantWise(QuasiNewton):
+    """Points, pairs and best dual point of a run of OWL-QN (Andrew & Gao 2007); ``lam`` is lam2."""
+
+    name = "OWL-QN"
+
+    def __init__(self, *task, l1, **options):
+        super().__init__(*task, **options)
+        if not self._is_convex:
+            name = type(self.loss).__name__
+            raise TypeError(f"OWL-QN needs a convex loss, and {name} is not")
+        self.l1 = l1
+
+    def _along(self, direction, origin, share):
+        """See :func:`soft_sums`."""
+        line = self._mixed, direction, origin, share, self.l1
+        return self._sweeps(soft_sums, N_SOFT, *line, largest=3)
+
+    def _climb(self, direction, origin, terms, share):
+        """Newton's steps for the best point of a line of dual points: its share and its bound."""
+        best, low, high = (-np.inf, 0.0), 0.0, 1.0
+        for _ in range(_SWEEPS):
+            value, slope, curve, _ = self._along(direction, origin, share)
+            bound = terms[0] + share * (terms[1] - terms[0]) - value / (2.0 * self.lam)
+            best = max(best, (bound, share))
+            rise = terms[1] - terms[0] - slope / self.lam
+            low, high = (share, high) if rise > 0.0 else (low, share)
+            following = share + rise * self.lam / curve if curve > 0.0 else 0.5 * (low + high)
+            if not low < following < high:
+                following = high if following >= high == 1.0 > share else 0.5 * (low + high)
+            if abs(following - share) <= 1e-3 * share:
+                break
+            share = following
+        return best
+
+    def _offer(self, term, direction, product, squared):
+        """The bounds of a dual point, of its multiples, and of its mixtures with the best one."""
+        largest = self._along(direction, 0.0, 1.0)[3]
+        # Inside the box |g| <= lam1 no regulariser is asked for.
+        inside = min(1.0, self.l1 / largest) if largest > 0.0 else 1.0
+        self.dual = max(self.dual, inside * term)
+        if self.lam == 0.0:
+            return
+        self.dual = max(self.dual, self._climb(direction, 0.0, (0.0, term), 1.0)[0])
+        bound, share = self._climb(direction, 1.0, (self._term, term), 0.5)
+        self.dual = max(self.dual, bound)
+        if share > 0.0:
+            self._sweeps(mix, 1, self._mixed, direction, share)
+            self._term += share * (term - self._term)
+
+    def weights(self):
+        """Copies of the tables; 0 without a sign."""
+        found = super().weights()
+        for table in found.tables:
+            table += 0.0
+        return found

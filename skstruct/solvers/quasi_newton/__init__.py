@@ -1,1 +1,0 @@
-"""L-BFGS and OWL-QN, whose vectors are worked on by blocks, in threads."""

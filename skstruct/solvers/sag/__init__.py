@@ -1,1 +1,0 @@
-"""SAG and SAGA for conditional random fields."""

@@ -17,10 +17,14 @@ from skstruct import (
     GDMMSSVM,
     SAGCRF,
     CasimirSSVM,
+    Chain,
     ExtragradientSSVM,
+    Grid,
     MultiLabel,
+    Pairwise,
     ProxLinearSSVM,
     SubgradientSSVM,
+    Tree,
 )
 from skstruct.core import oracles
 from skstruct.core.parallel import make_scratch
@@ -270,6 +274,40 @@ def test_crfs(case, tmp_path, monkeypatch):
 def test_the_optimum_of_a_relaxation_is_above_the_exact_one(relaxed, exact):
     low, high = (_optimum(name, "hamming", None, True)[:2] for name in (exact, relaxed))
     assert low[0] <= high[1]
+
+
+def _paths(X):
+    return [(x, np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1)) for x in X]
+
+
+OF_CHAINS = {
+    "trees": (Tree(), lambda X: [(x, np.arange(len(x)) - 1) for x in X]),
+    "forests": (Pairwise(), lambda X: [(x, edges[::-1]) for x, edges in _paths(X)]),
+    "junction trees": (Pairwise(inference="junction-tree"), _paths),
+    "relaxation": (Pairwise(inference="lp"), _paths),
+    "reweighted": (Pairwise(inference="tree-reweighted"), _paths),
+    "images of one row": (Grid(), lambda X: [x[None] for x in X]),
+}
+
+
+@pytest.mark.parametrize("name", OF_CHAINS)
+@pytest.mark.parametrize(
+    "model", [SAGCRF(solver="lbfgs", tol=1e-9), BCFWSSVM(tol=1e-5)], ids=["crf", "ssvm"]
+)
+def test_a_chain_is_the_same_problem_for_every_structure(model, name):
+    graph, as_samples = OF_CHAINS[name]
+    if name == ("relaxation" if isinstance(model, SAGCRF) else "reweighted"):
+        pytest.skip("has no such oracle")
+    X, y = draw("chains, edge features", 0)
+    X, options = [x for x, _ in X], {"max_iter": 20000, "random_state": 0}
+    samples, labels = as_samples(X), [row[None] for row in y] if "row" in name else y
+    chain = clone(model).set_params(graph=Chain(), **options).fit(X, y)
+    other = clone(model).set_params(graph=graph, **options).fit(samples, labels)
+    assert chain.dual_objective_ <= other.objective_ * (1 + SLACK)
+    assert other.dual_objective_ <= chain.objective_ * (1 + SLACK)
+    assert np.allclose(other.coef_, chain.coef_, atol=5e-3)
+    for a, b in zip(other.predict(samples), chain.predict(X), strict=True):
+        assert np.array_equal(np.ravel(a), b)
 
 
 def test_all_pairs_of_choices_occur():

@@ -228,22 +228,6 @@ def test_history_is_consistent(sequences):
     assert untracked.history_["objective"][-1] == untracked.objective_
 
 
-def test_verbose_prints_a_line_per_epoch_and_how_it_ended(sequences, capsys):
-    crf = SAGCRF(verbose=1, tol=1e-2, random_state=0).fit(*sequences)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == crf.n_iter_ + 1
-    assert "epoch 1" in lines[0]
-    assert f"{crf.n_iter_} epochs" in lines[-1]
-    SAGCRF(tol=1e-2, random_state=0).fit(*sequences)
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("solver", ["sag", "lbfgs", "casimir"])
-def test_reaching_max_iter_warns(sequences, solver):
-    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
-        SAGCRF(max_iter=2, tol=1e-24, solver=solver).fit(*sequences)
-
-
 # Callbacks
 
 

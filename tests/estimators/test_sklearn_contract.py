@@ -316,6 +316,7 @@ def test_tags_depend_on_the_graph(sequences):
     assert not is_classifier(SAGCRF("chain"))
     assert is_classifier(SAGCRF("multiclass"))
     assert is_classifier(SAGCRF(MultiClass()))
+    assert is_classifier(SAGCRF(MultiLabel()))
     X, y = sequences
     assert not is_classifier(QUICK().fit(X, y))
     assert is_classifier(QUICK().fit(np.vstack(X), np.concatenate(y)))
@@ -410,19 +411,3 @@ def test_predict_is_safe_from_several_threads(sequences):
         joblib.delayed(crf.predict)(X) for _ in range(40)
     )
     assert all((np.concatenate(list(labels)) == expected).all() for labels in results)
-
-
-def test_interrupting_fit_leaves_nothing_half_written(sequences):
-    class Interrupt:
-        def setup(self, estimator, context): ...
-        def teardown(self, estimator, context): ...
-        def on_fit_task_begin(self, estimator, context): ...
-        def on_fit_task_end(self, estimator, context):
-            raise KeyboardInterrupt
-
-    crf = QUICK().fit(*sequences)
-    before = crf.node_weights_.copy()
-    with pytest.raises(KeyboardInterrupt):
-        crf.set_params(C=9.0).set_callbacks(Interrupt()).fit(*sequences)
-    assert (crf.node_weights_ == before).all()
-    crf.predict(sequences[0])

@@ -231,10 +231,6 @@ def test_a_crf_oracle_is_asked_for_before_any_compile(chains):
 @pytest.mark.parametrize(
     ("estimator", "options", "match"),
     [
-        (BCFWSSVM, {"loss": np.ones((2, 2))}, r"shape \(2, 2\), but there are 3 classes"),
-        (BCFWSSVM, {"loss": -np.ones((3, 3))}, "negative or non-finite"),
-        (BCFWSSVM, {"loss": np.ones((3, 3))}, "0 on its diagonal"),
-        (BCFWSSVM, {"loss": {"x": 1.0}}, "unknown class 'x'"),
         (BCFWSSVM, {"loss": "zero-one"}, "loss"),
         (BCFWSSVM, {"C": np.inf}, "'C' parameter"),
         (BCFWSSVM, {"n_cached": 0}, "'n_cached' parameter"),

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, Pairwise, Tree
+from skstruct import BCFWSSVM, SAGCRF, Pairwise
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.graphs.pairwise.graph import grid_edges
-from skstruct.testing import check_structure, random_sequences, training_problem
+from skstruct.testing import check_structure, training_problem
 from tests.helpers.pairwise_cases import LABELS, check_hard_constraints, random_samples
 
 LOSSES = ["hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}]
@@ -71,30 +70,6 @@ def test_random_graphs_by_enumeration(seed):
 @given(st.integers(0, 10**6))
 def test_hard_constraints_and_ties_against_sums_over_edges(seed):
     check_hard_constraints(seed, _random_graph, "junction-tree")
-
-
-ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, solver="lbfgs"),
-    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_paths_are_chains_and_trees_are_trees(estimator):
-    X, y = random_sequences(np.random.default_rng(7), n_samples=15)
-    steps = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
-    paths = list(zip(X, steps, strict=True))
-    chain = clone(estimator).set_params(graph=Chain()).fit(X, y)
-    path = clone(estimator).set_params(graph=exact()).fit(paths, y)
-    assert_allclose(path.objective_, chain.objective_, rtol=2e-6)
-    assert_allclose(path.coef_, chain.coef_, atol=5e-3)
-    for a, b in zip(path.predict(paths), chain.predict(X), strict=True):
-        assert_array_equal(a, b)
-    stars = [(x, np.stack([np.zeros(len(x) - 1, int), np.arange(1, len(x))], axis=1)) for x in X]
-    tree = clone(estimator).set_params(graph=Tree()).fit(stars, y)
-    star = clone(estimator).set_params(graph=exact()).fit(stars, y)
-    assert_allclose(star.objective_, tree.objective_, rtol=2e-6)
-    assert_allclose(star.coef_, tree.coef_, atol=5e-3)
 
 
 def test_the_gradient_of_the_log_partition_is_the_marginals():

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise
+from skstruct import BCFWSSVM, SAGCRF, Grid, Pairwise
 from skstruct.core import oracles
 from skstruct.graphs.pairwise.graph import grid_edges
 from skstruct.spaces.reweighted import tree_weights
@@ -261,19 +261,3 @@ def test_what_needs_exact_marginals_is_refused():
         SAGCRF(graph).fit(X, missing)
     with pytest.raises(TypeError, match='"tree-reweighted" is for the marginals of SAGCRF'):
         BCFWSSVM(graph).fit(X, y)
-
-
-def test_a_chain_as_a_graph_gives_the_crf_of_a_chain():
-    rng = np.random.default_rng(3)
-    X, y = (
-        [rng.normal(size=(n, 2)) for n in (4, 6, 5)],
-        [rng.integers(2, size=n) for n in (4, 6, 5)],
-    )
-    edges = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
-    options = {"C": 2.0, "tol": 1e-6, "random_state": 0}
-    chain = SAGCRF(Chain(), **options).fit(X, y)
-    graph = SAGCRF(Pairwise(inference="tree-reweighted"), **options)
-    graph.fit(list(zip(X, edges, strict=True)), y)
-    assert graph.objective_ == pytest.approx(chain.objective_, rel=1e-6)
-    assert graph.dual_objective_ <= chain.objective_
-    assert chain.dual_objective_ <= graph.objective_

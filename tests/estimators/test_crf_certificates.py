@@ -217,8 +217,6 @@ def test_single_precision_reaches_any_tolerance(few, options):
         assert crf.objective_ - crf.dual_gap_ <= best.objective_
         assert crf.objective_ <= best.objective_ * (1 + 2 * tol)
         assert (crf.history_["dual_objective"] <= best.objective_).all()
-        again = SAGCRF(tol=tol, precision="single", n_jobs=2, **base).fit(X, y)
-        np.testing.assert_array_equal(again.node_weights_, crf.node_weights_)
 
 
 @pytest.mark.parametrize("start", [0, 1])

@@ -339,8 +339,9 @@ def test_a_loss_with_kinks_is_refused(table, solver):
 
 
 @pytest.mark.parametrize("kind", ["l2", "entropy"])
-def test_threads_change_no_gradient_of_a_loss_with_scratch(kind):
-    X, y = random_sequences(np.random.default_rng(0), n_samples=400)
+def test_threads_change_no_gradient_of_a_loss_with_scratch(kind, monkeypatch):
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
+    X, y = random_sequences(np.random.default_rng(0), n_samples=40)
     task = _problem("multiclass", np.vstack(X), np.concatenate(y), n_best=4)
     fits = [
         run(

@@ -283,7 +283,7 @@ def _solve(name, packed, loss, tol=1e-12, max_iter=3000):
     return run(method, tol=tol, max_iter=max_iter, rng=rng, after_epoch=_go_on)
 
 
-# The softmax-margin is trained by all solvers in test_crf.
+# The softmax-margin is trained by all solvers in test_certificates.py.
 @pytest.mark.parametrize("name", ["log", "l2", "entropy"])
 def test_solvers_reach_one_optimum_of_every_smooth_loss(table, name):
     packed = _problem("multiclass", *table, COST, n_best=4)

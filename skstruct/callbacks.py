@@ -127,11 +127,6 @@ class Checkpoint(_Timed):
     FileNotFoundError, IsADirectoryError, PermissionError
         In ``fit``, before training, if `path` is a folder, or its folder is missing or read-only.
 
-    Warns
-    -----
-    UserWarning
-        If a file could not be written.
-
     See Also
     --------
     TimeLimit : Stops after a time limit.
@@ -161,7 +156,7 @@ class Checkpoint(_Timed):
         self.every_seconds = _check_seconds("every_seconds", every_seconds, positive=False)
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse a path that cannot be written to before the time is spent."""
+        """Reject a path that cannot be written to before the time is spent."""
         super().setup(estimator, context)
         path = Path(self.path)
         if path.is_dir():

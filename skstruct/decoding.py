@@ -707,12 +707,10 @@ def fit_transitions(
         "table" learns one score per (label, next label), and per label at the first and at the last
         node. "biases" learns six numbers, one per kind of transition, and none for the ends; it
         needs a scheme with tags and `labels`. Where the scheme does not mark ends of chunks
-        ("iob1", "bio") they are ``"O->O"``, ``"O->B"`` (a chunk begins after no chunk), ``"B->I"``
-        and ``"I->I"`` (a chunk continues from its first node, from a later one), ``"I->O"`` (a
-        chunk ends, no other begins) and ``"I->B"`` (another one begins). Where it does ("ioe1",
-        "ioe2", "bioes", "bilou") they are ``"O->O"``, ``"O->B"``, ``"I->I"`` and ``"I->E"`` (a
-        chunk continues to a node that is not its last, to its last), ``"E->O"`` and ``"E->B"``: the
-        six transition biases of OpenAI's privacy filter.
+        ("iob1", "bio") they are ``"O->O"``, ``"O->B"``, ``"B->I"``, ``"I->I"``, ``"I->O"`` and
+        ``"I->B"``, B being the first node of a chunk and I a later one; else ("ioe1", "ioe2",
+        "bioes", "bilou") ``"O->O"``, ``"O->B"``, ``"I->I"``, ``"I->E"``, ``"E->O"`` and ``"E->B"``,
+        E being the last: the six transition biases of OpenAI's privacy filter.
     C : float, default=1.0
         Inverse of the regularisation, as in LogisticRegression.
     max_iter : int, default=500

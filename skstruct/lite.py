@@ -34,12 +34,12 @@ _TRIALS = 10**8  # of a pattern at a string, about a second
 
 
 def most_weights(n_bytes: int) -> int:
-    """Return how many weights a file of a size may ask for."""
+    """Return the largest number of weights for the size of a file."""
     return _WEIGHTS + _PER_BYTE * n_bytes
 
 
 def check_size(n_weights: int, n_bytes: int) -> None:
-    """Refuse a small file of very many weights, which would fill the memory."""
+    """Reject a small file of very many weights, which would fill the memory."""
     if n_weights > most_weights(n_bytes):
         raise ValueError(f"{n_weights:,} weights are too many for a file of {n_bytes:,} bytes")
 
@@ -502,7 +502,7 @@ def _agrees(rules, before, after):
 
 @lru_cache(maxsize=2**12)
 def chunk_step(before: tuple, after: tuple, scheme: str | None) -> tuple:
-    """Return whether a step begins a chunk, goes on with one, ends one."""
+    """Return whether a step begins a chunk, continues one, ends one."""
     if scheme == "runs":  # labels without prefixes: neighbours of the same one are a chunk
         return after not in (before, OUTSIDE), before == after, before != after
     if scheme is not None:
@@ -545,7 +545,7 @@ _DAMAGE = (
 
 
 def what_else(data: bytes) -> str:
-    """Return what a file is that is no model of the kind asked for, as far as its bytes tell."""
+    """Return the kind of a file that is not the expected model, as far as its bytes show."""
     if data.startswith(b"#mdl#"):
         return ", but a model of Wapiti: SAGCRF.from_wapiti reads it"
     if data.startswith(b"lCRF"):

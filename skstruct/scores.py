@@ -193,7 +193,7 @@ class HiddenLayerMap(ScoreMap):
     takes_sparse = False
 
     def _check_sizes(self, *names):
-        """Refuse parameters that are no integers of at least 1."""
+        """Reject parameters that are not integers of at least 1."""
         for name in names:
             check_integer(f"{name} of {type(self).__name__}", getattr(self, name))
 
@@ -514,7 +514,7 @@ class LinearMap(ScoreMap):
         weights : ndarray of shape (n_features, n_columns)
             The weights.
         constants : ndarray of shape (n_columns,)
-            The constants; zeros that are no view without an intercept.
+            The constants; zeros, not a view, without an intercept.
         """
         table = params.reshape(self.shape_)
         d = self.n_features_in_

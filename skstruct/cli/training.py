@@ -267,7 +267,7 @@ def _train(given, parser):
 
 
 def _check_place(given):
-    """Refuse before training what could not be written after it, or would be lost by it."""
+    """Reject before training what could not be written after it, or would be lost by it."""
     name = given.model
     place = Path(name)
     if place.suffix in (".npz", ".crfsuite", ".wapiti"):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupts_call(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C in the block, where this may; a second one interrupts."""
+    """Call `stop` at the first Ctrl-C in a `with` block; a second one interrupts."""
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

@@ -1,4 +1,4 @@
-"""LLVM instructions without an expression in Python, each with a plain function beside it."""
+"""LLVM instructions without an expression in Python, each with a plain function for the same."""
 
 import math
 import platform

@@ -339,7 +339,7 @@ def euclidean_oracle(problem, i: int, theta: Floats, temperature: float, mu: Flo
 def edge_marginals(problem, i: int, theta: Floats, mu: Floats, out: Floats) -> float:
     """Write the (label, label) marginals of each edge to flat `out`, edge by edge.
 
-    `out` is of shape (n_edges * n_labels ** 2,). The node block of `mu` receives the node
+    `out` is of shape (n_edges * n_labels ** 2,). The node parts of `mu` receive the node
     marginals; returns the log-partition.
     """
 
@@ -424,7 +424,7 @@ def chunk_marginals(
 
     `chunks`, of shape (n_chunks, 3), has the first node, the node after the last, and the kind of
     each. `rules` define chunks; for a chain under rules, in terms of the labels of the wider chain.
-    The node block of `mu` receives the node marginals.
+    The node parts of `mu` receive the node marginals.
     """
 
 
@@ -484,7 +484,7 @@ def require_linear_loss(problem, advice) -> None:
         raise TypeError(f"the task loss of {structure} does not add up over parts; {advice}")
 
 
-# Feature that each verb provides, for the message where a structure lacks it.
+# Feature that each operation provides, for the message where a structure lacks it.
 max_oracle.gives = "exact best labellings"
 top_k_oracle.gives = "n-best labellings"
 exp_oracle.gives = "marginals"

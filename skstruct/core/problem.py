@@ -12,25 +12,20 @@ from .oracles import forbid, potentials, row_potentials
 
 
 class Problem(NamedTuple):
-    """Samples packed for kernels.
-
-    Operations on it are those of one of its parts, or follow from those of several.
+    """Samples packed for kernels; its operations are those of its parts, or follow from several.
 
     Parameters
     ----------
     rows : NamedTuple
         Features, and how they make potentials: :class:`~skstruct.rows.blocks.BlockRows`, or another
         class with :func:`~skstruct.core.oracles.potentials`,
-        :func:`~skstruct.core.oracles.accumulate`, and for most solvers
-        :func:`~skstruct.core.oracles.gram`, which :class:`~skstruct.graphs.OwnRows` has.
+        :func:`~skstruct.core.oracles.accumulate`, and for most solvers ``gram``.
     space : NamedTuple
-        The labellings that exist: a class with :func:`~skstruct.core.oracles.forbid`,
-        :func:`~skstruct.core.oracles.add_indicator`, and
-        :func:`~skstruct.core.oracles.max_oracle`, :func:`~skstruct.core.oracles.exp_oracle` or
-        both. It depends on neither features nor true labels.
+        The labellings that exist, independent of features and true labels: a class with ``forbid``,
+        ``add_indicator``, and ``max_oracle``, ``exp_oracle`` or both.
     target : NamedTuple
-        True labels and the costs of errors: a class with :func:`~skstruct.core.oracles.task_loss`,
-        and :func:`~skstruct.core.oracles.augment` where costs add up over parts.
+        True labels and the costs of errors: a class with ``task_loss``, and ``augment`` where costs
+        add up over parts.
     part_ptr, label_ptr : ndarray of shape (n_samples + 1,) of int64
         Where the parts and the labelling of each sample begin.
     labels : ndarray of shape (n_nodes,) of int32

@@ -171,7 +171,7 @@ def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
 def check_steps(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
-    """Refuse training labels with a forbidden step along an edge."""
+    """Reject training labels with a forbidden step along an edge."""
     broken = np.flatnonzero(np.isinf(mask.pairs[codes[first], codes[second]]))
     if broken.size:
         row = first[broken[0]]
@@ -186,7 +186,7 @@ def check_steps(
 def check_ends(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
-    """Refuse training labels that are forbidden at the first or last node."""
+    """Reject training labels that are forbidden at the first or last node."""
     filled = np.flatnonzero(np.diff(offsets))
     for ends, rows, where in (
         (mask.start, offsets[filled], "first"),

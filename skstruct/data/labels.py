@@ -231,7 +231,7 @@ def _instead(mark):
 
 
 def _hint_of_marks(unknown):
-    """Return what to do about labels that are no classes, if they mark missing ones."""
+    """Return what to do about labels that are not classes, if they mark missing ones."""
     if unknown.dtype.kind not in "if":
         return ""
     return next((_instead(mark) for mark in _MARKERS if (unknown == mark).any()), "")

@@ -126,7 +126,7 @@ def _is_sound(matrix):
 
 
 def check_sparse(matrix, where: str = "X") -> None:
-    """Refuse a sparse matrix whose parts do not fit together, or that does not hold numbers."""
+    """Reject a sparse matrix whose parts do not fit together, or that does not hold numbers."""
     if matrix.ndim != 2:
         raise ValueError(f"{where} must be a 2-D sparse matrix, it has {matrix.ndim} dimensions")
     if matrix.dtype.kind == "c":
@@ -214,7 +214,7 @@ def stack_csr(items, name: str) -> sparse.csr_matrix:
 
 
 def refuse_masked(values, where: str) -> None:
-    """Refuse a masked array with masked entries: what they hold is not data."""
+    """Reject a masked array with masked entries: what they hold is not data."""
     if np.ma.is_masked(values):
         raise ValueError(f"{where} has masked entries: fill them or leave them out")
 

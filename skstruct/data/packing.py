@@ -83,7 +83,7 @@ _FEW = 1 << 16  # numbers of one sample: a sum takes longer than it saves
 
 
 def check_finite(features, offsets, name: str, row_name: str | None = "node") -> None:
-    """Refuse packed rows with NaN or infinity; the message names the sample and the row in it."""
+    """Reject packed rows with NaN or infinity; the message names the sample and the row in it."""
     values = features.data if sparse.issparse(features) else features
     if values.size < _FEW and np.count_nonzero(np.isfinite(values)) == values.size:
         return
@@ -241,7 +241,7 @@ def rows_as_scores(samples):
 
 
 def check_n_features(n_features: int, expected: int, name: str, what: str = "features") -> None:
-    """Refuse samples with another number of features than in fit."""
+    """Reject samples with another number of features than in fit."""
     if n_features != expected:
         raise ValueError(
             f"X has {n_features} {what}, but {name} is expecting {expected} {what} as input"
@@ -249,7 +249,7 @@ def check_n_features(n_features: int, expected: int, name: str, what: str = "fea
 
 
 def check_pointers(problem, n_samples: int, n_labels: int) -> None:
-    """Refuse a problem whose samples do not begin where they can: kernels would read beyond."""
+    """Reject a problem whose samples do not begin where they can: kernels would read beyond."""
     kind = "Problem"
     for name in ("part_ptr", "label_ptr"):
         ptr = getattr(problem, name)
@@ -509,7 +509,7 @@ def place(offsets: np.ndarray, row: int) -> tuple[int, int]:
 
 
 def check_scores(scores: np.ndarray, offsets: np.ndarray | None, name: str) -> None:
-    """Refuse NaN and infinite scores; -inf is a label that is not allowed."""
+    """Reject NaN and infinite scores; -inf is a label that is not allowed."""
     # One comparison of a maximum: NaN fails it, too.
     if scores.size == 0 or scores.max() <= _LARGEST_SCORE:
         return

@@ -25,7 +25,7 @@ def read_table_mask(allowed, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def read_sample_masks(allowed, offsets: np.ndarray, n_classes: int) -> np.ndarray:
-    """The labels allowed at each node, one mask a sample."""
+    """The labels allowed at each node, one mask per sample."""
     n = offsets.size - 1
     packed = isinstance(allowed, RaggedArray)
     masks = list(allowed) if packed or n == 0 else as_list(allowed, "allowed")

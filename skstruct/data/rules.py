@@ -627,7 +627,7 @@ def broken_rules(rules, classes, codes, offsets) -> np.ndarray:
 
 
 def check_rules(rules, classes, codes, offsets) -> None:
-    """Refuse training labels that break a rule."""
+    """Reject training labels that break a rule."""
     found = np.argwhere(broken_rules(rules, classes, codes, offsets))
     if found.size:
         raise ValueError(

@@ -157,7 +157,7 @@ def write_array(path: Path, array: np.ndarray, **how) -> dict:
 
 
 def check_size(path: Path, entry: dict) -> None:
-    """Refuse a file that is not there, or not of the size that it was written with."""
+    """Reject a file that is not there, or not of the size that it was written with."""
     try:
         size = path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -286,7 +286,7 @@ def _is_hidden(pid):
 
 
 def own(folder: Path) -> None:
-    """Write down that this process has made a folder."""
+    """Record that this process has made a folder."""
     with written_beside(folder / _NAME) as file:
         file.write(json.dumps(_process(os.getpid())).encode())
 
@@ -341,7 +341,7 @@ def read_arrays(path, wanted=None) -> dict:
 
 
 def check_names(path, **arrays) -> None:
-    """Refuse arrays that are no lists of names."""
+    """Reject arrays that are not lists of names."""
     for name, array in arrays.items():
         if array.ndim != 1 or array.dtype.kind not in "US":
             raise ValueError(

@@ -74,7 +74,7 @@ def read_keys(values, name: str, row: str, fill: str) -> np.ndarray:
 
 
 def _refuse_mixtures(values, kinds, name, place):
-    """Refuse elements that NumPy would turn into other labels than those given."""
+    """Reject elements that NumPy would turn into other labels than those given."""
     families = {family(kind) for kind in kinds}
     if len(families) < 2 and None not in families:
         return
@@ -103,7 +103,7 @@ def _hint_of_unknown(*values):
 
 
 def _refuse_nested(values, name, place):
-    """Refuse labels in lists of their own, most likely (word, label) pairs."""
+    """Reject labels in lists of their own, most likely (word, label) pairs."""
     t = next((t for t, value in enumerate(values) if isinstance(value, (tuple, list))), 0)
     got, hint = values[t], _of_one_hot(values)
     if not hint and (isinstance(got, tuple) or (isinstance(got, list) and len(got) == 2)):
@@ -131,7 +131,7 @@ def _of_one_hot(values):
 
 
 def refuse_sparse(values, name: str) -> None:
-    """Refuse a sparse matrix, which NumPy takes for one object, where labels are needed."""
+    """Reject a sparse matrix, which NumPy takes for one object, where labels are needed."""
     if sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix, expected labels: pass its toarray()")
 

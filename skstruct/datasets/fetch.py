@@ -42,7 +42,7 @@ def _digest_of_letters(path) -> str:
 
 
 class _Remote(NamedTuple):
-    """A file, the names that it may have in a mirror, and how to know it."""
+    """A file, its names in a mirror, and its checksum."""
 
     url: str
     names: tuple

@@ -35,7 +35,7 @@ _DAYS = "Monday Tuesday Wednesday Thursday Friday".split()
 
 
 class _Writer:
-    """Writes random sentences; `unseen` is the share of invented names."""
+    """Writes random sentences; `unseen` is the fraction of invented names."""
 
     def __init__(self, rng, unseen):
         self.rng, self.unseen = rng, unseen

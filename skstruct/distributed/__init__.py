@@ -1,1 +1,1 @@
-"""Training on shards: rounds of solvers, checkpoints, and who computes: threads, or Dask."""
+"""Training on shards: rounds of solvers, checkpoints, and an engine of threads or Dask."""

@@ -33,7 +33,7 @@ _NOWHERE = 0.0, 0.0
 
 
 class _OnShard(BCFW):
-    """A run on a shard, which takes the place of neither weights nor dual point for long."""
+    """A temporary run on one shard; weights and dual point belong to the round."""
 
     def __init__(self, shard, choices):
         super().__init__(shard.problem, shard.shapes, shard.sample_weight, 1.0, 1, choices=choices)
@@ -50,10 +50,7 @@ class _OnShard(BCFW):
         return self.state, self._points
 
     def travel(self, shard, ahead, way=None):
-        """Aim at extrapolated shares, and go a part of the way to them unless that is None.
-
-        Adds to the way of the weights; returns what the sum of the task losses gains by all of it.
-        """
+        """Extrapolate shares, or go a part of the way to these; returns the gain in task losses."""
         factor, step = ahead
         if not self.extrapolates or ahead == _NOWHERE:
             return 0.0
@@ -129,7 +126,7 @@ class LocalBCFW(Local):
         return losses, gap * method.n / turn.n_samples, n_oracle, n_cached
 
     def aim(self, shard, turn, factor, way):
-        """See where the dual point would go; adds to the way of the weights."""
+        """Extrapolate the dual point; add the resulting change of the weights."""
         method = self._method(shard, turn)
         past = method.cache.past.copy()
         gain = method.travel(shard, (factor, None), way)
@@ -180,7 +177,7 @@ class BCFWBlocks(Blocks):
         return super()._turn(k)._replace(ahead=ahead, fades=fades)
 
     def take_state(self, numbers, arrays):
-        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+        """Restore a saved state; a ValueError, and no change, if it does not fit."""
 
         def found(names):
             tables = zip(names, self.w.tables, strict=True)
@@ -208,7 +205,7 @@ class BCFWBlocks(Blocks):
             self._extrapolate()
 
     def _extrapolate(self):
-        """Go as far again as the last passes went, where that is better; as in memory."""
+        """Extrapolate the last passes where that is better, as in memory."""
         way = Weights(self.w.node - self.past.node, self.w.pair - self.past.pair)
         ahead = self.loss - self.past_loss - self.lam * inner_product(self.w.tables, way.tables)
         factor = ahead / max(self.lam * squared_norm(way), 1e-300)
@@ -234,11 +231,7 @@ class BCFWBlocks(Blocks):
         self.ahead[members] = 0.0
 
     def accepted(self, share, mean):
-        """The dual, and the mean of the last weights, where steps are pairwise ones.
-
-        As in memory it fades by the pass. Where no worker sees whole passes it is that of the ends
-        of rounds: of more of them, since weights lean to the last shards.
-        """
+        """The dual point, and for pairwise steps the mean of the last weights, which fades."""
         self.dual, _ = self.dual_of(self.loss, self.w)
         if not self.local.choices.pairwise:
             return
@@ -257,14 +250,14 @@ class BCFWBlocks(Blocks):
         return tuple(share_of_new(n * self.n_passes + j + 1) for j in range(self.n_passes))
 
     def due(self, k, tol):
-        """Now and then, and where the block gaps promise the tolerance."""
+        """Every few passes, and where the block gaps suggest that `tol` is reached."""
         # Gaps of groups that others have moved away from promise too much, and too often.
         is_sure = len(self.groups) == 1 or k % 2 == 0
         promising = is_sure and self.gap <= PROMISING * tol * self._objective
         return promising or self._is_time(k)
 
     def certify(self):
-        """By one oracle call a sample, or two: of the mean, and where it is worse of the last."""
+        """One oracle call per sample for the mean; where it is worse, one for the last weights."""
         best = None
         self.use_mean = self.mean is not None
         if self.use_mean:

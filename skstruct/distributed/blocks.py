@@ -1,9 +1,8 @@
 """Structural SVMs in rounds: groups of shards ascend in their own dual blocks, one after another.
 
-In ``w = -1/(lam n) sum_i s_i A_i' (m_i - mu(y_i))`` the m_i belong to one shard each. A round
-takes w to a *group*, shards that fit into a worker together, which trains with ``lam n / n_k`` and
-returns w, always a dual point. At the same time (Jaggi et al. 2014; Ma et al. 2015) groups need
-more passes: two took 1.7 to 8.7 times those of one on 2,000 sentences of NER.
+A round takes w to a *group*, shards that fit into a worker together, which trains with ``lam n /
+n_k`` and returns w, always a dual point. In parallel (Jaggi et al. 2014; Ma et al. 2015) two groups
+took 1.7 to 8.7 times the passes of one on 2,000 sentences of NER.
 """
 
 from __future__ import annotations
@@ -218,7 +217,7 @@ class Blocks(Method):
         """Take what the shards have measured, sum of losses first, in one row each."""
 
     def accepted(self, share, mean):
-        """Follow the new weights, after a round of this share of the shards."""
+        """Follow the new weights, after a round of this fraction of the shards."""
 
     def dual_of(self, loss, w):
         """The dual objective, and the size of its terms."""
@@ -262,7 +261,7 @@ class Blocks(Method):
         return {"node": self.w.node, "pair": self.w.pair} | own
 
     def take_state(self, numbers, arrays):
-        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+        """Restore a saved state; a ValueError, and no change, if it does not fit."""
         found = {name: like(arrays[name], known, name) for name, known in self._arrays().items()}
         self.files.require(found["current"].tolist())
         for name in self.numbers:

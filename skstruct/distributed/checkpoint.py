@@ -1,6 +1,7 @@
 """States of a training in a folder, from which a driver that was killed resumes.
 
 A solver's ``state()`` gives (numbers, arrays, constant); ``take_state`` raises before a change.
+Checksums find accidents: the folder is trusted.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class DualFiles:
                     path.unlink()
 
     def require(self, numbers) -> None:
-        """Refuse to go on without a file, or from one that is damaged; they stay."""
+        """Raise an error for a missing or damaged file; the other files stay."""
         for k, number in enumerate(numbers):
             path = self.path(number, k)
             if path is not None and not is_sound_tree(path):
@@ -194,7 +195,7 @@ class Keeper:
             raise
 
     def close(self):
-        """Let others have the folder."""
+        """Unlock the folder."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)

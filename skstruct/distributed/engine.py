@@ -36,7 +36,7 @@ _AHEAD = 4
 
 
 class EngineGone(RuntimeError):
-    """No worker can be had any more, or each that takes a task is lost."""
+    """No worker is left, or each that takes a task is lost."""
 
 
 class WorkerLost(RuntimeError):
@@ -44,7 +44,7 @@ class WorkerLost(RuntimeError):
 
 
 class Workers(ABC):
-    """A kind of workers: what an engine needs to know of it."""
+    """A kind of workers: the interface that an engine needs."""
 
     #: True if they are threads of this process; others may be slow or frozen while some are idle.
     is_local = False
@@ -62,7 +62,7 @@ class Workers(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Take back all tasks, and let go of the workers."""
+        """Cancel all tasks, and release the workers."""
 
 
 class Threads(Workers):
@@ -78,7 +78,7 @@ class Threads(Workers):
         return range(self._n)
 
     def submit(self, slot, function, arguments):
-        """Whichever thread is free calls it."""
+        """Submit to the pool; a free thread calls the function."""
         return self._pool.submit(function, *arguments)
 
     def close(self):
@@ -87,7 +87,7 @@ class Threads(Workers):
 
 
 class Failure:
-    """An exception of a task, to be told from those of an engine."""
+    """An exception of a task, as distinct from those of an engine."""
 
     def __init__(self, error):
         self.error = error
@@ -232,7 +232,7 @@ class Engine:
         return self
 
     def close(self, *error) -> None:
-        """Let go of the workers."""
+        """Release the workers."""
         if self._workers is not None:
             self._workers.close()
 
@@ -245,7 +245,7 @@ class Engine:
 
     @property
     def is_alone(self) -> bool:
-        """True if tasks run in the thread that asks for them."""
+        """True if tasks run in the calling thread."""
         return self._workers is None
 
     @property
@@ -254,7 +254,7 @@ class Engine:
         return self._workers is None or self._workers.is_local
 
     def _present(self, *, look=False):
-        """The workers that are there, as of not long ago."""
+        """The present workers, as of the last look."""
         now = time.monotonic()
         if look or now - self._looked > 2 * _LOOK:
             self._slots, self._looked = list(self._workers.slots()), now
@@ -415,7 +415,7 @@ class _Map:
         self._again(task)
 
     def _look(self):
-        """Give tasks that are overdue to who is idle; end where nobody is left."""
+        """Give overdue tasks to idle workers; end where no worker is left."""
         slots, now = self.engine._present(look=True), time.monotonic()
         if slots:
             self.lonely = None
@@ -446,7 +446,7 @@ class _Map:
                 self._submit(task, idle.pop(0))
 
     def abandon(self):
-        """Forget what runs still; its workers are busy until it ends."""
+        """Ignore tasks that still run; their workers are busy until they end."""
         for future, (_, slot, _) in self.running.items():
             if not future.cancel():
                 self.engine._late[future] = slot

@@ -76,7 +76,7 @@ class GDMMBlocks(Certifying, Blocks):
         self.measured = np.zeros((self.source.n_shards, 8))
 
     def note(self, members, measured):
-        """Count the work, and see how far nodes and edges agree."""
+        """Count the work, and measure the disagreement of nodes and edges."""
         self.n_oracle += float(measured[:, 1].sum())
         self.measured[members] = measured
         _, _, _, change, labels, n_nodes, pairs, n_edges = self.measured.sum(axis=0)
@@ -85,7 +85,7 @@ class GDMMBlocks(Certifying, Blocks):
         self.node_set, self.edge_set = float(labels / n_nodes), float(pairs / max(n_edges, 1.0))
 
     def certify(self):
-        """Objective of the weights by one oracle call a sample, and the best dual bound."""
+        """Objective of the weights by one oracle call per sample, and the best dual bound."""
         before = self.n_oracle  # certificates are not counted, as in memory
         objective, magnitude, points = self.value(self.w, has_point=True)
         self.n_oracle = before

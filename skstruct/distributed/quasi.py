@@ -65,7 +65,7 @@ class Mapped:
         return numbers, {"w": here.w, "d": here.d, "mixed": self._mixed}, constant
 
     def take_state(self, numbers, arrays):
-        """Become what another run was; ValueError, and nothing changes, if it cannot be so."""
+        """Restore a saved state; a ValueError, and no change, if it does not fit."""
         here = self._here
         w, d, mixed = (like(arrays[name], here.w, name) for name in ("w", "d", "mixed"))
         self._pairs.take_state(numbers["pairs"], arrays)

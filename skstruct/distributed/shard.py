@@ -80,7 +80,7 @@ def kind_of(source, k: int) -> type:
 
 # What travels between a driver and its workers: tables of weights, and of what changes them.
 
-# Share of entries that are not zero, up to which these are sent alone.
+# Fraction of entries that are not zero, up to which these are sent alone.
 _FEW = 0.75
 # Rows that are added at once: they stay in the cache of a processor.
 _BLOCK = 1024
@@ -131,7 +131,7 @@ def _unpacked(packed):
 
 
 class _Rows(Tables):
-    """The weights of some features and of all others than features, gathered by who asks."""
+    """Rows of the weights: of some features, and those of no feature; gathered on demand."""
 
     __slots__ = ("_all", "_columns", "_n_features")
 

@@ -1,4 +1,4 @@
-"""All that is an estimator, and what fit and predict are made of."""
+"""Estimators, and the parts of fit and predict."""
 
 from .crf import SAGCRF, crf_path
 from .svm_bcfw import BCFWSSVM, bcfw_path

@@ -120,7 +120,7 @@ class Epochs:
 
 # Mean weights above it, or below its inverse, are to blame for what overflows.
 _LARGE_WEIGHT = 1e20
-# The verbs that all training calls.
+# The operations that all training calls.
 _TRAINING = (
     oracles.potentials,
     oracles.accumulate,
@@ -187,7 +187,7 @@ class StructuredEstimator(
     _foreign_parameters: dict = {}  # noqa: RUF012
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Name what takes the place of another package's parameter; else as ever."""
+        """Reject parameters of other packages, and name their equivalents."""
         for name in parameters:
             if name in cls._foreign_parameters and name not in cls._get_param_names():
                 raise TypeError(
@@ -389,7 +389,7 @@ class StructuredEstimator(
         return f"; {check} says whether operations of {kind.__name__} are wrong"
 
     def _refuse_shards(self, shards):
-        """Refuse shards altogether, before anything is read."""
+        """Reject shards altogether, before anything is read."""
 
     def _train_rounds(self, source, engine, shapes, **common):
         """Call a solver that works in rounds over the parts of a source."""
@@ -425,7 +425,7 @@ class StructuredEstimator(
             self.method_ = method
 
     def _check_problem(self, problem):
-        """Refuse a structure that lacks a verb, before any compile."""
+        """Raise a TypeError if the structure lacks an operation, before any compilation."""
         require_problem(problem, self.graph_)
         for verb in _TRAINING:
             part = problem.rows if verb is oracles.potentials else problem

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: one temperature, and isotonic regression of chunks."""
+"""Calibrated probabilities: one temperature, and isotonic regression of chunks."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class TemperatureScaling(Wrapper):
         return self
 
     def _held_out(self, X, y, groups):
-        """For each fold the model without it, and those of its samples whose labels this knows."""
+        """For each fold, the model without it, and its samples whose labels that model has."""
         n, is_table = _num_samples(y), is_classifier(self.estimator)
         # scikit-learn stratifies by a label for each sample
         is_table = is_table and split_partial(y, is_table=True)[1] is None

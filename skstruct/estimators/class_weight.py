@@ -1,4 +1,4 @@
-"""Weights of classes and of nodes: what they make of samples, and of task losses."""
+"""Weights of classes and of nodes, as weights of samples or in task losses."""
 
 from __future__ import annotations
 

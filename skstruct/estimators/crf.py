@@ -241,11 +241,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
 
     "casimir" is Algorithm 4 of [2]_ on the loss itself, which is smooth: each iteration visits all
-    samples once for a step each, in a new order, and once for the next snapshot, which is taken at
-    the extrapolated point and certifies it. The final weights are those of smallest gap. The
-    proximal term is that of Proposition 29, with the smoothness measured by backtracking. "svrg"
-    omits the proximal term and the extrapolation; in the experiments of [1]_ (section 7) it matched
-    SAG at half the speed, or did slightly worse.
+    samples once for a step each, and once for the next snapshot, which certifies the extrapolated
+    point. The proximal term is that of Proposition 29, with the smoothness measured by
+    backtracking. "svrg" omits the proximal term and the extrapolation.
 
     "oeg" keeps potentials and their marginals (the dual point) for each sample, twice the memory of
     SAG. Each epoch is a step of the proximal point method [11]_, with L1 or without: it adds
@@ -256,11 +254,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     are far from those of the weights are visited more often in an epoch, others every third epoch.
     It suits many sparse features, as in text; with few dense features and weak regularisation SAG
     and L-BFGS are faster.
-    Above 2**24 parts of all samples, mostly of pairs, as with 2,000 sentences and 83 labels, it
-    keeps potentials in single precision, and marginals as well while the weights are; of more than
-    2**27 parts (2**26 in double precision) it keeps the first marginals, and recomputes the others
-    at each visit: a quarter of the memory plus half a gigabyte, about as many epochs, up to twice
-    the oracle calls. Bounds are exact: before each, rounded marginals are computed once more.
+    Above 2**24 parts of all samples (2,000 sentences with 83 labels) it keeps potentials in single
+    precision; above 2**27 it recomputes marginals at each visit: a quarter of the memory plus half
+    a gigabyte, about as many epochs, up to twice the oracle calls. Bounds are exact.
 
     With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
     that may have the label has the feature, with a value other than 0, or if the two labels may be
@@ -269,14 +265,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
     samples, or `C` around 1, far fewer than L-BFGS. From the fifteenth epoch on, "auto" compares
-    the passes that estimated gaps predict with what L-BFGS usually needs; this depends on passes
-    and gaps, not on clocks. L-BFGS then starts at SAG's weights. Structures without Gram matrices,
-    which SAG's line search needs, and partial labels are trained by L-BFGS from the beginning.
+    the passes that estimated gaps predict with what L-BFGS usually needs. Structures without Gram
+    matrices, which SAG's line search needs, and partial labels use L-BFGS from the beginning.
 
-    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN. A worker
-    receives the weights of the features in its shard and returns their gradients, which are added
-    in the order of the shards, so that weights are the same for any number of workers, bit for bit.
-    The task of a failed worker is rescheduled.
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN. Gradients are
+    added in the order of the shards: weights are the same for any number of workers, bit for bit.
 
     References
     ----------
@@ -464,7 +457,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         return self._solve(*task, completion=data.completion, **common)
 
     def _refuse_what_the_solver_lacks(self, what):
-        """Refuse a solver that cannot do something, and name those that can."""
+        """Reject a solver that cannot do something, and name those that can."""
         if self.solver not in (takers := [name for name, own in _TAKES.items() if what in own]):
             asked = _ASKED[what].format(self)
             raise ValueError(
@@ -704,7 +697,7 @@ _CLOSE = 1e-3
 
 
 class _Path:
-    """What the fits of a path hand on: the last lam and weights, and the memory of SAG or OEG."""
+    """State between the fits of a path: last lam and weights, and the memory of SAG or OEG."""
 
     def __init__(self):
         self.memory, self._lams, self._ends = None, [], []

@@ -1,4 +1,4 @@
-"""EarlyStopping: end a fit where held-out samples say so, with the weights that were best there."""
+"""EarlyStopping: end a fit by the score on held-out samples, with the best weights."""
 
 from __future__ import annotations
 
@@ -218,15 +218,6 @@ class EarlyStopping:
     restore_best : bool, default=True
         Whether to restore the weights of the best epoch, not to keep those of the last one.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range; in ``fit``, if no sample is left for training, `metric` does
-        not return a number, or there are two such callbacks.
-    TypeError
-        If `metric` or `validation` has the wrong type; in ``fit``, if the estimator is not one of
-        this package.
-
     See Also
     --------
     skstruct.callbacks.TimeLimit : Stops after a time limit.
@@ -290,7 +281,7 @@ class EarlyStopping:
         vars(self).update(state, _runs=WeakKeyDictionary())
 
     def setup(self, estimator: Any, context: CallbackContext) -> None:
-        """Refuse estimators of other packages."""
+        """Reject estimators of other packages."""
         if estimator not in self._runs:
             raise TypeError(
                 "EarlyStopping watches the passes of an estimator of skstruct, which "
@@ -299,7 +290,7 @@ class EarlyStopping:
             )
 
     def teardown(self, estimator: Any, context: CallbackContext) -> None:
-        """Forget a fit that has ended, or failed."""
+        """Delete the state of a fit that has ended, or failed."""
         self._runs.pop(estimator, None)
 
     def on_fit_task_begin(self, estimator: Any, context: CallbackContext) -> None:

@@ -94,7 +94,7 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
 
 
 def as_bytes(strings: list, what: str, program: str) -> list[bytes]:
-    """Names as different C strings of UTF-8; bytes that were no UTF-8 are what they were."""
+    """Names as distinct C strings of UTF-8; bytes that were not UTF-8 stay as they were."""
     out, seen = [], set()
     for string in strings:
         try:

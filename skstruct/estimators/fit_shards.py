@@ -1,4 +1,4 @@
-"""fit on shards: what a fit makes of them, which workers read and the driver does not."""
+"""fit on shards: the problems of shards, which workers read and the driver does not."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _renumbered(shard, n_features):
 
 
 def _refuse(model, shards, given):
-    """Refuse arguments and parameters that shards do not support."""
+    """Reject arguments and parameters that shards do not support."""
     model._refuse_shards(shards)
     name = type(model).__name__
     for argument, value in given.items():
@@ -191,7 +191,7 @@ def _fingerprint(new, shards, start):
 
 
 def _code_of(*parts):
-    """Hash of the sources that parts of a model need; a bound of other code may be none here."""
+    """Hash of the sources of a model's parts: bounds of other code may not hold."""
     modules = {getattr(part, "__module__", None) or type(part).__module__ for part in parts}
     return digest(closure(sorted(modules))[0]) or "unknown"
 

@@ -32,7 +32,7 @@ _NO_MEMORY = np.empty(0)
 
 
 def _clipped(marginals):
-    """Clip rounding errors in place: scikit-learn's metrics refuse numbers above 1."""
+    """Clip rounding errors in place: scikit-learn's metrics reject numbers above 1."""
     return np.clip(marginals, 0.0, 1.0, out=marginals)
 
 
@@ -244,7 +244,7 @@ class ProbabilisticPredictor:
         )
 
     def _require_exact(self, problem, what):
-        """Refuse samples whose sums over labellings are bounds, or cannot be had."""
+        """Reject samples whose sums over labellings are bounds, or cannot be had."""
         self._require(exp_oracle, problem, "call predict")
         if getattr(problem.space, "inference", "exact") != "exact":
             raise ValueError(

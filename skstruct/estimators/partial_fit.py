@@ -1,4 +1,4 @@
-"""partial_fit: training that goes on with the next batch of a stream."""
+"""partial_fit: training that continues with the next batch of a stream."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _has_names(graph):
 
 
 def _check_unnamed(classes, own):
-    """Refuse `classes` of a structure whose labels have no names."""
+    """Reject `classes` of a structure whose labels have no names."""
     if not any(np.array_equal(classes, zero_one) for zero_one in ([0, 1], own)):
         raise ValueError(
             f"classes={classes!r}: labels of this structure have no names, but are on (1) or off "
@@ -198,7 +198,7 @@ def _check_unnamed(classes, own):
 
 
 def _check_features(before, new):
-    """Refuse a batch that lacks features of the stream; unnamed ones must be as many."""
+    """Raise an error if a batch lacks features of the stream; unnamed ones must be as many."""
     for names, number, what in _KINDS:
         known, given = (vars(one).get(names) for one in (before, new))
         if known is not None and given is not None:

@@ -134,7 +134,7 @@ def _table_shapes(state):
 
 
 def check_shapes(model, shapes: dict) -> None:
-    """Refuse a model whose weight tables have the wrong shapes: kernels do not check indices."""
+    """Reject a model whose weight tables have the wrong shapes: kernels do not check indices."""
     for name, shape in shapes.items():
         table = getattr(model, name)
         sound = isinstance(table, np.ndarray) and table.dtype == np.float64
@@ -153,7 +153,7 @@ _KINDS = (
 
 
 def check_parts(model) -> None:
-    """Refuse a model whose structure, classes or number of features are of a wrong type."""
+    """Reject a model whose structure, classes or number of features are of a wrong type."""
     for name, kind, expected in _KINDS:
         value = vars(model).get(name, model)
         if value is not model and not isinstance(value, kind):

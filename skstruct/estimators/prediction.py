@@ -1,4 +1,4 @@
-"""Predictor: what a fitted model shows and answers, whatever trained it."""
+"""Predictor: weights and predictions of a fitted model, whichever solver trained it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class NamedFeatures:
             self.label_names_in_ = columns
 
     def _compare_names(self, names):
-        """Refuse samples with other names than in fit, where both are known."""
+        """Reject samples with other names than in fit, where both are known."""
         for attribute, given in zip(_OWN, names, strict=True):
             known = vars(self).get(attribute)
             if known is not None and given is not None and known != given:
@@ -182,7 +182,7 @@ def _run(part, shards, k, first, function, *args):
 
 
 def _check_fit(model, shards):
-    """Refuse shards that are not of the kind that the model was trained on."""
+    """Reject shards that are not of the kind that the model was trained on."""
     name = type(model).__name__
     if model._tables is not TABLES:
         raise TypeError(f"{name} does not take Shards: its scores are not linear in the features")
@@ -214,7 +214,7 @@ def _part(model, tables, columns):
 
 
 def _score_shards(self, X, y=None, sample_weight=None):
-    """Return the share of nodes of shards that are labelled correctly."""
+    """Return the fraction of nodes of shards that are labelled correctly."""
     model, shards = self, X
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -244,7 +244,7 @@ _LARGEST_WEIGHT = 1e100
 
 
 def on_one_state(method):
-    """Run a method on the model as it is now, whatever other threads refit; on each of Shards."""
+    """Run a method on a snapshot of the model, safe from refits; on each shard of Shards."""
 
     @functools.wraps(method)
     def call(self, X, *args, **kwargs):
@@ -295,7 +295,7 @@ def _rules_of(scheme, *labels):
 
 
 def _read_chunks(chunks, lengths, kinds):
-    """Chunks that somebody asks for: how many of each sample, and rows (start, stop, kind)."""
+    """Chunks that the user gave: their number per sample, and rows (start, stop, kind)."""
     if not hasattr(chunks, "__len__") or len(chunks) != lengths.size:
         raise ValueError(f"chunks must have a list for each of the {lengths.size} samples of X")
     code, rows = {kind: c for c, kind in enumerate(kinds)}, []
@@ -386,7 +386,7 @@ class Predictor(NamedFeatures, Decoder):
         return graph.when_inferred if isinstance(self.graph, str) and self.graph == "auto" else ""
 
     def _require(self, verb, problem, advice):
-        """Refuse a structure that lacks a verb, by its public name."""
+        """Raise a TypeError if the structure lacks an operation, by its public name."""
         require(verb, problem, advice, type(self.graph_))
 
     def _read_for_prediction(self, X, allowed=None, n_best=1):
@@ -415,7 +415,7 @@ class Predictor(NamedFeatures, Decoder):
         return samples
 
     def _warn_of_unknown(self, samples):
-        """Warn where vectorizers know no feature of X: most likely it has another form."""
+        """Warn where vectorizers have no feature of X: most likely it has another form."""
         features, edges = samples.features, getattr(samples, "edge_features", None)
         if not sparse.issparse(features) or features.nnz or not features.shape[0]:
             return
@@ -479,7 +479,7 @@ class Predictor(NamedFeatures, Decoder):
         return samples._replace(**changed)
 
     def _check_tables(self, samples):
-        """Refuse a model whose weight tables do not fit samples and classes."""
+        """Reject a model whose weight tables do not fit samples and classes."""
         shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
 
@@ -728,7 +728,7 @@ class Predictor(NamedFeatures, Decoder):
             For each sequence the chunks to compute probabilities for, instead of those of the best
             labelling; further elements of the tuples are ignored.
         rules : list of rules, default=None
-            Constraints on labellings, as in :meth:`predict_marginals`.
+            Constraints on labellings, as in :meth:`skstruct.SAGCRF.predict_marginals`.
 
         Returns
         -------

@@ -87,7 +87,7 @@ def _fitted(classifier, nodes, labels):
 
 
 def _check_columns(first, other, *widths):
-    """Refuse clones of a classifier whose columns are not of the same classes."""
+    """Reject clones of a classifier whose columns are not of the same classes."""
     known = [list(getattr(part, "classes_", ())) for part in (first, other)]
     if known[0] != known[1] or len({*widths}) > 1:
         seen = known if known[0] != known[1] else [f"{width} columns" for width in widths]
@@ -98,7 +98,7 @@ def _check_columns(first, other, *widths):
 
 
 def _method(classifier):
-    """How a classifier says how sure it is."""
+    """Name of the method that gives a classifier's scores."""
     for name in ("predict_proba", "decision_function"):
         if hasattr(classifier, name):
             return name

@@ -123,7 +123,7 @@ class StructuralSVM(StructuredEstimator):
     def _check_problem(self, problem):
         super()._check_problem(problem)
         needed = [max_oracle, task_loss]
-        # The default is made of the verb `augment`.
+        # The default uses the operation `augment`.
         if not has_own_loss(problem):
             needed.append(augment)
         for verb in needed:
@@ -135,7 +135,7 @@ class StructuralSVM(StructuredEstimator):
             )
 
     def _check_smoothing(self, problem, otherwise):
-        """Refuse a smoothing of the hinge that the structure has no verb for."""
+        """Raise a TypeError for a smoothing of the hinge whose operation the structure lacks."""
         if not has_own_loss(problem, loss_augmented_top_k):
             require_linear_loss(problem, f"use {otherwise}")
         elif self.smoothing == "entropy":
@@ -180,7 +180,7 @@ class _Rounds:
         self.before = tuple(float(self.histories[-1][name][-1]) for name in _WORK)
 
     def add_completion(self):
-        """Count an oracle call a sample, outside of the runs."""
+        """Count one oracle call per sample, outside of the runs."""
         passes, oracle_calls, seconds = self.before
         self.before = passes + 1.0, oracle_calls + self._n, seconds
 

@@ -233,7 +233,7 @@ class BCFWSSVM(StructuralSVM):
         return self.steps.startswith("batch")
 
     def _check_batch(self, problem):
-        """Refuse what batch steps do not know."""
+        """Raise a ValueError for options that batch steps do not have."""
         refused = {
             "a relaxation": relaxed_oracle.supports(problem),
             "attractive interactions": self.graph_.pair_cone(self.classes_) is not None,
@@ -338,7 +338,7 @@ def bcfw_path(
     estimator : BCFWSSVM
         Its parameters other than `C` and `warm_start` are used; it is left as it is.
     X, y, Cs, sample_weight, node_weight : object
-        As in :func:`crf_path`.
+        As in :func:`skstruct.estimators.crf_path`.
 
     Returns
     -------

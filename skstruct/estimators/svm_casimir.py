@@ -115,10 +115,8 @@ class CasimirSSVM(StructuralSVM):
         Learning rate of the inner solver. "auto" is ``1 / (L + lambda + kappa)``, where L is twice
         the mean smoothness constant of the losses: for top-K measured by the diameters of the sets
         of labellings found, for entropy by backtracking. With adaptive smoothing and finite C,
-        "auto" begins with a fraction of the rate of the first iteration, ``32 / n`` within [1/16,
-        1/2]. The fraction, at most 1, grows by a half in each iteration that lowers the objective
-        by less than two fifths (by a tenth after the first rise), and is halved when the objective
-        rises. From the third rise on the rate is that of the current smoothing, see Notes.
+        "auto" begins with a fraction of that rate, which grows while the objective falls slowly,
+        and is halved when it rises; see Notes.
     inner_iterate : {"last", "average"}, default="last"
         Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
         mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
@@ -246,7 +244,7 @@ class CasimirSSVM(StructuralSVM):
         self._check_strength()
 
     def _check_strength(self):
-        """Refuse choices that only smoothing allows."""
+        """Reject choices that only smoothing allows."""
         if self.smoothing_strength == 0:
             if self.learning_rate == "auto":
                 raise ValueError("smoothing_strength=0 needs a learning_rate: nothing is smooth")

@@ -116,10 +116,9 @@ class GDMMSSVM(StructuralSVM):
     ----------------
     algorithm : {"auto", "gdmm"}, default="auto"
         "gdmm" is the algorithm of [1]_. With up to 128 labels, and for label sets up to 128 weights
-        of edges, "auto" takes the steps of :class:`BCFWSSVM` instead, on the same problem, that of
-        the relaxation with cycles. They take fewer passes, keep no active sets of nodes and edges,
-        and take more memory. "auto" stays with GDMM if memory does not suffice, on shards, with
-        ``gap_every=0``, and if a parameter from `variant` to `multipliers` is not at its default.
+        of edges, "auto" takes the steps of :class:`BCFWSSVM` on the same problem: fewer passes, and
+        more memory. It stays with GDMM if memory does not suffice, on shards, with ``gap_every=0``,
+        and if a parameter from `variant` to `multipliers` is not at its default.
     variant : {"bcfw", "away", "afw", "bgcd"}, default="bcfw"
         Step on each factor: to the optimum over its active set ("bcfw", as in appendix A of [1]_
         but solving the block), or an away-step Frank-Wolfe step ("away"). "afw" and "bgcd" are the
@@ -295,7 +294,7 @@ class GDMMSSVM(StructuralSVM):
         return few and gram.supports(problem)
 
     def _block_steps(self, problem, *task):
-        """Return the method of BCFWSSVM unless GDMM is asked for, or memory does not suffice."""
+        """Return the method of BCFWSSVM unless GDMM is requested, or memory does not suffice."""
         default = GDMMSSVM()
         is_plain = all(getattr(self, name) == getattr(default, name) for name in _OWN)
         if is_plain and self.algorithm == "auto" and self.gap_every > 0:

@@ -1,4 +1,4 @@
-"""ProxLinearSSVM: structural SVMs on scores that are no linear function of the features."""
+"""ProxLinearSSVM: structural SVMs on scores that are not linear in the features."""
 
 from __future__ import annotations
 
@@ -172,8 +172,6 @@ class ProxLinearSSVM(StructuralSVM):
     its transpose; the oracles are those of all other estimators. Steps use batches of samples,
     since a map is evaluated fastest on many rows.
 
-    The inner learning rate starts from the measured diameters of the sets that the smoothing mixes;
-    it grows while passes lower the linearised objective, and is halved after one that does not.
     Where `n_best` labellings are too few for the smoothing, a step that fails for every eta halves
     nu (``history_["smoothing_strength"]``). The paper's experiments (section 7.3) have
     ``smoothing_schedule="inverse"`` and the best power of ten as `step_size`, with five inner
@@ -450,7 +448,7 @@ def _scores(score_map, params, rows, ptr, n_columns):
 
 
 def _check_scores(score_map, params, rows, ptr, n_columns, given):
-    """Refuse a map whose scores are not what the structure takes; names the sample."""
+    """Reject a map whose scores are not what the structure takes; names the sample."""
     name = type(score_map).__name__
     params_fine = isinstance(params, np.ndarray) and params.dtype == np.float64
     if not params_fine or params.ndim != 1:

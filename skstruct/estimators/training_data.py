@@ -122,7 +122,7 @@ def _read_samples_and_labels(model, graph, X, y) -> tuple:
 
 
 def _refuse_sets(y):
-    """Refuse sets that may be label sets where the structure is inferred."""
+    """Reject sets that may be label sets where the structure is inferred."""
     if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
         raise ValueError(
             "y is a list of sets: if all labels in a set are right, make an indicator table of it "
@@ -148,7 +148,7 @@ def _find_classes(graph, labels, samples, partial, stream):
 
 
 def _check_size(model, graph, samples, classes):
-    """Refuse more weights than fit into memory, before anything is allocated."""
+    """Reject more weights than fit into memory, before anything is allocated."""
     node, pair = graph.weight_shapes(samples, len(classes), model.fit_intercept)
     n_costs = 0 if graph.has_label_sets else len(classes) ** 2
     n_labellings = getattr(model, "n_best", 0) * int(samples.lengths.max(initial=0))

@@ -18,7 +18,7 @@ class CannotWarmStart(Exception):
 
 
 def warn_of_restart(text) -> None:
-    """Tell the user of a fit that weights start from scratch."""
+    """Warn the user of a fit that weights start from scratch."""
     warn_user(f"warm_start: {text}")
 
 

@@ -1,4 +1,4 @@
-"""Wrappers of a structured model: they have its methods, on what it sees of X."""
+"""Wrappers of a structured model, with its methods on transformed X."""
 
 from __future__ import annotations
 
@@ -56,10 +56,8 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y : list, object array or RaggedArray
-            Samples and their labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of samples.
+        X, y, sample_weight : object
+            As for the score of the model.
 
         Returns
         -------

@@ -40,9 +40,9 @@ class Graph(ABC, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass reads X and y, builds the problem (a NamedTuple of arrays) for its kernels, and
-    defines the layout of weights. Solvers train and decode through the operations of
-    :mod:`skstruct.core.oracles`. Its parameters are estimator-style (``__init__`` stores them
-    unchanged), so that ``graph__name`` can be searched over.
+    defines the layout of weights. Solvers call the operations of :mod:`skstruct.core.oracles`. Its
+    parameters are estimator-style (``__init__`` stores them unchanged), so that ``graph__name`` can
+    be searched over.
 
     Attributes
     ----------
@@ -260,25 +260,13 @@ class Graph(ABC, BaseEstimator):
     ) -> Any:
         """Return the problem on the weights that occur in the training data; the others are 0.
 
-        Parameters
-        ----------
-        problem : Problem
-            The result of :meth:`make_problem`, for training.
-        samples : NamedTuple
-            Packed samples.
-        allowed : ndarray of shape (n_nodes, n_classes) of uint8, or None
-            Labels that each node may have; None where each has one.
-        all_states, all_transitions : bool
-            Whether pairs of a feature and a label, and of two labels, have weights if they do not
-            occur.
-
-        Returns
-        -------
-        NamedTuple or None
-            Its fields are the ``problem``, the ``shapes`` of its weights, the ``places`` of these
-            among all weights (-1 for padding), and the problem with upper bounds for Gram matrices
-            (``bounding``); methods ``take`` and ``spread`` convert from and to all weights. None,
-            the default, if the structure does not support it.
+        `problem` is the result of :meth:`make_problem` for training, `allowed`, (n_nodes,
+        n_classes) of uint8, the labels that each node may have (None: each has one). `all_states`
+        and `all_transitions`: whether pairs of a feature and a label, and of two labels, that do
+        not occur have weights. The result, a NamedTuple, has the ``problem``, the ``shapes`` of its
+        weights, their ``places`` among all weights (-1 for padding), and the problem with upper
+        bounds for Gram matrices (``bounding``); ``take`` and ``spread`` convert from and to all
+        weights. None, the default, if the structure does not support it.
         """
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[Any, Any]:
@@ -349,26 +337,11 @@ class Graph(ABC, BaseEstimator):
     def read_class_weight(
         self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights of classes in training.
+        """Return weights of nodes, (n_nodes or 1,), and those of classes, (n_kinds, n_states).
 
-        Parameters
-        ----------
-        class_weight : mapping, "balanced" or None
-            The user's argument.
-        classes : ndarray of shape (n_classes,)
-            The classes.
-        codes : ndarray of shape (n_nodes,) of int32
-            The result of :meth:`encode`.
-        counts : ndarray of shape (n_nodes,)
-            Weight of each node for "balanced".
-
-        Returns
-        -------
-        factor : ndarray of shape (n_nodes or 1,)
-            Weights of nodes independent of their classes: by default 1.
-        class_factors : ndarray of shape (n_kinds, n_states)
-            Weights of the classes for each kind of nodes, where the kinds alternate: by default one
-            kind.
+        `class_weight` is a mapping, "balanced" or None; `counts` (n_nodes,) are the weights of
+        nodes for "balanced". Weights of nodes do not depend on their classes: by default 1. Those
+        of classes are per kind of nodes, where kinds alternate: by default one kind.
         """
         if class_weight is None:
             class_factors = np.ones((1, len(classes)))
@@ -411,24 +384,10 @@ class Graph(ABC, BaseEstimator):
     ) -> float:
         """Return the output of ``score``: by default the fraction of correctly labelled nodes.
 
-        Parameters
-        ----------
-        predicted : ndarray of shape (n_nodes,) of int32
-            The best labellings.
-        truth : ndarray of shape (n_nodes,) of int32
-            The encoded labels of :meth:`read_y`; -1 for unseen ones.
-        samples : NamedTuple
-            The packed samples.
-        weight : ndarray of shape (n_samples,) or None
-            Weights of samples, not all 0 on those that have nodes.
-        counted : ndarray of shape (n_nodes,) of bool, optional
-            Mask of the nodes that have a label, where some have none: only given to a structure
-            that ``takes_partial_labels``.
-
-        Returns
-        -------
-        float
-            The score.
+        `predicted` and `truth`, (n_nodes,) of int32, are codes, -1 for unseen labels; `weight`
+        (n_samples,), or None, the weights of samples, not all 0 on those that have nodes; `counted`
+        (n_nodes,) the mask of nodes that have a label, only given to a structure that
+        ``takes_partial_labels`` where some have none.
         """
         of_nodes = None if weight is None else np.repeat(weight, samples.lengths)
         right = predicted == truth
@@ -449,21 +408,10 @@ class Graph(ABC, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the earlier column of the same meaning for each column of the weight tables.
 
-        Parameters
-        ----------
-        previous : Graph
-            The structure of the earlier fit, of the same class.
-        classes, previous_classes : ndarray or list
-            The results of :meth:`find_classes` in this and in the earlier fit.
-
-        Returns
-        -------
-        node : ndarray of shape (n_columns,) of int
-            For each column of the node table, -1 for new ones. By default columns are labels, which
-            are matched by value.
-        pair : ndarray of shape (n_pair_columns,) of int, or None
-            The same for the pair table; None if unknown. By default columns are all pairs of
-            labels.
+        `previous` is the structure of the earlier fit, of the same class; `classes` and
+        `previous_classes` are the results of :meth:`find_classes`. Two integer arrays, (n_columns,)
+        for the node table, -1 for new ones, and (n_pair_columns,), or None if unknown. By default
+        columns are labels, matched by value, and pairs of labels.
         """
         node = kept_positions(np.asarray(previous_classes).tolist(), np.asarray(classes).tolist())
         return node, kept_pairs(node, len(previous_classes)).ravel()

@@ -308,7 +308,7 @@ class Boxes(ItemGraph):
         return int(np.iinfo(np.int32).max)
 
     def read_allowed(self, allowed: Any, samples: Points, classes: Any) -> np.ndarray:
-        """Raise TypeError: a box has no labels that could be forbidden individually."""
+        """Raise ValueError: a box has no labels that could be forbidden individually."""
         raise ValueError("allowed: Boxes() has no constrained decoding; use min_size and stride")
 
     # Problems

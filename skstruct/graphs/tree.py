@@ -99,7 +99,7 @@ class Tree(PairwiseGraph):
         return [(x[0], up, *x[1:]) for x, up in zip(parts, chains, strict=True)], y
 
     def _check_cycles(self, samples):
-        """Refuse samples whose edges have a cycle, or more than one tree where one is asked for."""
+        """Reject samples whose edges have a cycle, or more than one tree where one is asked for."""
         *_, cyclic = find_trees(samples.edges, samples.edge_ptr, samples.offsets)
         if cyclic >= 0:
             raise ValueError(f"X: the edges of sample {cyclic} have a cycle")

@@ -387,7 +387,7 @@ def _sum_beliefs(n, states, sums, known, is_root, belief):
 
 @inner_kernel
 def _merge(n, is_sum, is_empty, belief, into):
-    """Tell the level before."""
+    """Add the beliefs of a level to those of the level before: sums, or maxima."""
     if is_empty:
         for j in range(n):
             into[j] = belief[j]
@@ -401,7 +401,7 @@ def _merge(n, is_sum, is_empty, belief, into):
 
 @inner_kernel
 def _tell(tables, plan, k, i, is_sum, belief, out, start, w):
-    """Tell input i what is known of it."""
+    """Add the beliefs of a block to those of input i."""
     n = plan.block[k]
     part = out[start:]
     if plan.form[i] == SCALAR:
@@ -426,7 +426,7 @@ def _tell(tables, plan, k, i, is_sum, belief, out, start, w):
 
 @inner_kernel
 def _flush(tables, plan, places, k, a, changed, is_sum, down, out, w):
-    """Tell the inputs of the levels that variable `changed` decides (-1: all)."""
+    """Update the inputs of the levels that variable `changed` decides (-1: all)."""
     base, target, _ = places
     begin, i = plan.input_ptr[k], plan.input_ptr[k + 1] - 1
     n = plan.block[k]

@@ -65,10 +65,7 @@ def is_fixed(fixed, q):
 
 @kernel
 def fertile_links(scores, n_sources, n_targets, null, max_degree, fixed, links, work):
-    """Best links, at most `max_degree` at each source and target.
-
-    Minimum-cost flow by successive shortest paths (Ahuja, Magnanti and Orlin 1993, section 9.7).
-    """
+    """Best links of bounded degrees, by shortest paths (Ahuja, Magnanti and Orlin 1993, 9.7)."""
     n, m = n_sources, n_targets
     wrong = 0
     for q in range(n * m):
@@ -242,7 +239,7 @@ def _more(side, i, max_degree):
 
 @inner_kernel
 def _exchanges(scores, near, far, max_degree, fixed, links, detour):
-    """Write the costs of moving a link between near vertices; the last index is no vertex."""
+    """Write the costs of moving a link between near vertices; the last index is not a vertex."""
     size = near.size + 1
     nobody = size - 1
     for x in range(size * size):

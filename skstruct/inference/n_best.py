@@ -42,10 +42,7 @@ def best_assignments_work(n_sources, n_targets, n_best):
 
 @kernel
 def best_assignments(scores, n_sources, n_targets, null, values, matches, work):
-    """Write the best assignments, best first (Murty 1968, section 3).
-
-    Each is one or two augmenting paths away (Miller, Stone and Cox 1997, section III).
-    """
+    """Write the best assignments (Murty 1968), by Miller, Stone and Cox 1997, section III."""
     n, m, n_best = n_sources, n_targets, values.shape[0]
     match, offers = work.match[:n], work.top
     clear_top(offers)

@@ -131,7 +131,7 @@ class Choices(NamedTuple):
     """A model of switches; the arrays of edges may be longer than it needs."""
 
     # (2,): Score that does not depend on the switches, -inf if no choice has a finite score; sum of
-    # the sizes of all scores, of which rounding errors are a tiny share.
+    # the sizes of all scores, of which rounding errors are a tiny fraction.
     constant: np.ndarray
     # (n_variables,): Score of on minus score of off.
     gain: np.ndarray
@@ -469,7 +469,7 @@ class Switching(NamedTuple):
     # The optimum of the relaxation, up to rounding; of the problem itself if no state is 2; -inf if
     # no choice has a finite score.
     bound: float
-    # Sum of the sizes of all scores, of which the bound's rounding error is a tiny share.
+    # Sum of the sizes of all scores, of which the bound's rounding error is a tiny fraction.
     size: float
     # False if it was stopped; the bound is valid, but the states are any.
     done: bool

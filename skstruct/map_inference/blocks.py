@@ -42,7 +42,7 @@ class Reoptimiser:
         self.is_exact = False
 
     def _block(self):
-        """A block: one of those there are, or a new one."""
+        """A plan that leaves a cutset out: an earlier one, or a new one."""
         rng = self._rng
         if len(self._blocks) >= _PLANS and rng.random() >= _FRESH:
             return self._blocks[rng.integers(len(self._blocks))]

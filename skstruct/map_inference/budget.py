@@ -18,7 +18,7 @@ _SECONDS_A_PIECE = 0.1
 
 
 class Stopped(Exception):
-    """The budget is spent in the middle of a pass, or of what prepares the passes."""
+    """The budget is spent in the middle of a pass, or of its preparation."""
 
 
 class MAPInference(CallbackSupportMixin):
@@ -99,7 +99,7 @@ class Budget:
         print(f"[{self._name}] {self.seconds:.2f} s, {share:.0%}{known}")
 
     def _tell(self, share):
-        """Steps of a hundredth each; the callbacks hear of pieces of those that take long."""
+        """Report steps of a hundredth each to callbacks, and pieces of those that take long."""
         stop = False
         while self._steps_done < int(share * _STEPS):
             self._begin_step(max_subtasks=0)

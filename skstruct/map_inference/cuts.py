@@ -76,7 +76,7 @@ _ROUNDING, _CUT_ROUNDING, _NONE = 1e-12, 16 * np.finfo(float).eps, 1e-9
 
 
 def _check(graph, method):
-    """Refuse models with more than two labels or variables a factor."""
+    """Reject models with more than two labels or variables per factor."""
     many = np.flatnonzero(graph.n_states > 2)
     if many.size:
         v = int(many[0])
@@ -174,16 +174,10 @@ def _solve(method, graph, tol, budget, needs_cut=False):
 
 
 def solve_max_flow(graph, *, tol, max_iter, rng, budget):
-    """The best labelling of two attracting labels, by a minimum cut (Kolmogorov and Zabih 2004).
-
-    Labels of some variables are exchanged first where only that makes factors attract.
-    """
+    """The best labelling of two attracting labels, by a cut (Kolmogorov and Zabih 2004)."""
     return _solve("max-flow", graph, tol, budget, needs_cut=True)
 
 
 def solve_roof_dual(graph, *, tol, max_iter, rng, budget):
-    """The LP relaxation for two labels by one max flow, and the labels that it proves.
-
-    Other variables: iterated conditional modes (Boros and Hammer 2002; Kolmogorov and Rother 2007).
-    """
+    """Labels that the LP of two-label models proves (Boros and Hammer 2002), the rest by ICM."""
     return _solve("roof-dual", graph, tol, budget)

@@ -228,7 +228,7 @@ def sum_of_maxima(p: Regions) -> float:
 
 
 def score_extent(p: Regions) -> float:
-    """A number that no sum of finite scores, one a region, exceeds in size."""
+    """A bound on the size of sums of finite scores, one per region."""
     sizes = np.where(np.isfinite(p.scores), np.abs(p.scores), 0.0)
     starts, counts = np.unique(p.score_ptr[p.kind <= CARDINALITY], return_counts=True)
     return float(np.maximum.reduceat(sizes, starts) @ counts)

@@ -51,11 +51,9 @@ class MAPResult:
         the relaxed solution, or reparametrised scores.
     history_ : dict of ndarray
         Arrays of equal length: ``passes``, ``seconds``, ``bound`` and ``score`` (the best so far)
-        and ``infeasibility`` (NaN if unknown). Subgradients, coordinate descent, gradients,
-        Frank-Wolfe, SDCA and decreasing smoothing add their ``objective``, ``dual_gap``, a bound on
-        its distance from the optimum (NaN if unknown), and ``shifted_objective``: with L2 smoothing
-        the objective plus ``gamma / 2`` per region, the largest effect of the smoothing; else the
-        objective.
+        and ``infeasibility`` (NaN if unknown). Relaxations other than "trws" add ``objective``,
+        ``dual_gap``, a bound on its distance from the optimum (NaN if unknown), and
+        ``shifted_objective``: with L2 smoothing the objective plus ``gamma / 2`` per region.
     method : str
         Method that solved the problem.
     n_iter : int

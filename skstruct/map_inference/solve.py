@@ -1,4 +1,4 @@
-"""``solve_map``: one function in front of all MAP solvers, and what it does by default."""
+"""``solve_map``: the entry of all MAP solvers, and the default method."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ _MUCH_TIGHTER = 0.7
 
 
 class _Stages:
-    """The stages, each with a share of the time left, on the user's graph, then simplified."""
+    """The stages, each with a fraction of the time left, on the user's graph, then simplified."""
 
     def __init__(self, graph, tol, max_iter, rng, budget):
         self.graph, self.max_iter, self.rng, self.budget = graph, max_iter, rng, budget
@@ -230,7 +230,7 @@ class _Stages:
         self.sweeps_duals = None if result is None else result.duals
 
     def simplify(self, sure):
-        """Go on with a smaller graph; whether there is something left to do."""
+        """Continue with a smaller graph; return whether anything is left to do."""
         from .simplify import Simplified
 
         try:

@@ -48,7 +48,7 @@ def innermost(model, own=True):
 
 
 def require(model, *names):
-    """Refuse a model that lacks a method."""
+    """Reject a model that lacks a method."""
     for name in names:
         if not hasattr(model, name):
             raise TypeError(f"{type(model).__name__} has no {name}, and so no confidences")
@@ -169,7 +169,7 @@ def _read(correct, confidence):
 
 
 def _count(share, n, name):
-    """How many of `n` a share is, at least one."""
+    """How many of `n` a fraction is, at least one."""
     if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 < share <= 1.0:
         raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}")
     return max(round(share * n), 1)

@@ -477,7 +477,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         return int(self.n_directions)
 
     def _intervals(self, most):
-        """First and last end of the intervals, shares of a side; None if there are more."""
+        """First and last end of the intervals, fractions of a side; None if there are more."""
         n, ends = int(self.n_sizes), []
         if n > most:
             return None
@@ -492,7 +492,7 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         return np.array(ends)
 
     def _shares(self):
-        """The boxes, as shares of an image."""
+        """The boxes, as fractions of an image."""
         n = self._n_directions()
         n_histograms = self.levels * (self.levels + 1) * (2 * self.levels + 1) // 6
         n_features = (self.n_words_ - n) * n_histograms + n * self.cells**2 + 27
@@ -562,7 +562,7 @@ class _Counts:
 
 
 def _roots(found, total):
-    """Roots of shares of a total."""
+    """Roots of fractions of a total."""
     return np.sqrt(found / np.where(total > 0.0, total, 1.0))
 
 

@@ -98,7 +98,7 @@ def sequences_of(X, fitting: bool) -> list:
 
 
 def check_sequence(sample, i: int) -> None:
-    """Refuse what cannot be a sequence: most likely X is one sequence, not a list."""
+    """Reject what cannot be a sequence: most likely X is one sequence, not a list."""
     if type(sample) is list:  # before an abstract class is asked
         return
     sized = hasattr(sample, "__len__") or sparse.issparse(sample)
@@ -115,6 +115,6 @@ def check_sequence(sample, i: int) -> None:
 
 
 def check_integers(transformer, **least: int) -> None:
-    """Refuse parameters that are no integers, or below the least that they may be."""
+    """Reject parameters that are not integers, or below the least that they may be."""
     for name, smallest in least.items():
         check_integer(name, getattr(transformer, name), smallest)

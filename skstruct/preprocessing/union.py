@@ -70,7 +70,7 @@ def read_block(name, output, learned=None):
 
 
 def check_lengths(first, other):
-    """Refuse members that disagree about samples or their nodes."""
+    """Reject members that disagree about samples or their nodes."""
     if first.offsets.size != other.offsets.size:
         raise ValueError(
             f"{first.name!r} has {first.offsets.size - 1} samples, {other.name!r} "
@@ -86,7 +86,7 @@ def check_lengths(first, other):
 
 
 def check_pairs(members):
-    """Refuse members that are no pairs (name, transformer)."""
+    """Reject members that are not pairs (name, transformer)."""
     wanted = "transformer_list must be a list of pairs (name, transformer)"
     if not isinstance(members, (list, tuple)):
         raise TypeError(f"{wanted}, got {members!r}")
@@ -96,7 +96,7 @@ def check_pairs(members):
 
 
 def check_weights(weights):
-    """Refuse weights of members that are no numbers by name."""
+    """Reject weights of members that are not numbers by name."""
     if weights is None:
         return
     if not isinstance(weights, Mapping):

@@ -91,7 +91,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def _check_content(content, path):
-    """Refuse a manifest that :func:`dump` would not have written."""
+    """Reject a manifest that :func:`dump` would not have written."""
     _check_fields(content, _FIELDS, path)
     if content.get("n_edge_features") is not None:
         _check_fields(content, {"n_edge_features": _COUNT}, path)
@@ -106,7 +106,7 @@ def _check_content(content, path):
 
 
 def _check_shard(content, entry, path):
-    """Refuse what is said of a shard if it cannot be."""
+    """Reject what is said of a shard if it cannot be."""
     _check_fields(entry, _OF_SHARD, path)
     _check_fields(entry["widths"], dict.fromkeys(entry["widths"], _COUNT), path)
     _check_paths([entry["folder"], *entry["files"]], path)

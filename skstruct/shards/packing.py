@@ -339,7 +339,7 @@ class _Packer:
         return samples, labels
 
     def _check_kind(self, samples, first):
-        """Refuse samples that would be packed in another form than those before."""
+        """Reject samples that would be packed in another form than those before."""
         tables = samples.features, getattr(samples, "edge_features", None)
         given = tuple(map(sparse.issparse, tables))
         if self.sparse is None:

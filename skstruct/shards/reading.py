@@ -141,7 +141,7 @@ def write_names(folder: Path, file: str, names: FeatureNames) -> dict:
 
 
 def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None:
-    """Refuse packed samples that a structure has not packed."""
+    """Reject packed samples that a structure has not packed."""
     check_ends(samples.offsets, entry["samples"], entry["nodes"], folder / "offsets.npy")
     if graph.is_table and (np.diff(samples.offsets) != 1).any():
         raise Damage(f"{folder / 'offsets.npy'} is damaged: a sample of a table is one row")
@@ -162,14 +162,14 @@ def check_samples(samples: Any, graph: Graph, entry: dict, folder: Path) -> None
 
 
 def check_ends(ends: np.ndarray, n: int, total: int, path: Path) -> None:
-    """Refuse pointers that do not go from 0 to a total."""
+    """Reject pointers that do not go from 0 to a total."""
     sound = ends.shape == (n + 1,) and ends.dtype == np.int64 and ends[0] == 0
     if not sound or (ends[1:] < ends[:-1]).any() or ends[-1] != total:
         raise Damage(f"{path} is damaged: it must have the ends of {n} samples")
 
 
 def _check_edges(samples, edges, n, folder):
-    """Refuse edges between nodes that are not there."""
+    """Reject edges between nodes that are not there."""
     check_ends(samples.edge_ptr, n, len(edges), folder / "edge_ptr.npy")
     sound = edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype == np.int32
     ends = np.repeat(samples.lengths, samples.n_edges)[:, None]
@@ -189,7 +189,7 @@ _PLAIN = ("find_classes", "encode", "read_training", "score")
 
 
 def refuse_unpackable(graph: Graph) -> None:
-    """Refuse a structure whose samples cannot be packed a part at a time."""
+    """Reject a structure whose samples cannot be packed a part at a time."""
     kind = type(graph)
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
@@ -539,7 +539,7 @@ class Shards:
         return shard
 
     def _check_codes(self, shard, entry, folder):
-        """Refuse what kernels would read beyond."""
+        """Reject what kernels would read beyond."""
         codes, columns, weight = shard.codes, shard.columns, shard.sample_weight
         check_samples(shard.samples, self.graph, entry, folder)
         if shard.samples.features.dtype != self.dtype:

@@ -1,1 +1,1 @@
-"""Training algorithms over the generic verbs; none of them names a structure."""
+"""Training algorithms over generic operations; none of them names a structure."""

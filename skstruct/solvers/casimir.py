@@ -48,15 +48,15 @@ _KAPPA, _EASE = 10.0, 0.9
 # Least n kappa by the measured steepness, late in a run: Proposition 29 has 1, but that is an upper
 # estimate; of 0.05, 0.1, 0.2 and 0.3 the second is nearest to the optimum at iteration 100.
 _LATE = 0.1
-# The first share of a `Pace` by n samples, its bounds, and the bound on all shares.
+# First fraction of the rate in a `Pace` by n samples, its bounds, and the bound on all fractions.
 _FIRST, _LEAST_FIRST, _MOST_FIRST, _MOST = 32.0, 1.0 / 16.0, 0.5, 1.0
-# Factors of shares: while the objective falls slowly, the same after its first rise, and at each
+# Factors of fractions: while the objective falls slowly, the same after its first rise, and at each
 # rise. Steps that leave less than so much of the objective are long enough: longer ones overshoot.
 _GROWTH, _REGROWTH, _FALL, _SLOW = 1.5, 1.1, 0.5, 0.6
-# Rises after which a run is late. Before, nu is at least this times its first value and the share.
+# Rises after which a run is late. Before, nu is at least this times first value times fraction.
 _RISES, _FLOOR = 3, 0.3
-# Share of the objective that the regulariser has where shorter weights are tried, and the logarithm
-# of their scale: at first, at least, at most.
+# Fraction of the objective that the regulariser has where shorter weights are tried, and the
+# logarithm of their scale: at first, at least, at most.
 _LONG, _SHORTER, _LEAST_SHORTER, _MOST_SHORTER = 0.5, 0.2, 0.01, 0.7
 
 
@@ -379,7 +379,7 @@ class CasimirOptions(NamedTuple):
 # More passes for one subproblem are a sign that its learning rate is bad.
 _MOST_PASSES = 20
 _ADVICE = "are the features scaled, is the learning rate too large?"
-# Share of the measured steepness that steps are made for where the top-K smoothing is exact.
+# Fraction of the measured steepness that steps are made for where the top-K smoothing is exact.
 _LEAST_CAUTION = 1.0 / 3.0
 
 
@@ -490,7 +490,7 @@ class _SVRG(Method):
 
 
 class _Measured(NamedTuple):
-    """Weights at which a snapshot was taken, and what it said of them."""
+    """Weights at which a snapshot was taken, and its objective and gradient there."""
 
     weights: Weights
     objective: float
@@ -563,8 +563,8 @@ class HingeCasimir(_SVRG):
         shrinks = self.catalyst.adaptive and self.lam > 0
         self._pace = Pace(self.n) if shrinks and self.rate is None else None
         self._shorter = _SHORTER
-        # Before anything is measured. Shares are of a steepness that scales as the features do; but
-        # backtracking for entropy tries steps of the inverse, which must not overflow.
+        # Before anything is measured. Fractions are of a steepness that scales as the features do;
+        # but backtracking for entropy tries steps of the inverse, which must not overflow.
         is_free = self._pace is not None and top_k
         self.memory.lipschitz[:] = 1e-12 if is_free else 1.0
 

@@ -18,7 +18,7 @@ from ..core.weights import Weights, inner_product, squared_norm, view_flat
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last
 # place. It always counts as gap.
 _UNIT = 4.0 * float(np.finfo(np.float64).eps)
-# A dual above its primal by more than this share of the terms is no rounding, not even of sums over
+# A dual above its primal by more than this fraction of the terms is not rounding, even in sums over
 # very long samples (45,000 units in the last place): something overflowed or is wrong. Below, the
 # excess shows what rounding did, and counts as gap, too.
 _LEAST_EXCESS = 1e-11
@@ -146,7 +146,7 @@ def certify_l1(
 
 # Dual points that are kept for a mixture, and the floats that there is room for.
 _MOST_POINTS, _POINT_ROOM = 16, 1 << 22
-# Steps between two points at most, for each of them; those below this share of the terms are none.
+# Steps between two points at most, for each of them; the least rise, as a fraction of the terms.
 _PAIR_STEPS, _LEAST_RISE = 300, 1e-12
 
 
@@ -200,11 +200,11 @@ class DualMixture:
 
     @property
     def weights(self) -> Weights:
-        """Those of the mixture, where there is no cone."""
+        """Weights of the mixture, without a cone."""
         return Weights(*(table / -self._lam for table in self._direction.tables))
 
     def offer(self, term: float, direction, step: float | None = None) -> None:
-        """Raise the bound by one more point; where none are kept, by a share that is given."""
+        """Raise the bound by one more point; where none are kept, with a given share."""
         if len(self._points):
             self._mix_all(term, direction)
         else:

@@ -1,4 +1,4 @@
-"""Passes over samples for whoever has weights, a structure and classes; decoding under rules."""
+"""Passes over samples for weights, a structure and classes; decoding under rules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _decode_within_bounds(graph, classes, problem, i, w, sample):
 
 
 class Decoder:
-    """Mixin of whoever has `graph_`, `classes_`, `n_jobs`, an intercept or not, and weights."""
+    """Mixin of classes with `graph_`, `classes_`, `n_jobs`, an intercept or not, and weights."""
 
     def _decoding_problem(self, samples, **options):
         """Return the problem of samples that have nodes."""

@@ -123,7 +123,7 @@ class Ball:
         return self._term + step * gain, norm, point
 
     def _search_step(self, gain, mixed, change):
-        """In a cone: the bound is concave, but not known in closed form."""
+        """The best step in a cone, where the concave bound has no closed form."""
         low, high = 0.0, 1.0
         for _ in range(_SEARCH_STEPS):
             ends = low + (high - low) / 3.0, high - (high - low) / 3.0
@@ -152,11 +152,11 @@ _ADVICE = "are the features scaled?"
 _GROWTH, _CUT = 1.1, 0.5
 # Halved so often, a step compares rounding errors.
 _MOST_CUTS = 60
-# Effect of rounding on the test, as a share of the terms that it subtracts.
+# Effect of rounding on the test, as a fraction of the terms that it subtracts.
 _ROUNDING = 1e-12
 # Near 0: the projections of no potentials.
 _FLAT = 1e-6
-# Iterations between certificates, as a share of those so far.
+# Iterations between certificates, as a fraction of those so far.
 _CERTIFY_EVERY = 0.05
 # The averages are a new start when the gap of a block has fallen by this factor; before the gap is
 # below a tenth there is more to gain from the growing steps.
@@ -197,9 +197,9 @@ class _Block:
 
 
 class Extragradient(Method):
-    """Minimise the regularised mean hinge as the saddle point of weights and mixtures.
+    """The saddle point of weights and mixtures, by dual extrapolation (Nesterov 2007).
 
-    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, section 5 (memory); Nesterov 2007.
+    Taskar, Lacoste-Julien, Jordan 2006, Figure 2, and section 5 for the memory.
     """
 
     fields = (*Method.fields, "step_size")
@@ -271,7 +271,7 @@ class Extragradient(Method):
         return _Answer(z, c, gradient, float(mean[TASK_LOSS]), value, magnitude)
 
     def begin(self, progress):
-        """Project no potentials, or those of the weights to start from; sets the first step."""
+        """Project zero potentials, or those of the starting weights; set the first step."""
         pieces, zero = progress.pieces, np.zeros_like(self._center)
         flat = self._answer(zero, _FLAT, pieces)
         if flat is None:
@@ -316,7 +316,7 @@ class Extragradient(Method):
                 cuts += 1
 
     def _try(self, v, pieces, anyhow):
-        """A step from `v`: whether it is taken, not refused by the test or cut by a callback."""
+        """Try a step from `v`; return whether it passed the test and no callback ended it."""
         at, step, block = self.at, self.step, self.block
         total, before = block.total + step, block.weight + self.lam * block.total
         u = self._point(block.answers + step * at.gradient, total)
@@ -347,7 +347,7 @@ class Extragradient(Method):
         return True
 
     def due(self, k, tol):
-        """After a share of the iterations so far."""
+        """After a fraction of the iterations so far."""
         return k - self._last_certified >= 1.0 + _CERTIFY_EVERY * k
 
     def _measure(self, flat):
@@ -379,7 +379,7 @@ class Extragradient(Method):
             self._marks = (self._marks[1], self.at)
 
     def certify(self):
-        """Both sides of the saddle at averages."""
+        """Primal and dual objective at the averages."""
         average, block, regulariser = self._average(), self.block, self.regulariser
         self._objective = self._measure(average)
         moved = block is not None and block.total > 0.0

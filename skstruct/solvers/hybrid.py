@@ -1,4 +1,4 @@
-"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own, since neither knows the others."""
+"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own: neither imports the others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
 
 
 def late(tol: float, early: StoredMixtures) -> Method | None:
-    """L-BFGS after an early method that needs more passes, by passes and gaps, never by clocks."""
+    """L-BFGS after a method that needs more passes, by passes and gaps, never by clocks."""
     tables = zip(early.w.tables, early.shapes, strict=True)
     n_weights = sum(table.shape[0] * width for table, (_, width) in tables)
     share = n_weights / max(int(early.problem.part_ptr[-1]), 1)

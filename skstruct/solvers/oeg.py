@@ -121,7 +121,7 @@ def _mix(phi, theta, rate, trial):
 
 @inner_kernel
 def _find_again(loss, problem, i, state, buffers, labels):
-    """Write the residual of sample i at its potentials to the last buffer."""
+    """Recompute the residual of sample i at its potentials, into the last buffer."""
     first, size = problem.part_ptr[i], problem.part_ptr[i + 1] - problem.part_ptr[i]
     trial, memory = buffers[1], buffers[MEMORY]
     for q in range(size):
@@ -134,7 +134,7 @@ def _find_again(loss, problem, i, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def recall(loss, problem, i, state, buffers, labels):
-    """Write the residual of sample i to ``buffers[MEMORY]``: as it is stored, or found again."""
+    """Write the residual of sample i to ``buffers[MEMORY]``: stored, or recomputed."""
     first, stop = problem.part_ptr[i], problem.part_ptr[i + 1]
     memory = buffers[MEMORY]
     if stop <= state.residuals.shape[0]:
@@ -252,7 +252,7 @@ def visit(loss, problem, i, weight, w, options, state, buffers, labels):
 
 @inner_kernel(inline=True)
 def visit_first(loss, problem, i, weight, w, options, state, buffers, labels):
-    """The first step of a sample: surer of the truth until the dual does not fall."""
+    """First step of a sample: more weight on the truth until the dual does not fall."""
     totals = state.totals
     rate = totals[RATES] / totals[N_KNOWN] if totals[N_KNOWN] > 0 else _FIRST_RATE
     phi = state.phi[problem.part_ptr[i] : problem.part_ptr[i + 1]]
@@ -342,7 +342,7 @@ def sum_residuals(
 
 _NO_ORDER, _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _FIRST_SCORE = 7.0
-# An epoch visits samples once more for each of these shares of the mean divergence that theirs
+# An epoch visits samples once more for each of these fractions of the mean divergence that theirs
 # exceeds; those below the first every third epoch.
 _SHARES, _MOST_IDLE = (0.5, 2.0, 5.0, 10.0, 20.0, 40.0), 2
 # Relative gap: estimates of small divergences mislead before.
@@ -363,7 +363,7 @@ def _parts_of_pairs(problem):
 
 
 def is_compact(problem) -> bool:
-    """Return whether memory counts more than the time of a second oracle call."""
+    """Return whether marginals are recomputed at each visit, to save memory."""
     n_parts, of_pairs = int(problem.part_ptr[-1]), int(_parts_of_pairs(problem).sum())
     # An inexact oracle begins where it ended, and does not repeat its marginals.
     repeats = exp_slack.registry.keys().isdisjoint(type(problem.space).__mro__[:-1])
@@ -428,7 +428,7 @@ def _product(tables, others):
 _LEFT = 0.8
 # Rounding of a float, and roundings of a weight in an epoch but for those of its visits.
 EPS, ROUNDINGS = float(np.finfo(np.float64).eps), 4
-# Share of the gap that rounding may be, before g is summed again.
+# Fraction of the gap that rounding may be, before g is summed again.
 LOST = 0.1
 
 

@@ -117,7 +117,7 @@ class ObjectiveValue(NamedTuple):
 def objective_value(
     loss, problem, w, sample_weight, lam, n_jobs, memory=_NO_MEMORY, advice=_ADVICE
 ) -> ObjectiveValue:
-    """``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, by one oracle call a sample."""
+    """``lam/2 |w|^2 + (1/n) sum_i s_i loss_i(w)``, by one oracle call per sample."""
     n = sample_weight.size
     out = np.zeros((3, n))
 

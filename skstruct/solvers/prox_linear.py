@@ -275,7 +275,7 @@ class MappedLosses:
         return mean + 0.5 * lam * float(vector @ vector)
 
     def refuse_overflow(self, scores: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Name the sample whose scores are not finite, if there is one."""
+        """Raise an error for the first sample whose scores are not finite."""
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             sample = sample_of(bad[0] if rows is None else rows[bad[0]], self.mapped.row_ptr)
@@ -286,11 +286,11 @@ class MappedLosses:
 
 # Batches that are probed for a first estimate of the smoothness.
 _PROBES = 3
-# Without smoothing: a share of the strength that only breaks ties.
+# Without smoothing: a fraction of the strength that only breaks ties.
 _NEARLY_NONE = 1e-6
-# Where all labellings tie nothing is measured: this share of what a step away from the truth shows.
+# Where all labellings tie, nothing is measured: this fraction of what a step from the truth shows.
 _AT_TIES = 0.1
-# A pass that adds less than this share to what has been won is the last one.
+# A pass that adds less than this fraction to what has been won is the last one.
 _SOLVED = 0.02
 # The learning rate grows by the one factor after a pass that succeeds, and falls by the other after
 # one that fails; then it stays below what failed by some margin, which is slowly forgotten.
@@ -477,7 +477,7 @@ def _copied(w):
 
 
 class MappedMethod(Method):
-    """Base of methods whose weights are a vector: objectives, the best, and what is returned."""
+    """Base of methods whose weights are one vector: objectives, best weights, the result."""
 
     def __init__(self, mapped, sample_weight, lam, n_jobs, *, loss, target, start, cone):
         super().__init__(mapped.problem, mapped.shapes, sample_weight, lam, n_jobs)
@@ -490,7 +490,7 @@ class MappedMethod(Method):
         self.best = Best()
 
     def settle(self, vector):
-        """Project the pair table to where it must stay: in place."""
+        """Project the pair table onto its constraints, in place."""
         if self.cone.coefficients.size:
             pair = self.losses.split(vector).pair
             w = Weights(np.zeros((0, 0)), np.ascontiguousarray(pair))
@@ -632,7 +632,7 @@ class ProxLinear(MappedMethod):
         self.certificate = Uncertified(record, self.best.objective, relative, measure)
 
     def remedy(self):
-        """More steps do not help where none improves the weights."""
+        """Return the advice; more steps do not help where none improves the weights."""
         return _RESOLVED if self.stalled else REMEDY
 
     def entry(self):
@@ -650,12 +650,12 @@ class ProxLinear(MappedMethod):
 
 # Stochastic subgradients through a score map: the baseline of prox-linear.
 
-# Share of the step that would bring a linear loss to 0, and how many batches are asked.
+# Fraction of the step that would bring a linear loss to 0, and how many batches are asked.
 _CAREFUL_RATE, _ASKED = 0.1, 8
 
 
 class MappedSubgradient(MappedMethod):
-    """The same by stochastic subgradients (Davis, Drusvyatskiy 2019; Pillutla et al. 2019)."""
+    """Stochastic subgradients with score maps (Davis, Drusvyatskiy 2019)."""
 
     fields = ("learning_rate",)
 
@@ -668,7 +668,7 @@ class MappedSubgradient(MappedMethod):
         self.trail, self._now = [], np.nan
 
     def begin(self, progress):
-        """Measure the starting weights: no fit ends worse."""
+        """Evaluate the starting weights, the first candidate for the best."""
         self._measure()
 
     def _measure(self):

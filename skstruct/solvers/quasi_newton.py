@@ -215,8 +215,7 @@ _LEAST_CURVATURE = 1e-14
 class Pairs:
     """Last differences of iterates and gradients in ``w / scales`` (Nocedal & Wright 2006, 7.4).
 
-    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014, Algorithm
-    3).
+    The two loops run on coefficients, from products of one sweep (Chen, Wang, Zhou 2014).
     """
 
     def __init__(self, size: int, memory: int, scales=None):
@@ -259,7 +258,7 @@ class Pairs:
             self._next = (slot + 1) % memory
 
     def state(self) -> tuple[dict, dict]:
-        """Return the state that :meth:`take_state` takes."""
+        """Return the state for :meth:`take_state`."""
         numbers = {"slots": self._slots, "next": self._next, "count": self._count}
         numbers |= {"gram": self._gram.tolist(), "products": self._products.tolist()}
         return numbers, {self._name(k): self.rows[[k, self.memory + k]] for k in self._slots}
@@ -268,7 +267,7 @@ class Pairs:
         return f"pair-{slot}-{self._count[slot]}"
 
     def take_state(self, numbers: dict, arrays: dict) -> None:
-        """Become what another one was; ValueError if its vectors cannot be ours."""
+        """Restore a saved state; ValueError if its vectors have other shapes."""
         slots, count = numbers["slots"], numbers["count"]
         pairs = [arrays[f"pair-{k}-{count[k]}"] for k in slots]
         for pair in pairs:
@@ -472,7 +471,7 @@ class QuasiNewton(Method):
         return np.einsum("ki,i->k", self._out, self.sample_weight) / self.n
 
     def _evaluate(self, point, pieces):
-        """Measure a point; False if a callback ended the pass."""
+        """Evaluate a point; False if a callback ended the pass."""
         point.known = False
         point.d.fill(0.0)
         w, gradient = view_flat(point.w, self.shapes), view_flat(point.d, self.shapes)
@@ -570,7 +569,7 @@ class QuasiNewton(Method):
             self.certificate = certify(*numbers, self.lam, self.dual, here.magnitude)
 
     def work(self):
-        """Oracle calls: there is nothing else."""
+        """Oracle calls."""
         return self.n_calls * self.n, 0
 
     def weights(self):

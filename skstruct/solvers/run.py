@@ -14,7 +14,7 @@ from ..core.parallel import Pieces
 from ..core.weights import Weights
 from .certificate import UNMEASURED, Certificate
 
-# Report of a solver's run: one record an epoch, a way to stop it, the final weights.
+# Report of a solver's run: one record per epoch, a way to stop it, the final weights.
 
 _FIELDS = ("passes", "oracle_calls", "seconds", "objective")
 #: Advice of most solvers where the tolerance was not reached.
@@ -90,7 +90,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock, for work that the solver does not need: evaluation only asked for."""
+        """Stop the clock, for evaluations that the solver does not need."""
         running = self._since is not None
         self._before, self._since = self.seconds, None
         try:
@@ -133,7 +133,7 @@ class Progress:
 
 
 class Method(ABC):
-    """A training algorithm, as :func:`run` sees it: weights, a pass, and what is known of them."""
+    """A training algorithm, as :func:`run` sees it: weights, a pass, and a certificate."""
 
     #: Fields of the history, in addition to those of every solver.
     fields = ("dual_gap", "dual_objective")
@@ -192,7 +192,7 @@ class Method(ABC):
 
 
 def _set_target_gap(problem, certificate) -> None:
-    """Tell inference that stops early how exact it needs to be."""
+    """Set the accuracy of inference that stops early."""
     told = getattr(getattr(problem, "space", None), "set_target_gap", None)
     if told is not None:
         known = certificate is not None

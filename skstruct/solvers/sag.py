@@ -111,7 +111,7 @@ class SAGOptions(NamedTuple):
     step_scale: float
     # 1 to skip the line search after successes, 0 to search at every visit.
     skipping: int
-    # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i a sample.
+    # 1 for uniform sampling with one constant L, 0 for non-uniform with one L_i per sample.
     uniform: int
     # 1 for SAGA's unbiased step; 2 for that with one sample for the step and one for the memory.
     saga: int
@@ -526,7 +526,7 @@ class CertificateSchedule:
         self._epoch, self._next, self._estimate = 0, 1, np.inf
 
     def due(self, estimate, tol):
-        """Once an epoch."""
+        """Whether a certificate is due; call it once per epoch."""
         self._estimate, self._epoch = estimate, self._epoch + 1
         return self._epoch >= self._next and self._optimism * estimate <= tol
 
@@ -581,7 +581,7 @@ class StoredMixtures(Method):
 
 
 class SAG(StoredMixtures):
-    """Weights, memory and buffers of a run of SAG or SAGA (Schmidt et al. 2015).
+    """Weights, memory and buffers of SAG or SAGA (Schmidt et al. 2015, Algorithms 1 and 2).
 
     SAG: Le Roux, Schmidt and Bach 2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling:
     Needell, Srebro and Ward 2014.
@@ -628,7 +628,7 @@ class SAG(StoredMixtures):
         self._single, self._double = single, None
 
     def begin(self, progress):
-        """Fill the memory at the start; later the last gradient is far larger than their mean."""
+        """Fill the memory, at the start only: a later gradient is far larger than its mean."""
         if self._warm:
             self.state.totals[N_STORED] = self.n
             if self._resumes:
@@ -657,7 +657,7 @@ class SAG(StoredMixtures):
             self._workers.call(add_residuals, arguments)
 
     def epoch(self, k, rng, progress):
-        """As many steps as samples; those of SAGA, unbiased, while a warm start's memory ages."""
+        """As many steps as samples; SAGA's after a warm start, as SAG's overshoot on old memory."""
         self._put_back()
         self._unbiased = self._warm and not self._resumes and k <= _UNBIASED
         if not self._uniform:

@@ -107,11 +107,11 @@ class SGD(Method):
         self.certificate = improvement(objective, self.trail)
 
     def reached(self, tol):
-        """With a tolerance of 0 never: some passes improve nothing, and later ones do."""
+        """Never with a tolerance of 0: a pass without improvement may precede better ones."""
         return tol > 0.0 and super().reached(tol)
 
     def work(self):
-        """Every visit is a call and a step."""
+        """Oracle calls, one per step."""
         return self.average[0], 0.0
 
     def weights(self):
@@ -181,7 +181,7 @@ class _Stream(SGD):
         return state._replace(iterate=iterate, mean=mean, n_steps=int(self.average[0]))
 
     def largest_rate(self, state):
-        """4 C: with larger ones weights shrink so much in a pass that their mean loses digits."""
+        """The rate 4 C: above it weights shrink so much in a pass that their mean loses digits."""
         return 4.0 / (self.lam * (state.n_steps + self.sample_weight.size))
 
     def objective_after(self, state, order, rate):

@@ -279,7 +279,7 @@ class FewLabelsSpace(LabelSetSpace):
 
 
 class ManyLabelsSpace(LabelSetSpace):
-    """The same for any number of labels, by the LP relaxation over the local polytope."""
+    """Label sets with any edges, by the LP relaxation over the local polytope."""
 
     structure = "MultiLabel with cycles (relaxed, or more than 16 labels)"
     inference = "relaxed"

@@ -47,7 +47,7 @@ class LabelSpace(NamedTuple):
     Everything else follows: scores from the indicator, max-marginals by maxima under forced labels,
     and the n best labellings by max-marginals. Register kernels for those that take too long.
 
-    The node block comes first: with K labels, the potential of label k at node t is ``theta[t * K +
+    The node parts come first: with K labels, the potential of label k at node t is ``theta[t * K +
     k]``. The structure defines the layout of the rest.
 
     Parameters
@@ -88,12 +88,12 @@ class LabelSpace(NamedTuple):
     ) -> Problem:
         """Return the problem of packed samples, for ``make_problem`` of a structure.
 
-        `n_parts` (n_samples,) are the numbers of parts; `rows` is a class, :class:`BlockRows` or
-        one derived from it for nodes only, else derived from :class:`~skstruct.graphs.OwnRows`;
-        `own` and `scratch` are NamedTuples of the structure, the data and the scratch of its
-        oracles; `target` has :func:`~skstruct.core.oracles.task_loss`, by default
-        :class:`~skstruct.graphs.NodeCosts` of `loss`. The other arguments are those of
-        :meth:`skstruct.graphs.Graph.make_problem`.
+        `n_parts` (n_samples,) are the numbers of parts; `rows` is a class,
+        :class:`~skstruct.rows.blocks.BlockRows` or one derived from it for nodes only, else derived
+        from :class:`~skstruct.graphs.OwnRows`; `own` and `scratch` are NamedTuples of the
+        structure, the data and the scratch of its oracles; `target` has
+        :func:`~skstruct.core.oracles.task_loss`, by default :class:`~skstruct.graphs.NodeCosts` of
+        `loss`. The other arguments are those of :meth:`skstruct.graphs.Graph.make_problem`.
         """
         shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
         part_ptr, label_ptr = ends_of(n_parts), samples.offsets

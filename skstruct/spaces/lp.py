@@ -59,7 +59,7 @@ class Messages(NamedTuple):
     is_memory = True
 
     def forget(self) -> None:
-        """Become as before the first visit."""
+        """Delete what is stored of earlier visits."""
         for array in (self.delta, self.gamma, self.counts):
             array[...] = 0
 

@@ -32,7 +32,7 @@ from .n_best import Branches, branch_scratch, confine, note_second, split_best
 
 
 class LastMatchings(NamedTuple):
-    """What solves the next assignment of a sample sooner."""
+    """Prices and links of the last assignments, to start the next one from."""
 
     # (n_all_sources,): The target of each source in the last best matching.
     match: np.ndarray
@@ -43,7 +43,7 @@ class LastMatchings(NamedTuple):
     is_memory = True
 
     def forget(self) -> None:
-        """Become as before the first assignment."""
+        """Delete what is stored of earlier assignments."""
         self.match[...], self.price[...] = -1, 0.0
 
 

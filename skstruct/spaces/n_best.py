@@ -165,7 +165,7 @@ def n_best_scratch(
 def max_marginals_by_maxima(space, i, theta, out):
     """A kernel for :func:`~skstruct.core.oracles.max_marginals`: the maximum under each label.
 
-    It calls ``max_oracle``, which must respect -inf in the node block; needs ``work.n_best``.
+    It calls ``max_oracle``, which must respect -inf at node parts; needs ``work.n_best``.
     """
     scratch, n_states = space.work.n_best, count_states(space, i)
     forced = scratch.forced
@@ -206,7 +206,7 @@ def _find_second(space, i, theta, s, count, best):
 def top_k_by_max_marginals(space, i, theta, values, labels):
     """A kernel of `top_k_oracle` for structures that have `max_oracle` and `max_marginals`.
 
-    Both must be exact and respect -inf in the node block: label k of node t at ``theta[t * n_states
+    Both must be exact and respect -inf at node parts: label k of node t at ``theta[t * n_states
     + k]``. It takes 2n - 3 sets of max-marginals and n maxima; the space registers `count_states`,
     and ``work.n_best`` is from :func:`n_best_scratch`. Best Max-Marginal First (Yanover and Weiss
     2003, section 3; Fromer and Globerson 2009; Pillutla et al. 2019, Algorithm 10).

@@ -29,7 +29,7 @@ _RAISES = 50
 
 
 def tree_weights(first, second, n_nodes):
-    """Share of forests that each edge is in, and share in which no later node hangs on a node."""
+    """Fraction of forests that each edge is in, and in which a node has no later neighbour."""
     # The forests are chains along which node numbers grow.
     earlier, later = np.minimum(first, second), np.maximum(first, second)
     n_before = np.bincount(later, minlength=n_nodes)

@@ -22,20 +22,9 @@ def check_structured_estimator(
 ) -> None:
     """Check that an estimator keeps scikit-learn's contract on sequences.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Unfitted, with a tight ``tol`` (1e-12 for a SAGCRF), a ``max_iter`` that reaches it, and a
-        ``random_state``.
-    X, y : list, default=None
-        Samples of equal numbers of features; random sequences by default.
-    atol : float
-        Agreement asked of fits that should reach one optimum.
-
-    Raises
-    ------
-    AssertionError
-        Names the rule that is broken.
+    `estimator` is unfitted, with a tight ``tol`` (1e-12 for a SAGCRF), a ``max_iter`` that reaches
+    it, and a ``random_state``; X and y are random sequences by default. Fits that should reach one
+    optimum agree up to `atol`. An AssertionError names the rule that is broken.
 
     Examples
     --------

@@ -136,7 +136,7 @@ class Batch(NamedTuple):
         return np.full(n, 1.0 / by.get(self.reduction, 1))
 
     def check(self, values: np.ndarray) -> None:
-        """Refuse losses that are not finite."""
+        """Reject losses that are not finite."""
         bad = np.flatnonzero(~np.isfinite(values))
         if not bad.size:
             return

@@ -17,7 +17,7 @@ def as_array(tensor: torch.Tensor, dtype: torch.dtype = torch.float64) -> np.nda
 
 
 def check_scores(scores: Any, name: str, dims: tuple[int, ...]) -> None:
-    """Refuse what is no tensor of floats with so many axes."""
+    """Reject what is not a tensor of floats with so many axes."""
     if not isinstance(scores, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():

@@ -251,7 +251,7 @@ class CRF(torch.nn.Module):
 
     @staticmethod
     def _check_axes(emissions, name, other):
-        """Refuse a tensor that does not have a sample and a timestep for each of the emissions."""
+        """Reject a tensor that does not have a sample and a timestep for each of the emissions."""
         axes = tuple(emissions.shape[:2]), tuple(other.shape)
         if axes[0] != axes[1]:
             raise ValueError(

@@ -1,1 +1,1 @@
-"""Everything that depends on numba: dispatch of the verbs, the cache on disk, compiler tricks."""
+"""Everything that depends on numba: dispatch of operations, cache on disk, compiler options."""

@@ -198,7 +198,7 @@ def _returns_nothing(function):
 
 
 def _check_kernel(verb, result, cls, dispatcher):
-    """Raise TypeError unless a function can be a kernel of a verb for the instances of a class."""
+    """Raise TypeError unless a function can be a kernel of an operation for a class."""
     name, names, function = verb.__name__, verb.names, _python(dispatcher)
     own = tuple(inspect.signature(function).parameters)
     if own[1:] != names[1:] or len(own) != len(names):
@@ -248,7 +248,7 @@ NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
 
 
 def _operation(verb, contract):
-    """The entry of a verb in solvers' tables, if its contract declares types."""
+    """The entry of an operation in solvers' tables, if its contract declares types."""
     signature = None if JIT_IS_DISABLED or Operation is None else Signature.of(contract)
     if signature is not None:
         verb.operation = Operation(verb, verb.names, signature)

@@ -235,7 +235,7 @@ alarms = []
 
 @ctypes.CFUNCTYPE(ctypes.c_double, ctypes.POINTER(ctypes.c_int64))
 def _note_missing(asked):
-    """What is called where there is no function: kernels cannot raise."""
+    """The function in empty places of tables: kernels cannot raise."""
     asked[0] = 1
     alarms.append(None)
     return math.nan
@@ -249,7 +249,7 @@ ASKED, TABLE, FIELDS = range(3)
 
 
 class Template(NamedTuple):
-    """What tables of one type of problems begin with; replaced as a whole, never changed."""
+    """The first words of tables of one type of problems; replaced as a whole, never changed."""
 
     # Kernels, with classes of arguments, that find all operations they call.
     ready: frozenset
@@ -357,7 +357,7 @@ class Table:
         self._words[:_HEADER] = header
 
     def missed(self):
-        """The operations that were asked for in vain."""
+        """The operations that were called without a function."""
         asked = self._words[_HEADER + 2 * self.type.template.relative.size :]
         return [_operations[k] for k in np.flatnonzero(asked)]
 

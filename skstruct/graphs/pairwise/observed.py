@@ -14,7 +14,7 @@ from ...core.problem import Problem
 from ...core.weights import Weights, padded_width, zero_weights
 from ...rows.blocks import TableScratch
 
-# Features with more than this share of the labels have room for all.
+# Features with more than this fraction of the labels have room for all.
 _MANY_LABELS = 0.25
 
 

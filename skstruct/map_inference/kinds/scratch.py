@@ -1,4 +1,4 @@
-"""Room that the verbs of regions work in, and the sums and maxima that kinds share."""
+"""Scratch of the operations of regions, and the sums and maxima that kinds share."""
 
 import math
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class RegionScratch(NamedTuple):
 
 
 def region_scratch(regions):
-    """Room for the verbs of any region of a graph."""
+    """Scratch for the operations of any region of a graph."""
     arities, n_slots = np.diff(regions.scope_ptr), np.diff(regions.slot_ptr)
     entries = np.diff(regions.message_ptr[regions.slot_ptr])
     arity = int(arities.max(initial=0))

@@ -38,7 +38,7 @@ from .table import (
 
 
 def refuse_kinds(graph, kinds, what, advice):
-    """Refuse what needs something of graphs with a factor of kinds that do not have it."""
+    """Reject what needs something of graphs with a factor of kinds that do not have it."""
     for first, batch in numbered(graph.factors):
         if KINDS[type(batch)] in kinds:
             name = type(batch).__name__
@@ -46,7 +46,7 @@ def refuse_kinds(graph, kinds, what, advice):
 
 
 def require_projection(graph, method):
-    """Refuse a method for graphs with a factor that has no L2-smoothed maximum."""
+    """Reject a method for graphs with a factor that has no L2-smoothed maximum."""
     advice = (
         '"coordinate-descent" or "frank-wolfe", or "strong-accelerated" with smoothing="softmax"'
     )

@@ -452,7 +452,7 @@ class CoordinateDescent(Method):
         self.passes += 1
 
     def report(self, maxima):
-        """It ends where the objective no longer falls: at the optimum, or where it is stuck."""
+        """Report the objective; end where it no longer falls: at the optimum, or stuck."""
         kind = "l2" if self.by_squares else "softmax"
         value = self.smoothed_dual(self.delta, self.gamma, kind) if self.gamma else maxima
         value += self.regions.offset
@@ -489,7 +489,7 @@ def solve_coordinate_descent(graph, *, tol, max_iter, rng, budget, smoothing=0.0
 
 # Soft-max coordinate descent whose smoothing decreases until it no longer matters.
 
-# The smoothing is halved when what is left to gain is estimated to be below this share of its cost.
+# The smoothing is halved when the gain left is estimated to be below this fraction of its cost.
 _SHARE = 0.5
 
 

@@ -17,7 +17,7 @@ from .relaxation import SMOOTHINGS, Method, Report, l2_shift, own_scores
 
 @kernel
 def forbid(p, delta, forbidden, total, down, scratch):
-    """Tell all regions of forbidden configurations, whose messages would else drift to infinity."""
+    """Forbid configurations in all regions: messages on them would drift to infinity."""
     for r in range(p.kind.shape[0]):
         if p.slot_ptr[r + 1] > p.slot_ptr[r]:
             region_max_marginals(p, r, delta, down, scratch)

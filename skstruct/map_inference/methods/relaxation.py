@@ -247,7 +247,7 @@ class Method(ABC):
         """Improve the messages."""
 
     def ranges(self, pieces=None):
-        """The pieces of a pass, between which the budget is asked."""
+        """The pieces of a pass, between which the budget is checked."""
         for start, stop in self.room.pieces if pieces is None else pieces:
             yield start, stop
             self._check()
@@ -285,7 +285,7 @@ class Method(ABC):
         return out
 
     def evaluate(self, duals):
-        """Bound, labels and report at the present messages; why the run is at its end, if it is."""
+        """Bound, labels and report at the present messages; the reason to stop, if there is one."""
         best = self.best
         bound, maxima = self.room.bound(self.delta, self.up)
         if bound < best.bound and duals is not self.delta:

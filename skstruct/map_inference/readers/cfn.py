@@ -373,7 +373,7 @@ class _Network:
         self._take(label, scope, table)
 
     def _count(self, label, body, n_cells):
-        """Refuse tables out of proportion to the file."""
+        """Reject tables out of proportion to the file."""
         self.n_cells += n_cells
         most = most_cells(len(self.parsed.text))
         if self.n_cells > most:

@@ -177,7 +177,7 @@ def _pairs(keyword, scope, shape, found):
 
 
 def _check(keyword, scope, shape, found):
-    """Refuse parameters that do not fit."""
+    """Reject parameters that do not fit."""
     arity = len(scope)
     if arity == 0:
         raise ValueError(f"at least one variable of {keyword}")
@@ -214,7 +214,7 @@ def _check(keyword, scope, shape, found):
 
 
 def _check_sum(bounds, shape):
-    """Refuse bounds that no labelling keeps: which labels to change is undefined then."""
+    """Reject bounds that no labelling keeps: which labels to change is undefined then."""
     is_bounded = np.isin(np.arange(max(shape)), bounds[:, 0]).all()
     if bounds[:, 1].sum() > len(shape) or (is_bounded and bounds[:, 2].sum() < len(shape)):
         raise ValueError(f"bounds of sgcc that a labelling of {len(shape)} variables can keep")

@@ -1,4 +1,4 @@
-"""Texts of numbers, and saying where one is wrong."""
+"""Texts of numbers, and errors with the place of a wrong one."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def by_shape(
 
 
 def is_no_potential(values: np.ndarray) -> np.ndarray:
-    """Return a mask of the numbers that are no potentials."""
+    """Return a mask of the numbers that are not potentials."""
     return ~((values >= 0) & (values < np.inf))
 
 

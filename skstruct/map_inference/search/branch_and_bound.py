@@ -201,8 +201,8 @@ _MOST_FAILS = 16384  # of one depth-first search
 _LEAST_FAILS = 16
 _SECONDS = 0.25  # between two returns to Python
 _MOST_SWEEPS = 100
-_LEAST_GROWTH = 1e-3  # of a sweep, as a share of the gap
-_STEP = 0.1  # share of the gap that no event is made for
+_LEAST_GROWTH = 1e-3  # of a sweep, as a fraction of the gap
+_STEP = 0.1  # fraction of the gap that no event is made for
 _LEAST_STEP = 1e-13  # of all costs: less is rounding
 _ROUNDING = 1e-4  # of units
 
@@ -374,7 +374,7 @@ class Component:
 
 _NODES_A_PASS = 1000
 _SECONDS_A_LOOK = 0.02  # between two looks at the clock
-_GAP = 0.1  # share of the tolerance that the search may leave open
+_GAP = 0.1  # fraction of the tolerance that the search may leave open
 
 
 class _Search:

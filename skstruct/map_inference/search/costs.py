@@ -70,7 +70,7 @@ class Costs:
         return scope, self.tables.pop(key)
 
     def _step(self):
-        """Ask at times whether to stop: the costs are valid then, but may be below zero."""
+        """Check at times whether to stop: the costs are then valid, but may be below zero."""
         self.steps += 1
         if self.check is not None and self.steps % _STEPS == 0:
             self.check()

@@ -68,7 +68,7 @@ class BCFWOptions(NamedTuple):
     by_gap: int
     # Most pairwise steps a visit; 0 for one Frank-Wolfe step.
     pairwise: int
-    # A cached labelling replaces the oracle when its gap is at least this share of the sample's
+    # A cached labelling replaces the oracle when its gap is at least this fraction of the sample's
     # last exact gap; inf never.
     fresh: float
     # And at least this much.
@@ -89,7 +89,7 @@ def _(cache, problem, i, c, share, out):
 
 @inner_kernel
 def forget_way(past, shares, slot):
-    """Before a slot is filled anew: the way from what it held cannot be told any more."""
+    """Before a slot is filled again: how far its old labelling had come is not known any more."""
     if past[slot] > 0.0 or shares[slot] > 0.0:
         for c in range(shares.shape[0]):
             past[c] = shares[c] if shares[c] > 0.0 else 0.0
@@ -107,7 +107,7 @@ def enter(problem, i, w, theta, residual, state):
 
 @inner_kernel
 def note_gap(state, options, i, gap):
-    """Remember what the oracle said of sample i."""
+    """Store the gap of sample i that the oracle found."""
     state.totals[N_ORACLE] += 1.0
     state.gaps[i] = 0.0 if gap < 0.0 else gap
     if options.by_gap == 1:

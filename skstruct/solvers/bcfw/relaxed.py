@@ -13,7 +13,7 @@ from ...losses.verbs import augment_copy, dot, expected_task_loss
 from ..sampling import sample_leaf
 from .kernels import GAP, N_CACHED, N_STEPS, add_cached, enter, forget_way, line_search, note_gap
 
-# A smaller share of a dual point is rounding.
+# A smaller fraction of a dual point is rounding.
 _LEAST_REST = 1e-7
 # Room for a point, in multiples of the entries of a labelling.
 _ROOM = 6
@@ -134,7 +134,7 @@ def _best_point(i, theta, points, values):
 
 @inner_kernel
 def _unexplained(problem, i, theta, losses, points, residual, values):
-    """Share of ``m_i`` that is no cached point, and score and task loss of that part."""
+    """Weight of ``m_i`` outside the cached points, and score and task loss of that part."""
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     rest, loss = 1.0, losses[i]
     total = dot(theta, residual, residual.shape[0]) + score(problem, i, theta, true) + loss
@@ -150,7 +150,7 @@ def _unexplained(problem, i, theta, losses, points, residual, values):
 
 @inner_kernel
 def _take_unexplained(problem, i, points, residual, rest, direction):
-    """``direction -=`` the part of ``m_i`` that is no cached point."""
+    """``direction -=`` the part of ``m_i`` outside the cached points."""
     true = problem.labels[problem.label_ptr[i] : problem.label_ptr[i + 1]]
     for q in range(residual.shape[0]):
         direction[q] -= residual[q] / rest
@@ -220,7 +220,7 @@ def _toward_point(problem, i, theta, losses, points, slot, slope, loss, residual
 
 @inner_kernel
 def _plant(problem, i, points, residual, mu):
-    """The truth is cached as long as it is all of ``m_i``."""
+    """Cache the true labelling while it is all of ``m_i``."""
     size = residual.shape[0]
     if points.shares[i, 0] < 0.0 and dot(residual, residual, size) == 0.0:
         mu[:size] = 0.0
@@ -247,7 +247,7 @@ def _ask(problem, i, theta, base, points, buffers, labels):
 def relaxed_epoch(
     problem, w, cone, sample_weight, options, state, points, order, uniforms, scratch
 ):
-    """Visits as those of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`."""
+    """The visits of :func:`~skstruct.solvers.bcfw.kernels.bcfw_epoch`, on cached points."""
     buffers, values, labels = scratch
     theta, change = buffers[0], buffers[1]
     totals, n_samples = state.totals, sample_weight.shape[0]

@@ -98,7 +98,7 @@ def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, s
 
 
 class Extrapolation:
-    """The weights of some passes ago, and the steps away from there."""
+    """The weights of some passes ago, and extrapolation from them."""
 
     def __init__(self, problem, sample_weight, lam, shapes, cone):
         self.task, self._cone = (problem, sample_weight, lam), cone
@@ -119,7 +119,7 @@ class Extrapolation:
         self._loss = self._mean_loss(state)
 
     def step(self, state, cache, w, change):
-        """From where the last passes led as far as is best, and note it."""
+        """Extrapolate the last passes as far as is best, and store the new start."""
         way, lam, n = self._past, self.task[2], self.task[1].size
         for past, now in zip(way.tables, w.tables, strict=True):
             np.subtract(now, past, out=past)
@@ -181,7 +181,10 @@ EXTRAPOLATE, RECENT = 3, 0.25
 
 
 def dual_set(problem) -> str:
-    """A fingerprint of the set of dual points: samples, labellings, true labels; no features."""
+    """A fingerprint of the set of dual points, by fields but scratch and ``not_of_the_dual_set``.
+
+    A field too many costs a warm start, one too few would make it wrong.
+    """
     space = problem.space
     left_out = getattr(type(space), "not_of_the_dual_set", ("work",))
     fields = {"labels": problem.labels} | space._asdict()
@@ -218,7 +221,7 @@ def _new_state(problem, n_cached):
 
 
 def _room(problem, n_cached):
-    """No more labellings than there can be, where samples are one node."""
+    """The cache size, at most the number of labellings, where samples are one node."""
     if np.diff(problem.label_ptr).max(initial=0) > 1:
         return n_cached
     return min(n_cached, int(np.diff(problem.part_ptr).max(initial=1)))
@@ -302,7 +305,7 @@ class BCFW(Method):
 
     @property
     def cache(self):
-        """What :func:`travel` finds shares in."""
+        """The cache whose shares :func:`travel` extrapolates."""
         return self._points if self.relaxed else self.state
 
     def dual_point(self):
@@ -367,7 +370,7 @@ class BCFW(Method):
                 bcfw_epoch(*task, *visits, buffers, values, labels)
 
     def due(self, k, tol):
-        """Now and then, and where the block gaps of the pass promise the tolerance."""
+        """Every few passes, and where the block gaps of the pass suggest that `tol` is reached."""
         promising = self.state.totals[GAP] <= PROMISING * tol * self._objective
         return promising or k % self.gap_every == 0
 
@@ -397,7 +400,7 @@ class BCFW(Method):
         return value
 
     def certify(self):
-        """Primal and dual objective, by one oracle call a sample."""
+        """Primal and dual objective, by one oracle call per sample."""
         dual, average, value = self._dual(), self._recent, None
         if self.averaging and self.state.totals[N_STEPS] > 0:
             average = self._average()
@@ -443,7 +446,7 @@ class BCFW(Method):
 
 
 class BatchFrankWolfe(Method):
-    """The same in whole passes: the dual point is its weights and its mean task loss.
+    """Whole passes: the dual point is known by its weights and its mean task loss only.
 
     Lacoste-Julien et al. 2013, Algorithm 2; Boileau, Lamouchi, St-Arnaud 2019, Algorithm 2.
     """
@@ -459,7 +462,7 @@ class BatchFrankWolfe(Method):
         self._gradients = BatchGradient(*task)
 
     def epoch(self, k, rng, progress):
-        """The best labellings at the present weights, which certify them; a step to these."""
+        """Find the best labellings at the present weights, certify, and step to these."""
         tables = self._gradient.tables
         for table in tables:
             table.fill(0.0)
@@ -477,7 +480,7 @@ class BatchFrankWolfe(Method):
         self.w, self.dual = self._mixture.weights, max(self.dual, self._mixture.value)
 
     def certify(self):
-        """Of the best weights and the best bound; the passes have told both."""
+        """Certify the best weights by the best bound; passes computed both."""
         if self.best.weights is None:
             value = hinge_value(self.problem, self.w, self.sample_weight, self.lam, self.n_jobs)
             self.best.offer(value.objective, self.w, value.magnitude)

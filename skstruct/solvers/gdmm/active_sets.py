@@ -111,7 +111,7 @@ def _repair(table, above, bounds, row, column):
 
 @kernel
 def changed(table, trees, row, column):
-    """Tell the trees that one entry of the matrix has a new value: O(log n)."""
+    """Update the trees for a new value of one entry of the matrix: O(log n)."""
     if _repair(table, trees.above, trees.bounds, row, column):
         trees.tops[0, row] = trees.above[row, trees.above.shape[1] - 1]
         _repair(trees.tops, trees.over, trees.over_bounds, 0, row)

@@ -309,10 +309,7 @@ LEAST_CURVATURE = 1e-12
 
 @inner_kernel
 def away_step(value, before, size, curvature):
-    """An away or a Frank-Wolfe step with exact line search, whichever promises more.
-
-    Guelat and Marcotte 1986, Some comments on Wolfe's away step; on one factor at a time.
-    """
+    """An away (Guelat and Marcotte 1986) or a Frank-Wolfe step, whichever promises more."""
     best, worst, level = 0, -1, 0.0
     for e in range(size):
         level += before[e] * value[e]

@@ -45,7 +45,7 @@ class Certifying(Method):
     advice = REMEDY
 
     def remedy(self):
-        """Return the advice of the estimator, which knows whose steps are fewer."""
+        """Return the advice for a run that has not reached the tolerance."""
         return self.advice
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Run(Certifying):
         totals[:] = 0.0
 
     def certify(self):
-        """Objective of the weights by one oracle call a sample, and the best dual bound."""
+        """Objective of the weights by one oracle call per sample, and the best dual bound."""
         w, weight, lam = self.weights(), self.sample_weight, self.lam
         losses, norm = self.dual_point()
         bound = float(losses @ weight) / self.n - 0.5 * lam * norm
@@ -154,7 +154,7 @@ class Run(Certifying):
         return float(self.n * self.n_passes), 0.0
 
     def entry(self):
-        """And how long searches have taken."""
+        """The entry of the base, and the seconds of searches."""
         return super().entry() | {"search_seconds": self.search_seconds}
 
     def weights(self):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from skstruct import SAGCRF, CasimirSSVM, Chain
+from skstruct import SAGCRF, Chain
 from skstruct.core import oracles
 from skstruct.core.parallel import Crew, run_team
 from skstruct.core.weights import flatten, lazy_weights, zero_weights
@@ -48,32 +48,6 @@ def test_any_number_of_threads_gives_the_same_model(chains, options):
     one = clone(CRF).set_params(n_jobs=1, **options).fit(*chains)
     for n_jobs in (2, 3, 5):
         _same(one, clone(one).set_params(n_jobs=n_jobs).fit(*chains))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        clone(CRF).set_params(solver="casimir", max_iter=3),
-        CasimirSSVM(max_iter=3, tol=0.0, random_state=0),
-        CasimirSSVM(smoothing="entropy", max_iter=3, tol=0.0, random_state=0),
-    ],
-    ids=str,
-)
-def test_snapshots_too(chains, model):
-    chains = chains[0][:40], chains[1][:40]
-    one = clone(model).set_params(n_jobs=1).fit(*chains)
-    for n_jobs in (2, 3):
-        other = clone(model).set_params(n_jobs=n_jobs).fit(*chains)
-        _same(one, other)
-        for field in set(one.history_) - {"seconds"}:
-            assert_array_equal(other.history_[field], one.history_[field])
-
-
-def test_tables_too(chains):
-    X, y = np.vstack(chains[0]), np.concatenate(chains[1])
-    one = clone(CRF).set_params(graph="multiclass", n_jobs=1).fit(X, y)
-    for n_jobs in (2, 3):
-        _same(one, clone(one).set_params(n_jobs=n_jobs).fit(X, y))
 
 
 def test_where_one_thread_adds_everything(chains, monkeypatch):

@@ -1,194 +1,320 @@
-"""What certificates may claim: dual <= optimum <= primal over one set, for every solver."""
+"""Every solver reaches the optimum, and no bound on the way claims more than that.
 
-import itertools
+Cases are a covering array: each pair of a structure, a loss, features, sample weights, what is
+trained and a way to train occurs in one of them.
+"""
+
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
     SAGCRF,
-    AtMostOnce,
-    Before,
     CasimirSSVM,
     Chain,
-    MultiClass,
+    ExtragradientSSVM,
+    Grid,
     MultiLabel,
+    Pairwise,
+    ProxLinearSSVM,
     SubgradientSSVM,
     Tree,
 )
-from skstruct.data.rules import broken_rules
+from skstruct.core import oracles
+from skstruct.core.parallel import make_scratch
+from skstruct.core.weights import Weights
+from skstruct.data.labels import encode
+from skstruct.datasets import pack_shards
 from skstruct.solvers.certificate import certify, certify_pair
 from skstruct.testing import all_labellings
-from tests.helpers.certificate_cases import bounds
+from tests.helpers.all_pairs import all_pairs, names_of
+from tests.helpers.certificate_cases import (
+    CLASSES,
+    FEATURES,
+    ITEMS,
+    LOSSES,
+    STRUCTURES,
+    bounds,
+    draw,
+    in_rows,
+    loss_of,
+)
 
-CLASSES = np.array(["a", "b", "c"])
-FORBIDDEN = [("a", "c"), ("b", "b")]
-ENDS = [(None, "b"), ("c", None)]
-RULES = [AtMostOnce("a"), Before("b", "c")]
-
-# Graph, and the graph whose labellings are those of what GDMM solves.
-STRUCTURES = {
-    "table": (MultiClass(), MultiClass()),
-    "chains": (Chain(boundary=True), Chain(boundary=True)),
-    "chains, forbidden": (Chain(forbidden=FORBIDDEN), Chain(forbidden=FORBIDDEN)),
-    "chains, forbidden ends": (
-        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
-        Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
-    ),
-    "chains, rules": (Chain(rules=RULES), Chain(rules=RULES)),
-    "chains, edge features": (Chain(edge_features=True), Chain(edge_features=True)),
-    "trees": (Tree(), Tree()),
-    "trees, forbidden": (Tree(forbidden=FORBIDDEN), Tree(forbidden=FORBIDDEN)),
-    "labels": (MultiLabel(), MultiLabel()),
-    "labels, tree": (MultiLabel("tree", tables=True), MultiLabel("tree", tables=True)),
-    "labels, full": (MultiLabel("full"), MultiLabel("full", inference="relaxed")),
-    "labels, full with tables": (
-        MultiLabel("full", tables=True),
-        MultiLabel("full", tables=True, inference="relaxed"),
-    ),
-}
-# Forests of labels are one more kind of tree; test_multilabel enumerates their oracles.
-FORESTS = "labels", "labels, tree"
-# Structures for all solvers, which see others by the same verbs, enumerated for each.
-FOR_ALL = [name for name in STRUCTURES if name.startswith(("table", "chains"))]
-FOR_ALL.remove("chains, edge features")
-FOR_CRFS = [name for name in STRUCTURES if "ends" not in name and name not in FORESTS]
-LOSSES = ["hamming", "normalized", "by class", "matrix"]
-BCFW = [
-    {},
-    {"sampling": "gap", "oracle_cache": True, "n_cached": 3},
-    {"steps": "frank-wolfe", "n_cached": 1, "sampling": "uniform"},
-]
-GDMM = [
-    {},
-    {"algorithm": "gdmm"},
-    {"variant": "away", "search": "sampled", "n_partitions": 2},
-    {"variant": "bgcd", "search": "exact", "rho": 0.3},
-]
+WAYS = ["one thread", "two threads", "shards"]
+WEIGHTS = [None, "drawn"]
+INTERCEPTS = [True, False]
 SLACK = 1e-9
+_TIGHT = {"tol": 1e-3, "max_iter": 3000, "gap_every": 5}
+_CASIMIR = {"tol": 2e-2, "max_iter": 1500}
+_SMALL = {"tol": 5e-2, "max_iter": 400, "smoothing_strength": 0.02}
+_LOOSE = {"tol": 5e-3, "max_iter": 3000, "gap_every": 20, "eta": 0.5}
+SVMS = {
+    "pairwise": BCFWSSVM(**_TIGHT),
+    "pairwise, small cache": BCFWSSVM(n_cached=2, sampling="uniform", **_TIGHT),
+    "pairwise, cached oracle": BCFWSSVM(oracle_cache=True, **_TIGHT),
+    "pairwise, by gap": BCFWSSVM(sampling="gap", oracle_cache=True, n_cached=3, **_TIGHT),
+    "frank-wolfe": BCFWSSVM(steps="frank-wolfe", n_cached=1, sampling="uniform", **_TIGHT),
+    "averages": BCFWSSVM(
+        steps="frank-wolfe", sampling="gap", averaging=True, **_TIGHT | {"tol": 2e-3}
+    ),
+    "batch": BCFWSSVM(steps="batch", **_TIGHT | {"tol": 2e-2}),
+    "gdmm, auto": GDMMSSVM(**_TIGHT),
+    "gdmm": GDMMSSVM(algorithm="gdmm", **_TIGHT),
+    "gdmm, away": GDMMSSVM(variant="away", search="sampled", n_partitions=2, **_TIGHT),
+    "gdmm, exact": GDMMSSVM(search="exact", **_TIGHT),
+    "gdmm, bgcd": GDMMSSVM(variant="bgcd", **_LOOSE),
+    "gdmm, afw": GDMMSSVM(variant="afw", **_LOOSE),
+    "casimir": CasimirSSVM(warm_start_strategy="prox-center", **_CASIMIR),
+    "casimir, entropy": CasimirSSVM(smoothing="entropy", **_CASIMIR),
+    "casimir, constant": CasimirSSVM(
+        variant="constant", warm_start_strategy="previous", smoothing="entropy", **_SMALL
+    ),
+    "casimir, extrapolated": CasimirSSVM(
+        variant="constant", warm_start_strategy="extrapolation", **_SMALL
+    ),
+    "casimir, svrg": CasimirSSVM(variant="svrg", warm_start_strategy="previous", **_SMALL),
+    "subgradient": SubgradientSSVM(tol=1e-9, max_iter=2000),
+    "extragradient": ExtragradientSSVM(tol=1e-3, max_iter=3000),
+    "prox-linear": ProxLinearSSVM(tol=5e-3, smoothing_strength=0.02, max_iter=60),
+}
+CRFS = {
+    "auto": SAGCRF(),
+    "sag": SAGCRF(solver="sag"),
+    "sag, uniform": SAGCRF(solver="sag", sampling="uniform"),
+    "sag, line search": SAGCRF(solver="sag", line_search="always"),
+    "sag, single": SAGCRF(solver="sag", precision="single"),
+    "saga": SAGCRF(solver="saga"),
+    "saga, paired": SAGCRF(solver="saga", sampling="paired"),
+    "svrg": SAGCRF(solver="svrg"),
+    "oeg": SAGCRF(solver="oeg"),
+    "casimir": SAGCRF(solver="casimir"),
+    "lbfgs": SAGCRF(solver="lbfgs"),
+}
+ON_SHARDS = "pairwise", "frank-wolfe", "gdmm, auto", "gdmm", "gdmm, away", "lbfgs", "auto"
 
 
-def _best_labels(rng, scores, edges, name):
-    """The best labelling of a sample that `name` allows."""
-    labellings = all_labellings(len(scores), 3)
-    value = scores[np.arange(len(scores)), labellings].sum(axis=1)
-    if "forbidden" in name:
-        for (a, b), (s, t) in itertools.product(FORBIDDEN, edges):
-            value[(CLASSES[labellings[:, s]] == a) & (CLASSES[labellings[:, t]] == b)] = -np.inf
-    if "ends" in name:
-        value[(CLASSES[labellings[:, 0]] == "b") | (CLASSES[labellings[:, -1]] == "c")] = -np.inf
-    if "rules" in name:
-        ends = np.arange(len(labellings) + 1) * len(scores)
-        value[broken_rules(RULES, CLASSES, labellings.ravel(), ends).any(axis=1)] = -np.inf
-    return CLASSES[labellings[value.argmax()]]
+def _can_be(case):
+    """Whether the structure, the way and what is trained go together."""
+    name, model = case["name"], (SVMS | CRFS)[case["trained"]]
+    if name in ITEMS and (case["loss"] != "hamming" or isinstance(model, GDMMSSVM)):
+        return False
+    if case["features"] == "CSR" and name.startswith(("images", "matchings")):
+        return False
+    if case["way"] == "shards" and (
+        name.startswith(("labels", *ITEMS)) or case["trained"] not in ON_SHARDS
+    ):
+        return False
+    if isinstance(model, GDMMSSVM):
+        afw_on_sets = model.variant == "afw" and name.startswith("labels")
+        return "rules" not in name and name != "graphs, forbidden" and not afw_on_sets
+    if name == "matchings" and getattr(model, "smoothing", "l2") == "entropy":
+        return False
+    if isinstance(model, SAGCRF):
+        return "relaxed" not in name and name != "matchings"
+    is_batch = case["trained"] == "batch"
+    return "relaxed" not in name or (
+        isinstance(model, (BCFWSSVM, SubgradientSSVM)) and not is_batch
+    )
 
 
-def draw(name, seed, n_samples=12):
-    """A small problem."""
-    rng = np.random.default_rng(seed)
-    if name.startswith(("table", "labels")):
-        X = rng.normal(size=(n_samples, 3))
-        noisy = X @ rng.normal(size=(3, 5)) + rng.normal(size=(n_samples, 5))
-        if name == "table":
-            return X, CLASSES[noisy[:, :3].argmax(axis=1)]
-        return X, (noisy + 0.8 * rng.normal(size=(n_samples, 1)) > 0).astype(int)
-    X, y, weights = [], [], rng.normal(size=(3, 3))
-    for n in rng.integers(1, 6, size=n_samples):
-        x = rng.normal(size=(n, 3))
-        parents = [t - 1 for t in range(n)]
-        if name.startswith("trees"):
-            parents = [int(rng.integers(t)) if t else -1 for t in range(n)]
-        edges = [(parents[t], t) for t in range(1, n)]
-        y.append(_best_labels(rng, x @ weights + rng.normal(size=(n, 3)), edges, name))
-        if name.startswith("trees"):
-            x = (x, parents)
-        elif "features" in name:
-            x = (x, rng.normal(size=(n - 1, 2)))
-        X.append(x)
-    return X, y
+def _sample_weight(case_or_none, n):
+    return None if case_or_none is None else np.random.default_rng(n).choice([0.5, 1.0, 2.0], n)
 
 
-def loss_of(kind, name):
-    """The `loss` argument of a kind of loss."""
-    if kind == "matrix":
-        table = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]]
-        return [[0.0, 1.0], [3.0, 0.0]] if name.startswith("labels") else table
-    if kind == "by class":
-        return {1: 2.0} if name.startswith("labels") else {"a": 2.0, "b": 0.5}
-    return {"hamming": "hamming", "normalized": "normalized_hamming"}[kind]
+def _trained(model, case, X, y, folder, monkeypatch):
+    """The bounds of a run in memory or on shards; two threads give the bits of one."""
+    weight, X = _sample_weight(case["weights"], len(y)), in_rows(case["features"], X)
+    if case["way"] == "shards":
+        options = {"graph": model.graph, "shard_size": 5, "sample_weight": weight}
+        return bounds(model, pack_shards(X, y, folder / "shards", **options), None)
+    if case["way"] == "two threads":
+        monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
+    found = bounds(model.set_params(n_jobs=1), X, y, sample_weight=weight)
+    if case["way"] == "two threads":
+        two = clone(model).set_params(n_jobs=2)
+        assert bounds(two, X, y, sample_weight=weight) == found
+        assert np.array_equal(two.coef_, model.coef_)
+        assert np.array_equal(two.pair_weights_, model.pair_weights_)
+    return found
 
 
-def check(models, best, X, y):
-    """Every bound of every model is on the right side of the optimum."""
-    low, high = bounds(best, X, y)
+def _hinge(model, X, y, sample_weight):
+    """The objective by enumeration of all labellings."""
+    graph = model.graph_
+    samples = graph.read_X(model, X, reset=False)
+    flat, classes = graph.read_y(y, samples), model.classes_
+    codes = encode(flat, classes, samples.offsets)
+    problem = graph.make_problem(
+        samples, classes, model.fit_intercept, codes=codes, loss=model.loss
+    )
+    w, theta = Weights(model.node_weights_, model.pair_weights_), make_scratch(problem).theta
+    s = np.ones(len(y)) if sample_weight is None else sample_weight
+    losses = []
+    for i in range(len(y)):
+        oracles.potentials(problem, i, w, theta)
+        true = codes[problem.label_ptr[i] : problem.label_ptr[i + 1]]
+        scores = [
+            oracles.score(problem, i, theta, labels) + oracles.task_loss(problem, i, labels)
+            for labels in all_labellings(
+                true.size, 2 if isinstance(graph, MultiLabel) else classes.size
+            )
+        ]
+        losses.append(max(scores) - oracles.score(problem, i, theta, true))
+    return sum((part**2).sum() for part in w) / (2 * model.C * s.sum()) + s @ losses / s.sum()
+
+
+@cache
+def _optimum(name, loss, weights, intercept):
+    """The bounds of a reference at its optimum, and its options."""
+    seed = LOSSES.index(loss)
+    options = {"C": 0.7 if seed % 2 else 0.3, "loss": loss_of(loss, name)}
+    options |= {"fit_intercept": intercept}
+    best = BCFWSSVM(STRUCTURES[name], tol=1e-7, max_iter=6000, gap_every=20, random_state=0)
+    X, y = draw(name, seed)
+    weight = _sample_weight(weights, len(y))
+    low, high = bounds(best.set_params(**options), X, y, sample_weight=weight)
+    if "relaxed" not in name and "rules" not in name and name not in ITEMS:
+        assert best.objective_ == pytest.approx(_hinge(best, X, y, weight), rel=1e-9)
     assert low <= high + SLACK * high
     assert high - low <= 1e-5 * high, "the reference is not at its optimum"
-    for model in models:
-        dual, primal = bounds(model, X, y)
-        assert dual <= high + SLACK * high, f"{model}: dual {dual} above the optimum {high}"
-        assert primal >= low - SLACK * high, f"{model}: objective {primal} under the optimum {low}"
-        assert model.dual_gap_ >= -SLACK * high if hasattr(model, "dual_gap_") else True
-    return low, high
+    return low, high, options
+
+
+_FACTORS = {"loss": LOSSES, "weights": WEIGHTS, "intercept": INTERCEPTS}
+_FACTORS |= {"features": FEATURES, "way": WAYS}
 
 
 @pytest.mark.thinned
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("name", STRUCTURES)
-def test_bounds_of_structural_svms(name, kind):
-    graph, agreed = STRUCTURES[name]
-    seed = LOSSES.index(kind)
-    X, y = draw(name, seed)
-    common = {"C": 0.7 if seed % 2 else 0.3, "loss": loss_of(kind, name), "random_state": 0}
-    sharp = common | {"tol": 1e-7, "max_iter": 6000, "gap_every": 20}
-    early = common | {"tol": 0.0, "max_iter": 25, "gap_every": 1}
-    primal = common | {"tol": 0.0, "max_iter": 10}
-    models = [BCFWSSVM(graph, **early, **options) for options in BCFW]
-    if name in FOR_ALL:
-        models += [CasimirSSVM(graph, **primal), SubgradientSSVM(graph, **primal)]
-    if name == "chains":
-        models.append(BCFWSSVM(graph, averaging=True, **early))
-        models.append(CasimirSSVM(graph, smoothing="entropy", **primal))
-    low, _ = check(models, BCFWSSVM(graph, **sharp), X, y)
-    if "rules" in name:  # GDMM does not know them
-        return
+@pytest.mark.parametrize(
+    "case",
+    all_pairs(
+        _can_be,
+        name=[name for name in STRUCTURES if "reweighted" not in name],
+        trained=SVMS,
+        **_FACTORS,
+    ),
+    ids=names_of,
+)
+def test_structural_svms(case, tmp_path, monkeypatch, request):
+    name, model = case["name"], clone(SVMS[case["trained"]])
+    if (name, case["trained"]) == ("candidates", "casimir, entropy"):
+        request.applymarker(pytest.mark.xfail(reason="weights stay after 50 epochs"))
+    X, y = draw(name, LOSSES.index(case["loss"]))
     # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
-    models = [GDMMSSVM(graph, **early, **options) for options in GDMM]
-    models.append(BCFWSSVM(agreed, **early, **BCFW[1]))
-    _, high = check(models, GDMMSSVM(graph, algorithm="gdmm", **sharp), X, y)
-    assert high >= low - SLACK * high
-    relaxed = getattr(agreed, "inference", "auto") == "relaxed"
-    assert models[0].training_inference_ == ("relaxed" if relaxed else "exact")
-    assert models[0].inference_ == "exact"
+    is_gdmm, other = isinstance(model, GDMMSSVM), name
+    if is_gdmm:
+        other = "graphs, relaxed" if name == "graphs" else name.replace("full", "relaxed")
+    low, high, options = _optimum(
+        other, *(case[factor] for factor in ("loss", "weights", "intercept"))
+    )
+    model.set_params(graph=STRUCTURES[name], **options)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    dual, primal = _trained(model, case, X, y, tmp_path, monkeypatch)
+    assert dual <= high + SLACK * high, f"dual {dual} above the optimum {high}"
+    assert primal >= low - SLACK * high, f"objective {primal} under the optimum {low}"
+    if case["way"] != "shards":
+        assert model.training_inference_ == ("relaxed" if "relaxed" in other else "exact")
+    if not hasattr(model, "dual_gap_"):
+        assert model.objective_ <= 1.08 * high
+        return
+    assert -SLACK * high <= model.dual_gap_ <= model.tol * model.objective_
+    if is_gdmm and "relaxed" in other and "relaxed" not in name:
+        assert model.inference_ == "exact"
 
 
-@pytest.mark.parametrize("name", FOR_CRFS)
-def test_bounds_of_crfs(name):
-    graph = STRUCTURES[name][0]
-    for seed, C in ((5, 0.3), (6, 3.0)):
-        X, y = draw(name, seed)
-        common = {"C": C, "random_state": 0, "tol": 1e-12}
-        best = SAGCRF(graph, C=C, solver="lbfgs", tol=1e-10, max_iter=2000).fit(X, y)
-        high = best.objective_
-        low = high * (1.0 - best.suboptimality_)
-        for solver, max_iter in (
-            ("sag", 1),
-            ("sag", 30),
-            ("saga", 5),
-            ("lbfgs", 5),
-            ("casimir", 1),
-            ("casimir", 10),
-        ):
-            if solver != "lbfgs" and name not in FOR_ALL:
-                continue
-            crf = SAGCRF(graph, solver=solver, max_iter=max_iter, **common)
-            dual, primal = bounds(crf, X, y)
-            assert dual <= high * (1 + SLACK)
-            assert primal >= low * (1 - SLACK)
-            assert crf.objective_ * (1.0 - crf.suboptimality_) <= high * (1 + SLACK)
+@cache
+def _crf_optimum(name, margin, weights, intercept):
+    X, y = draw(name, 5)
+    weight = _sample_weight(weights, len(y))
+    options = {"C": 0.3 if LOSSES.index(margin) % 2 else 3.0, "fit_intercept": intercept}
+    options |= {"margin": None if margin == "normalized" else loss_of(margin, name)}
+    best = SAGCRF(STRUCTURES[name], solver="lbfgs", tol=1e-10, max_iter=2000, **options)
+    best.fit(X, y, sample_weight=weight)
+    if options["margin"] is None:
+        s = np.ones(len(y)) if weight is None else weight
+        norm = (best.node_weights_**2).sum() + (best.pair_weights_**2).sum()
+        value = norm / (2 * best.C * s.sum()) - s @ best.predict_log_likelihood(X, y) / s.sum()
+        assert best.objective_ == pytest.approx(value, rel=1e-10)
+    return best.objective_ * (1.0 - best.suboptimality_), best.objective_, options
+
+
+@pytest.mark.parametrize(
+    "case", all_pairs(_can_be, name=STRUCTURES, trained=CRFS, **_FACTORS), ids=names_of
+)
+def test_crfs(case, tmp_path, monkeypatch):
+    """Of margins, the one named "normalized" is none."""
+    name = case["name"]
+    low, high, options = _crf_optimum(
+        name, *(case[factor] for factor in ("loss", "weights", "intercept"))
+    )
+    crf = clone(CRFS[case["trained"]])
+    crf.set_params(graph=STRUCTURES[name], tol=1e-6, max_iter=3000, random_state=0, **options)
+    dual, primal = _trained(crf, case, *draw(name, 5), tmp_path, monkeypatch)
+    assert dual <= high * (1 + SLACK)
+    assert primal >= low * (1 - SLACK)
+    assert crf.suboptimality_ <= 1e-6
+    assert crf.objective_ <= high * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("relaxed", "exact"),
+    [
+        ("labels, relaxed", "labels, full"),
+        ("labels, relaxed with tables", "labels, full with tables"),
+        ("graphs, relaxed", "graphs"),
+    ],
+)
+def test_the_optimum_of_a_relaxation_is_above_the_exact_one(relaxed, exact):
+    low, high = (_optimum(name, "hamming", None, True)[:2] for name in (exact, relaxed))
+    assert low[0] <= high[1]
+
+
+def _paths(X):
+    return [(x, np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1)) for x in X]
+
+
+OF_CHAINS = {
+    "trees": (Tree(), lambda X: [(x, np.arange(len(x)) - 1) for x in X]),
+    "forests": (Pairwise(), lambda X: [(x, edges[::-1]) for x, edges in _paths(X)]),
+    "junction trees": (Pairwise(inference="junction-tree"), _paths),
+    "relaxation": (Pairwise(inference="lp"), _paths),
+    "reweighted": (Pairwise(inference="tree-reweighted"), _paths),
+    "images of one row": (Grid(), lambda X: [x[None] for x in X]),
+}
+
+
+@pytest.mark.parametrize("name", OF_CHAINS)
+@pytest.mark.parametrize(
+    "model", [SAGCRF(solver="lbfgs", tol=1e-9), BCFWSSVM(tol=1e-5)], ids=["crf", "ssvm"]
+)
+def test_a_chain_is_the_same_problem_for_every_structure(model, name):
+    graph, as_samples = OF_CHAINS[name]
+    if name == ("relaxation" if isinstance(model, SAGCRF) else "reweighted"):
+        pytest.skip("has no such oracle")
+    X, y = draw("chains, edge features", 0)
+    X, options = [x for x, _ in X], {"max_iter": 20000, "random_state": 0}
+    samples, labels = as_samples(X), [row[None] for row in y] if "row" in name else y
+    chain = clone(model).set_params(graph=Chain(), **options).fit(X, y)
+    other = clone(model).set_params(graph=graph, **options).fit(samples, labels)
+    assert chain.dual_objective_ <= other.objective_ * (1 + SLACK)
+    assert other.dual_objective_ <= chain.objective_ * (1 + SLACK)
+    assert np.allclose(other.coef_, chain.coef_, atol=5e-3)
+    for a, b in zip(other.predict(samples), chain.predict(X), strict=True):
+        assert np.array_equal(np.ravel(a), b)
+
+
+def test_all_pairs_of_choices_occur():
+    cases = all_pairs(lambda case: case["a"] != case["b"], a="xyz", b="xyz", c="12")
+    assert len(cases) <= 8
+    assert {(case["a"], case["b"]) for case in cases} == set(zip("xxyyzz", "yzxzxy", strict=True))
+    assert {(case["b"], case["c"]) for case in cases} == {(b, c) for b in "xyz" for c in "12"}
 
 
 def relative_gap(*numbers, **options):

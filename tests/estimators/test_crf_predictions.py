@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import brier_score_loss
 
@@ -85,11 +84,7 @@ def test_top_k_that_does_not_fit_is_refused_before_it_is_begun(fitted, sequences
 
 def test_threads_change_nothing(fitted, sequences, monkeypatch):
     monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
-    X, y = sequences
-    two = clone(fitted).set_params(n_jobs=2, solver="lbfgs").fit(X, y)
-    one = clone(fitted).set_params(solver="lbfgs").fit(X, y)
-    np.testing.assert_array_equal(two.coef_, one.coef_)
-    np.testing.assert_array_equal(two.pairwise_coef_, one.pairwise_coef_)
+    X, _ = sequences
     fitted.n_jobs = None
     alone = fitted.predict(X), fitted.predict_marginals(X), fitted.predict_top_k(X, 3)[0]
     fitted.n_jobs = 2
@@ -164,14 +159,6 @@ def test_allowed_labels_are_respected(fitted, sequences):
             fits = mask[np.arange(len(x)), labellings].all(axis=1)
             best = labellings[fits][scores[fits].argmax()]
             assert (labels == fitted.classes_[best]).all()
-
-
-def test_a_sample_without_allowed_labelling_is_named(fitted, sequences):
-    X, _ = sequences
-    masks = [np.ones((len(x), 3), dtype=bool) for x in X]
-    masks[5][0] = False
-    with pytest.raises(ValueError, match="sample 5: no labelling"):
-        fitted.predict(X, allowed=masks)
 
 
 def test_allowed_on_a_table():

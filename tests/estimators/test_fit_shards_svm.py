@@ -91,19 +91,6 @@ def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, kind):
     assert _files(shards) == before
 
 
-def test_a_table(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
-    y = (X @ rng.normal(size=(4, 3))).argmax(axis=1)
-    shards = pack_shards(X, y, tmp_path / "table", shard_size=20)
-    # Without noise: a larger C takes thousands of rounds.
-    known = BCFWSSVM(C=0.1, tol=1e-3, random_state=0).fit(X, y)
-    found = BCFWSSVM(C=0.1, tol=1e-3, random_state=0).fit(shards)
-    assert found.dual_objective_ <= known.objective_
-    assert known.dual_objective_ <= found.objective_
-    assert found.objective_ == pytest.approx(known.objective_, rel=2e-3)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("grouped")
 @pytest.mark.parametrize("kind", SVMS)

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
@@ -17,7 +17,6 @@ from skstruct import (
     SAGCRF,
     CasimirSSVM,
     Chain,
-    MultiLabel,
     ProxLinearSSVM,
     SubgradientSSVM,
     Tree,
@@ -318,15 +317,6 @@ def test_objectives_beyond_floating_point_are_refused(sequences, Estimator, C, w
     X, y = sequences
     with pytest.raises(ValueError, match="C times the sum of sample_weight"):
         Estimator(C=C).fit(X, y, sample_weight=np.full(len(X), weight))
-
-
-def test_the_type_follows_the_structure_once_it_is_known(sequences):
-    X, y = sequences
-    table, codes = np.vstack(X), np.concatenate(y)
-    assert not is_classifier(SAGCRF())
-    assert is_classifier(SAGCRF(tol=0.5).fit(table, codes))
-    assert not is_classifier(SAGCRF(tol=0.5).fit(X, y))
-    assert is_classifier(SAGCRF(graph=MultiLabel()))
 
 
 def test_a_fold_of_one_class_names_the_remedy():

@@ -12,11 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from skstruct import (
     BCFWSSVM,
     Boxes,
-    Candidates,
-    Chain,
     ExtragradientSSVM,
     Matching,
-    MultiClass,
     Pairwise,
 )
 from skstruct.callbacks import TimeLimit
@@ -26,6 +23,7 @@ from skstruct.losses.operations import loss_oracle
 from skstruct.solvers.extragradient import Extragradient
 from skstruct.testing import random_sequences
 from tests.helpers.attractive_cases import Reference, draw_samples, flat
+from tests.helpers.certificate_cases import STRUCTURES, draw
 
 C, TOL = 0.3, 1e-3
 
@@ -39,39 +37,6 @@ def chains():
 def table(chains):
     X, y = chains
     return np.vstack(X), np.concatenate(y)
-
-
-@pytest.fixture(scope="module")
-def candidates():
-    rng = np.random.default_rng(3)
-    X = [rng.normal(size=(int(n), 3)) for n in rng.integers(1, 6, 25)]
-    y = [int(np.argmax(x @ [1.0, -1.0, 0.5] + rng.normal(size=len(x)))) for x in X]
-    return X, np.array(y)
-
-
-@pytest.fixture(scope="module")
-def matchings():
-    rng = np.random.default_rng(5)
-    X = [rng.normal(size=(int(n), int(m), 3)) for n, m in rng.integers(1, 5, (15, 2))]
-    links = [np.argwhere(x @ [1.0, -1.0, 0.5] + rng.normal(size=x.shape[:2]) > 1.0) for x in X]
-    # The first link of each row, if no row before it has its column.
-    y = []
-    for pairs in links:
-        _, first = np.unique(pairs[:, 0], return_index=True)
-        _, alone = np.unique(pairs[first, 1], return_index=True)
-        y.append(pairs[first][np.sort(alone)])
-    return X, y
-
-
-# Gibbs projections are marginals, which are enumerated for each structure; the others' are in
-# test_projections.py.
-CASES = {
-    "table": ("table", MultiClass(), {}),
-    "table, Euclidean": ("table", MultiClass(), {"projection": "euclidean"}),
-    "chains": ("chains", Chain(boundary=True), {"loss": {"a": 2.0, "b": 0.5}}),
-    "candidates, Euclidean": ("candidates", Candidates(), {"projection": "euclidean"}),
-    "matchings": ("matchings", Matching(), {"projection": "euclidean"}),
-}
 
 
 def _norm(svm):
@@ -90,21 +55,20 @@ def _holds(svm, least, most):
     assert 0.0 <= svm.dual_gap_ <= svm.tol * svm.objective_
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_optimum_is_that_of_frank_wolfe(case, request):
-    data, graph, options = CASES[case]
-    X, y = request.getfixturevalue(data)
-    loss = {"loss": options["loss"]} if "loss" in options else {}
-    best = BCFWSSVM(graph, C=C, tol=1e-5, max_iter=20000, random_state=0, **loss).fit(X, y)
-    svm = ExtragradientSSVM(graph, C=C, tol=TOL, **options).fit(X, y)
+@pytest.mark.parametrize("name", ["table", "candidates"])
+def test_the_optimum_by_euclidean_projections(name):
+    """That of Gibbs projections is found for each structure in test_certificates.py."""
+    (X, y), graph = draw(name, 0, 25), STRUCTURES[name]
+    best = BCFWSSVM(graph, C=C, tol=1e-5, max_iter=20000, random_state=0).fit(X, y)
+    svm = ExtragradientSSVM(graph, C=C, tol=TOL, projection="euclidean").fit(X, y)
     _holds(svm, best.dual_objective_, best.objective_)
-    assert svm.projection_ == options.get("projection", "gibbs")
+    assert svm.projection_ == "euclidean"
     assert svm.n_restarts_ > 0
 
 
-@pytest.mark.parametrize("case", ["table", "chains"])
-def test_the_ball_of_the_norm_that_c_gives_has_the_same_optimum(case, request):
-    data, graph, _ = CASES[case]
+@pytest.mark.parametrize("data", ["table", "chains"])
+def test_the_ball_of_the_norm_that_c_gives_has_the_same_optimum(data, request):
+    graph = STRUCTURES[data]
     X, y = request.getfixturevalue(data)
     best = BCFWSSVM(graph, C=C, tol=1e-6, max_iter=20000, random_state=0).fit(X, y)
     radius = _norm(best)
@@ -184,18 +148,6 @@ def test_threads_and_cuts_change_no_bit(chains, monkeypatch):
         assert_array_equal(svm.node_weights_, other.node_weights_)
         assert_array_equal(svm.pair_weights_, other.pair_weights_)
         assert_array_equal(svm.history_["dual_objective"], other.history_["dual_objective"])
-
-
-def test_a_sample_that_counts_twice(chains):
-    X, y = chains
-    weights = np.ones(len(X))
-    weights[:5] = 2.0
-    weights[5] = 0.0
-    svm = ExtragradientSSVM(C=C, tol=TOL).fit(X, y, weights)
-    keep = [i for i in range(len(X)) for _ in range(int(weights[i]))]
-    twice = clone(svm).fit([X[i] for i in keep], [y[i] for i in keep])
-    assert svm.dual_objective_ <= twice.objective_
-    assert twice.dual_objective_ <= svm.objective_
 
 
 def test_work_is_counted(chains):

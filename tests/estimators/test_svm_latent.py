@@ -118,13 +118,6 @@ def test_labels_that_are_all_known_take_the_ordinary_path(data):
     assert not hasattr(again.fit(X, y), "n_rounds_")
 
 
-def test_the_same_seed_gives_the_same_bits_for_any_threads(data):
-    X, partial, _ = data
-    one = BCFWSSVM(random_state=3).fit(X, partial)
-    two = clone(one).set_params(n_jobs=2).fit(X, partial)
-    np.testing.assert_array_equal(one.node_weights_, two.node_weights_)
-
-
 def test_warm_starts_complete_by_the_weights_before(data):
     X, partial, _ = data
     svm = BCFWSSVM(C=0.3, tol=1e-4, max_iter=5000, warm_start=True, random_state=0).fit(X, partial)

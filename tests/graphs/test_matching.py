@@ -96,7 +96,7 @@ def test_memory_of_samples_changes_no_answer():
     ("degree", "null", "repair"), [(1, True, False), (1, False, True), (2, True, False)]
 )
 def test_bcfw_certifies_its_optimum(degree, null, repair):
-    # With null links another solver reaches it in test_svm_extragradient.py.
+    # Other solvers reach it, of links one to one, in test_certificates.py.
     graph = Matching(max_degree=degree, null=null, repair=repair)
     X, y = draw(np.random.default_rng(3))
     loss = {1: 2.0, 0: 0.5}

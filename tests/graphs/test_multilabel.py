@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, MultiLabel, SubgradientSSVM
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, CasimirSSVM, MultiLabel
 from skstruct.testing import all_labellings, check_structure
 from tests.helpers.multilabel_cases import make_labels
 
@@ -128,24 +128,6 @@ def test_predictions_by_enumeration(name, tables, table):
 def _crf_objective(crf, likelihood):
     norm = (crf.node_weights_**2).sum() + (crf.pair_weights_**2).sum()
     return (0.5 * norm - crf.C * likelihood.sum()) / (crf.C * likelihood.size)
-
-
-def test_subgradients_reach_the_optimum_of_the_relaxation(table):
-    X, Y = table
-    best = BCFWSSVM(MultiLabel("full"), C=0.1, tol=1e-6, max_iter=20000).fit(X, Y)
-    graph = MultiLabel("full", inference="relaxed")
-    svm = SubgradientSSVM(graph, C=0.1, tol=1e-9, max_iter=1500, random_state=0).fit(X, Y)
-    assert best.dual_objective_ - 1e-9 <= svm.objective_ <= 1.03 * best.objective_
-
-
-def test_relaxed_training_is_certified_above_the_exact_optimum(table):
-    X, Y = table
-    exact = BCFWSSVM(MultiLabel("full"), C=0.3, tol=1e-5, max_iter=20000).fit(X, Y)
-    relaxed = BCFWSSVM(
-        MultiLabel("full", inference="relaxed"), C=0.3, tol=1e-4, max_iter=20000, averaging=True
-    ).fit(X, Y)
-    assert relaxed.objective_ >= exact.dual_objective_
-    assert 0 <= relaxed.dual_gap_ <= 1e-4 * relaxed.objective_
 
 
 def test_without_an_exact_oracle_the_others_say_what_to_use(table):

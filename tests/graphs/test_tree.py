@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, Tree
+from skstruct import BCFWSSVM, SAGCRF, Tree
 from skstruct.inspection import explain
-from skstruct.testing import check_structure, random_sequences
+from skstruct.testing import check_structure
 
 LABELS = np.array(["a", "b", "c"])
 
@@ -89,26 +89,6 @@ def test_forbidden_pairs():
         SAGCRF(Tree(forbidden=[(None, "a")])).fit(X, y)
     with pytest.raises(ValueError, match="tagging schemes are for chains"):
         SAGCRF(Tree(forbidden="iob2")).fit(X, y)
-
-
-ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, solver="lbfgs"),
-    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_a_path_is_a_chain(estimator):
-    from sklearn.base import clone
-
-    X, y = random_sequences(np.random.default_rng(7), n_samples=15)
-    paths = [(x, np.arange(len(x)) - 1) for x in X]
-    chain = clone(estimator).set_params(graph=Chain()).fit(X, y)
-    tree = clone(estimator).set_params(graph=Tree()).fit(paths, y)
-    assert_allclose(tree.objective_, chain.objective_, rtol=2e-6)
-    assert_allclose(tree.coef_, chain.coef_, atol=5e-3)
-    for a, b in zip(tree.predict(paths), chain.predict(X), strict=True):
-        assert_array_equal(a, b)
 
 
 def test_orientation_and_order_of_edges_do_not_matter():

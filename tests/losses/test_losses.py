@@ -278,7 +278,7 @@ def _solve(name, packed, loss, tol=1e-12, max_iter=3000):
     return run(method, tol=tol, max_iter=max_iter, rng=rng, after_epoch=_go_on)
 
 
-# The softmax-margin is trained by all solvers in test_crf.
+# The softmax-margin is trained by all solvers in test_certificates.py.
 @pytest.mark.parametrize("name", ["log", "l2", "entropy"])
 def test_solvers_reach_one_optimum_of_every_smooth_loss(table, name):
     packed = _problem("multiclass", *table, COST, n_best=4)
@@ -334,8 +334,9 @@ def test_a_loss_with_kinks_is_refused(table, solver):
 
 
 @pytest.mark.parametrize("kind", ["l2", "entropy"])
-def test_threads_change_no_gradient_of_a_loss_with_scratch(kind):
-    X, y = random_sequences(np.random.default_rng(0), n_samples=400)
+def test_threads_change_no_gradient_of_a_loss_with_scratch(kind, monkeypatch):
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
+    X, y = random_sequences(np.random.default_rng(0), n_samples=40)
     task = _problem("multiclass", np.vstack(X), np.concatenate(y), n_best=4)
     fits = [
         run(

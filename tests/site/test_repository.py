@@ -44,37 +44,22 @@ def test_the_package_says_that_it_is_typed():
     assert (Path(skstruct.__file__).parent / "py.typed").is_file()
 
 
-def test_show_versions_names_packages_machine_and_cache(capsys):
-    skstruct.show_versions()
-    shown = capsys.readouterr().out
+def test_show_versions_names_packages_machine_and_cache(capsys, monkeypatch):
+    from skstruct.core import versions
+
+    def shown():
+        skstruct.show_versions()
+        return capsys.readouterr().out
+
     for fact in (skstruct.__version__, sys.executable, str(cache_folder()), "scikit-learn: "):
-        assert fact in shown
-
-
-def test_show_versions_of_an_absent_package(capsys, monkeypatch):
-    from skstruct.core import versions
-
-    monkeypatch.setattr(versions, "_OPTIONAL", ["no-such-package"])
-    skstruct.show_versions()
-    assert re.search(r"no-such-package: None$", capsys.readouterr().out, re.M)
-
-
-def test_show_versions_names_a_prepared_cache_too(capsys, monkeypatch):
-    from skstruct.core import versions
-
-    skstruct.show_versions()
-    assert "read before it" not in capsys.readouterr().out
+        assert fact in shown()
+    assert "read before it" not in shown()
     monkeypatch.setattr(versions, "cache_folders_read", lambda: [Path("prepared"), cache_folder()])
-    skstruct.show_versions()
-    assert re.search(r"read before it: prepared$", capsys.readouterr().out, re.M)
-
-
-def test_show_versions_without_a_cache(capsys, monkeypatch):
-    from skstruct.core import versions
-
+    assert re.search(r"read before it: prepared$", shown(), re.M)
     monkeypatch.setattr(versions, "cache_folder", lambda: None)
-    skstruct.show_versions()
-    assert re.search(r"cache folder: None$", capsys.readouterr().out, re.M)
+    assert re.search(r"cache folder: None$", shown(), re.M)
+    monkeypatch.setattr(versions, "_OPTIONAL", ["no-such-package"])
+    assert re.search(r"no-such-package: None$", shown(), re.M)
 
 
 def test_what_needs_torch_says_what_to_install(monkeypatch):

@@ -70,46 +70,37 @@ def test_how_many_times_faster_is_what_was_measured():
     assert said == [(f"{min(ratios):.0f}", f"{max(ratios):.0f}")]
 
 
-def _check_build():
+_COLOURED = 'html[data-theme="{}"] .highlight .k {{ color: #fff }}\n'
+_DESCRIBED = '<meta name="description" content="Taggers">'
+_HEADING = '<dt class="sig sig-object py" id="skstruct.A"><pre>class</pre>A(<pre>{}</pre>)</dt>'
+# The check, a file of a build, and how many faults it has.
+BUILDS = [
+    ("failed", "auto_examples/plot_a.html", "F1 0.9", 0),
+    ("failed", "auto_examples/plot_a.html", "<pre>Traceback (most recent call last):\n", 1),
+    ("without_colours", "_static/pygments.css", ".highlight .k { color: #204A87 }\n", 2),
+    (
+        "without_colours",
+        "_static/pygments.css",
+        "".join(map(_COLOURED.format, ("light", "dark"))),
+        0,
+    ),
+    *(("undescribed", "text.html", n * _DESCRIBED, n != 1) for n in range(3)),
+    ("without_parameters", "generated/skstruct.A.html", _HEADING.format("graph"), 0),
+    ("without_parameters", "generated/skstruct.A.html", _HEADING.format("args"), 1),
+]
+
+
+def test_faults_of_a_build_are_seen(tmp_path):
     spec = importlib.util.spec_from_file_location("check_build", DOC / "check_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
-
-
-def test_a_build_with_a_failed_example_is_seen(tmp_path):
-    (tmp_path / "auto_examples").mkdir()
-    page = tmp_path / "auto_examples" / "plot_a.html"
-    page.write_text("F1 0.9", encoding="utf-8")
-    assert [*_check_build().failed(tmp_path)] == []
-    page.write_text("<pre>Traceback (most recent call last):\n", encoding="utf-8")
-    assert [*_check_build().failed(tmp_path)] == ["plot_a.html shows a traceback"]
-
-
-def test_a_build_without_colours_for_dark_code_is_seen(tmp_path):
-    (tmp_path / "_static").mkdir()
-    css = tmp_path / "_static" / "pygments.css"
-    css.write_text(".highlight .k { color: #204A87 }\n", encoding="utf-8")
-    assert len([*_check_build().without_colours(tmp_path)]) == 2
-    rule = 'html[data-theme="{}"] .highlight .k {{ color: #fff }}\n'
-    css.write_text(rule.format("light") + rule.format("dark"), encoding="utf-8")
-    assert [*_check_build().without_colours(tmp_path)] == []
-
-
-def test_pages_without_one_description_are_seen(tmp_path):
-    page = tmp_path / "text.html"
-    for n in (0, 1, 2):
-        page.write_text(n * '<meta name="description" content="Taggers">', encoding="utf-8")
-        assert bool([*_check_build().undescribed(tmp_path)]) == (n != 1)
-
-
-def test_pages_with_the_arguments_of_new_are_seen(tmp_path):
-    (tmp_path / "generated").mkdir()
-    page = tmp_path / "generated" / "skstruct.A.html"
-    heading = '<dt class="sig sig-object py" id="skstruct.A"><pre>class</pre>A(<pre>{}</pre>)</dt>'
-    for name in ("graph", "args"):
-        page.write_text(heading.format(name), encoding="utf-8")
-        assert bool([*_check_build().without_parameters(tmp_path)]) == (name == "args")
+    for k, (check, name, text, n_faults) in enumerate(BUILDS):
+        file = tmp_path / str(k) / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+        found = [*getattr(module, check)(tmp_path / str(k))]
+        assert len(found) == n_faults, (check, text)
+        assert check != "failed" or found in ([], ["plot_a.html shows a traceback"])
 
 
 def test_formulas_become_mathml():

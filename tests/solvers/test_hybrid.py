@@ -74,6 +74,7 @@ def test_what_was_known_and_done_before_the_change_counts(few, changes):
 
 def test_the_weights_do_not_depend_on_threads_pieces_or_tracking(few, changes, monkeypatch):
     options = {"C": 300.0, "tol": 1e-6, "random_state": 0}
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
     plain = SAGCRF("chain", **options).fit(*few)
     fits = [SAGCRF("chain", **options, n_jobs=2, track_objective=True).fit(*few)]
     monkeypatch.setattr(Pieces, "FIRST", 2)

@@ -113,6 +113,7 @@ def test_no_epoch_lowers_its_dual_and_seeds_and_threads_change_no_bit(few, monke
         return gap
 
     monkeypatch.setattr(OEG, "_visits", spied)
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
     options = {"solver": "oeg", "tol": 1e-6, "random_state": 0, "precision": "double"}
     first = SAGCRF(**options).fit(*few)
     assert len(gains) == first.n_iter_

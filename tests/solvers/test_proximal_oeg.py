@@ -152,7 +152,8 @@ def test_a_path_of_warm_starts_takes_fewer_passes(words):
     assert crf.fit(*words).n_iter_ <= 2
 
 
-def test_the_same_bits_for_any_threads_and_small_pickles(words):
+def test_the_same_bits_for_any_threads_and_small_pickles(words, monkeypatch):
+    monkeypatch.setattr("skstruct.core.parallel._NODES_A_THREAD", 1)
     options = {"l1_ratio": 1.0, "C": 0.3, "max_iter": 12, "tol": 0.0}
     one, two = (_fit(*words, n_jobs=n_jobs, **options) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.node_weights_, two.node_weights_)

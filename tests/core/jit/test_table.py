@@ -202,11 +202,6 @@ def test_a_default_calls_the_operations_of_the_structure():
     assert labels.tolist() == found.tolist()
 
 
-@solver_kernel
-def several(problem, theta, labels, shares, values):
-    oracles.score_rows(problem, 1, theta, labels, shares, values)
-
-
 def test_read_only_arrays_and_pickles():
     problem, (theta, labels) = coins(4), arguments()
     expected = score_of_truth(problem, 0, theta, labels)

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise, Tree
+from skstruct import BCFWSSVM, SAGCRF, Pairwise, Tree
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.inference.tree import root_forests
-from skstruct.testing import check_structure, random_sequences, training_problem
+from skstruct.testing import check_structure, training_problem
 from tests.helpers.pairwise_cases import check_hard_constraints, random_samples
 
 
@@ -100,42 +99,6 @@ def test_equal_weights_decode_as_trees():
     for one, other in zip(found[:3], found[3:], strict=True):
         for a, b in zip(one, other, strict=True):
             assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, solver="lbfgs"),
-    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_paths_are_chains_and_trees_are_trees(estimator):
-    rng = np.random.default_rng(7)
-    X, y = random_sequences(rng, n_samples=15)
-    steps = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
-    paths = [(x, rng.permutation(edges)) for x, edges in zip(X, steps, strict=True)]
-    trees = [(x, _forest(rng, len(x))) for x in X]
-    for samples, others, graph in ((paths, X, Chain()), (trees, trees, Tree())):
-        model = clone(estimator).set_params(graph=Pairwise()).fit(samples, y)
-        other = clone(estimator).set_params(graph=graph).fit(others, y)
-        assert model.method_ == "tree"
-        assert_allclose(model.objective_, other.objective_, rtol=2e-6)
-        assert_allclose(model.coef_, other.coef_, atol=5e-3)
-        if isinstance(estimator, SAGCRF):
-            for a, b in zip(model.predict(samples), other.predict(others), strict=True):
-                assert_array_equal(a, b)
-
-
-def test_images_of_one_row_are_chains():
-    X, y = random_sequences(np.random.default_rng(3), n_samples=12)
-    images, labels = [x[None] for x in X], [row[None] for row in y]
-    options = {"solver": "lbfgs", "tol": 1e-12, "max_iter": 5000}
-    chain = SAGCRF(Chain(), **options).fit(X, y)
-    grid = SAGCRF(Grid(), **options).fit(images, labels)
-    assert grid.method_ == "tree"
-    assert_allclose(grid.coef_, chain.coef_, atol=1e-6)
-    for a, b in zip(grid.predict(images), chain.predict(X), strict=True):
-        assert_array_equal(a[0], b)
 
 
 def test_turned_edges_have_turned_tables():

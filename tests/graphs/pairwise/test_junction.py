@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, Chain, Pairwise, SubgradientSSVM, Tree
+from skstruct import BCFWSSVM, SAGCRF, Pairwise
 from skstruct.core import oracles
 from skstruct.core.weights import Weights
 from skstruct.graphs.pairwise.graph import grid_edges
-from skstruct.testing import check_structure, random_sequences, training_problem
+from skstruct.testing import check_structure, training_problem
 from tests.helpers.pairwise_cases import LABELS, check_hard_constraints, random_samples
 
 LOSSES = ["hamming", "normalized_hamming", {"a": 2.0, "c": 0.5}]
@@ -73,50 +72,6 @@ def test_hard_constraints_and_ties_against_sums_over_edges(seed):
     check_hard_constraints(seed, _random_graph, "junction-tree")
 
 
-ESTIMATORS = [
-    SAGCRF(tol=1e-12, max_iter=5000, solver="lbfgs"),
-    BCFWSSVM(tol=1e-6, max_iter=20000, C=0.3, random_state=0),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_paths_are_chains_and_trees_are_trees(estimator):
-    X, y = random_sequences(np.random.default_rng(7), n_samples=15)
-    steps = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
-    paths = list(zip(X, steps, strict=True))
-    chain = clone(estimator).set_params(graph=Chain()).fit(X, y)
-    path = clone(estimator).set_params(graph=exact()).fit(paths, y)
-    assert_allclose(path.objective_, chain.objective_, rtol=2e-6)
-    assert_allclose(path.coef_, chain.coef_, atol=5e-3)
-    for a, b in zip(path.predict(paths), chain.predict(X), strict=True):
-        assert_array_equal(a, b)
-    stars = [(x, np.stack([np.zeros(len(x) - 1, int), np.arange(1, len(x))], axis=1)) for x in X]
-    tree = clone(estimator).set_params(graph=Tree()).fit(stars, y)
-    star = clone(estimator).set_params(graph=exact()).fit(stars, y)
-    assert_allclose(star.objective_, tree.objective_, rtol=2e-6)
-    assert_allclose(star.coef_, tree.coef_, atol=5e-3)
-
-
-@pytest.mark.parametrize("interactions", ["full", "potts"])
-def test_sag_and_lbfgs_agree_on_grids_and_the_objective_has_its_gradient(interactions):
-    X, y = _grid_samples(np.random.default_rng(3))
-    graph = exact(interactions=interactions)
-    sag = SAGCRF(graph, tol=1e-10, max_iter=3000, random_state=0, solver="sag").fit(X, y)
-    lbfgs = SAGCRF(graph, solver="lbfgs", tol=1e-8, max_iter=3000).fit(X, y)
-    assert_allclose(sag.objective_, lbfgs.objective_, rtol=1e-7)
-    assert_allclose(sag.coef_, lbfgs.coef_, atol=1e-3)
-    assert sag.method_ == "junction-tree"
-    assert sag.inference_ == sag.training_inference_ == "exact"
-    likelihood = sag.predict_log_likelihood(X, y)
-    weights = sag.coef_, sag.intercept_, sag.pair_weights_
-    penalty = sum((table**2).sum() for table in weights) / 2
-    assert_allclose(penalty / len(X) - likelihood.mean(), sag.objective_, rtol=1e-9)
-    nodes, pairs = sag.predict_marginals(X, pairwise=True)
-    for (_, edges), mu, tables in zip(X, nodes, pairs, strict=True):
-        assert_allclose(tables.sum(axis=2), mu[edges[:, 0]], atol=1e-9)
-        assert_allclose(tables.sum(axis=1), mu[edges[:, 1]], atol=1e-9)
-
-
 def test_the_gradient_of_the_log_partition_is_the_marginals():
     rng = np.random.default_rng(2)
     X, y = _grid_samples(rng, 3)
@@ -133,39 +88,6 @@ def test_the_gradient_of_the_log_partition_is_the_marginals():
             moved[q] += step
             ends.append(oracles.exp_oracle(problem, 0, moved, 1.0, nothing))
         assert_allclose((ends[0] - ends[1]) / 2e-5, mu[q], atol=1e-7)
-
-
-SOLVERS = [
-    BCFWSSVM(tol=1e-3, max_iter=3000, random_state=0),
-    CasimirSSVM(tol=1e-2, max_iter=300, random_state=0),
-    SubgradientSSVM(max_iter=300, random_state=0),
-]
-
-
-@pytest.mark.parametrize(
-    "graph",
-    [exact(interactions="symmetric"), exact(interactions="potts", forbidden=[("a", "c")])],
-    ids=["symmetric", "potts and forbidden"],
-)
-def test_margin_solvers_reach_one_optimum(graph):
-    X, y = _grid_samples(np.random.default_rng(5), 10, 2, 3)
-    if graph.forbidden:
-        for (_, edges), row in zip(X, y, strict=True):
-            for u, v in edges:  # in order: what changes is looked at again
-                if (row[u], row[v]) == ("a", "c"):
-                    row[v] = "b"
-        assert all(
-            ("a", "c") not in set(map(tuple, row[e])) for (_, e), row in zip(X, y, strict=True)
-        )
-    best = clone(SOLVERS[0]).set_params(graph=graph, loss={"a": 2.0}).fit(X, y)
-    assert best.dual_gap_ <= 1e-3 * abs(best.objective_)
-    for solver in SOLVERS[1:]:
-        other = clone(solver).set_params(graph=graph, loss={"a": 2.0}).fit(X, y)
-        assert other.objective_ >= best.objective_ - best.dual_gap_ - 1e-12
-        assert other.objective_ <= best.objective_ * 1.15
-    for model in (best, other):
-        for (_, edges), row in zip(X, model.predict(X), strict=True):
-            assert not graph.forbidden or not ((row[edges] == ["a", "c"]).all(axis=1)).any()
 
 
 def test_decoding_under_constraints_and_the_n_best():

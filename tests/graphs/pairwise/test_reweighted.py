@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from skstruct import BCFWSSVM, SAGCRF, Chain, Grid, Pairwise
+from skstruct import BCFWSSVM, SAGCRF, Grid, Pairwise
 from skstruct.core import oracles
 from skstruct.graphs.pairwise.graph import grid_edges
 from skstruct.spaces.reweighted import tree_weights
@@ -220,14 +220,6 @@ def test_auto_takes_it_where_no_junction_tree_is_small_enough():
     assert_array_equal(again.predict_marginals(X)[0], nodes[0])
 
 
-def test_threads_change_no_bit():
-    X, y = _images(8, (5, 6), 4)
-    graph = Grid(inference="tree-reweighted")
-    fits = [SAGCRF(graph, n_jobs=k, tol=0.05, random_state=0).fit(X, y) for k in (1, 3)]
-    for table in ("node_weights_", "pair_weights_"):
-        assert_array_equal(*(getattr(crf, table) for crf in fits))
-
-
 def test_marginals_of_larger_samples_than_those_of_fit_are_bounds_and_say_so():
     X, y = _images(4, (2, 5), 3)
     wide, labels = _images(1, (9, 9), 3)
@@ -269,19 +261,3 @@ def test_what_needs_exact_marginals_is_refused():
         SAGCRF(graph).fit(X, missing)
     with pytest.raises(TypeError, match='"tree-reweighted" is for the marginals of SAGCRF'):
         BCFWSSVM(graph).fit(X, y)
-
-
-def test_a_chain_as_a_graph_gives_the_crf_of_a_chain():
-    rng = np.random.default_rng(3)
-    X, y = (
-        [rng.normal(size=(n, 2)) for n in (4, 6, 5)],
-        [rng.integers(2, size=n) for n in (4, 6, 5)],
-    )
-    edges = [np.stack([np.arange(len(x) - 1), np.arange(1, len(x))], axis=1) for x in X]
-    options = {"C": 2.0, "tol": 1e-6, "random_state": 0}
-    chain = SAGCRF(Chain(), **options).fit(X, y)
-    graph = SAGCRF(Pairwise(inference="tree-reweighted"), **options)
-    graph.fit(list(zip(X, edges, strict=True)), y)
-    assert graph.objective_ == pytest.approx(chain.objective_, rel=1e-6)
-    assert graph.dual_objective_ <= chain.objective_
-    assert chain.dual_objective_ <= graph.objective_

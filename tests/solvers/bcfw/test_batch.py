@@ -9,7 +9,6 @@ from skstruct.datasets import pack_shards
 from skstruct.testing import random_sequences
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-BATCH = ["batch", "batch-open-loop"]
 
 
 def test_two_steps_by_hand():
@@ -34,17 +33,6 @@ def test_two_steps_by_hand():
     assert line.n_oracle_calls_ == 4
 
 
-@pytest.mark.parametrize("steps", BATCH)
-def test_the_optimum_of_block_steps(steps):
-    X, y = random_sequences(np.random.default_rng(0))
-    block = BCFWSSVM(C=0.1, tol=1e-4, max_iter=3000, random_state=0).fit(X, y)
-    batch = BCFWSSVM(C=0.1, steps=steps, tol=2e-2, max_iter=3000).fit(X, y)
-    assert batch.suboptimality_ <= 2e-2
-    assert batch.dual_objective_ <= block.objective_
-    assert block.dual_objective_ <= batch.objective_
-    assert (np.diff(batch.history_["dual_objective"]) >= 0.0).all()
-
-
 def test_open_loops_fall_as_theorem_1_says():
     X, y = random_sequences(np.random.default_rng(1))
     svm = BCFWSSVM(C=0.1, steps="batch-open-loop", tol=0.0, max_iter=200).fit(X, y)
@@ -52,12 +40,6 @@ def test_open_loops_fall_as_theorem_1_says():
     k = np.arange(1, gap.size + 1)
     # O(1 / k): k times the best gap stays bounded by what it is early on.
     assert (k * gap)[50:].max() <= 2.0 * (k * gap)[5:50].max()
-
-
-def test_threads_change_no_bit():
-    X, y = random_sequences(np.random.default_rng(2), 40)
-    one, two = (BCFWSSVM(steps="batch", n_jobs=k, max_iter=5).fit(X, y) for k in (1, 2))
-    assert np.array_equal(one.coef_, two.coef_)
 
 
 def test_what_batch_steps_do_not_know(tmp_path):

@@ -32,6 +32,8 @@ class ShardProblem(NamedTuple):
     sample_weight: np.ndarray
     # What tasks leave for the next one of this process, and its "n_bytes".
     memory: Any = None
+    # Attributes of an estimator: how the samples of the shard are decoded.
+    inference: dict | None = None
 
 
 # Shards open in this process and not in use: shard and bytes by token of its source and number.
@@ -71,11 +73,10 @@ def close_shards(source) -> None:
             del _OPENED[key]
 
 
-def kind_of(source, k: int) -> type:
-    """The task: the class of a shard's space, which defines how its samples are decoded."""
+def inference_of(source, k: int) -> dict:
+    """The task: how the samples of a shard are decoded."""
     with leased(source, k) as shard:
-        problem = shard.problem[0] if type(shard.problem) is tuple else shard.problem
-        return type(problem.space)
+        return shard.inference
 
 
 # What travels between a driver and its workers: tables of weights, and of what changes them.

@@ -413,16 +413,11 @@ class StructuredEstimator(
         )
         self._check_problem(problem)
         check_pointers(problem, data.sample_weight.size, data.codes.size)
-        self._publish_inference(type(problem.space))
+        space = type(problem.space)
+        self.inference_ = self.training_inference_ = getattr(space, "inference", "exact")
+        if getattr(space, "method", None) is not None:
+            self.method_ = space.method
         return problem
-
-    def _publish_inference(self, *kinds):
-        """Publish the inference of these classes of spaces; where they differ, the weakest."""
-        ways = [(getattr(k, "inference", "exact"), getattr(k, "method", None)) for k in kinds]
-        inference, method = max(ways, key=lambda way: way[0])
-        self.inference_ = self.training_inference_ = inference
-        if method is not None:
-            self.method_ = method
 
     def _check_problem(self, problem):
         """Raise a TypeError if the structure lacks an operation, before any compilation."""

@@ -13,7 +13,7 @@ from ..core.jit.cache_key import closure, digest
 from ..data.matrices import csr_from_parts
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
-from ..distributed.shard import ShardProblem, close_shards, kind_of
+from ..distributed.shard import ShardProblem, close_shards, inference_of
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
@@ -22,6 +22,9 @@ from .training_data import TrainingData, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
 _MAPPED = 1 << 22
+
+
+_INFERENCE = "inference_", "training_inference_", "method_"
 
 
 class ShardSource:
@@ -48,7 +51,8 @@ class ShardSource:
 
     def open(self, k: int) -> ShardProblem:
         """Build the problem of a shard, over its files."""
-        shard, model = self.shards.open(k, map_from=_MAPPED), self.model
+        # A model of its own, since what it publishes is of this shard.
+        shard, model = self.shards.open(k, map_from=_MAPPED), copy.copy(self.model)
         if self.is_whole:
             shard = _renumbered(shard, self.n_features)
         n = shard.sample_weight.size
@@ -67,7 +71,9 @@ class ShardSource:
         n_classes = len(model.classes_)
         shapes = model.graph_.weight_shapes(shard.samples, n_classes, model._has_intercept)
         loss = model._loss_at(problem, data)
-        return ShardProblem((problem, *more) if more else problem, loss, shapes, weight, {})
+        inference = {name: vars(model)[name] for name in _INFERENCE if name in vars(model)}
+        problem = (problem, *more) if more else problem
+        return ShardProblem(problem, loss, shapes, weight, {}, inference)
 
 
 def _renumbered(shard, n_features):
@@ -159,9 +165,11 @@ def _train(new, source, shapes, common):
     try:
         with Engine(new.n_jobs, source.n_shards) as engine:
             result = new._train_rounds(source, engine, shapes, **common)
-            if "inference" in new.graph_.get_params(deep=False):  # other workers chose it
-                kinds = engine.map(kind_of, range(source.n_shards), lambda k: (source, k))
-                new._publish_inference(*kinds)
+            # Workers chose it: where it depends on the samples, all of them; the weakest is told.
+            chosen = "inference" in new.graph_.get_params(deep=False)
+            shards = range(source.n_shards if chosen else 1)
+            ways = engine.map(inference_of, shards, lambda k: (source, k))
+            vars(new).update(max(ways, key=lambda way: way["training_inference_"]))
         return result
     except EngineGone as error:
         raise EngineGone(f"{error}; {_what_is_safe(common['keeper'])}") from error

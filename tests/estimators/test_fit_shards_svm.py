@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
+    SAGCRF,
     CasimirSSVM,
     Chain,
     ExtragradientSSVM,
@@ -122,6 +123,17 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
     shards = pack_shards(X, [list("aba")] * 4, tmp_path / "s", shard_size=2, graph=graph)
     found = BCFWSSVM(graph, max_iter=1, tol=1e3).fit(shards)
     assert (found.inference_, found.training_inference_, found.method_) == expected
+
+
+def _inference(model):
+    return {k: v for k, v in vars(model).items() if k.endswith("inference_") or k == "method_"}
+
+
+@pytest.mark.parametrize("kind", [SAGCRF, BCFWSSVM, GDMMSSVM])
+def test_shards_publish_the_inference_of_the_fit_in_memory(shards, samples, kind):
+    found = _quietly(kind(max_iter=1), shards)
+    assert _inference(found) == _inference(kind(Chain(), max_iter=1, tol=1e3).fit(*samples))
+    assert found.inference_ == "exact"
 
 
 class _NotAhead(BCFWSSVM):

@@ -556,8 +556,11 @@ class HingeCasimir(_SVRG):
         super().__init__(*task, **options)
         self.target, self.best = target, Best()
         # The smoothed hinge is at most this times nu above the hinge, on average.
-        n_nodes, top_k = self.problem.labels.size / self.n, isinstance(self.loss, TopKHinge)
-        bias = 0.5 if top_k else n_nodes * np.log(self.shapes[0][1])
+        n_nodes, n_parts = self.problem.labels.size / self.n, self.problem.part_ptr[-1] / self.n
+        n_labels, top_k = self.shapes[0][1], isinstance(self.loss, TopKHinge)
+        # For entropy, the logarithm of how many labellings there are; of candidates one is chosen.
+        bias = n_nodes * np.log(n_labels) if n_labels > 1 else np.log1p(n_parts)
+        bias = 0.5 if top_k else bias
         # Less smoothing than the tolerance can see would only shorten the steps.
         self._least = 0.2 * max(tol, 1e-6), bias
         shrinks = self.catalyst.adaptive and self.lam > 0

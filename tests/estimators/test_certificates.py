@@ -201,10 +201,8 @@ _FACTORS |= {"features": FEATURES, "way": WAYS}
     ),
     ids=names_of,
 )
-def test_structural_svms(case, tmp_path, monkeypatch, request):
+def test_structural_svms(case, tmp_path, monkeypatch):
     name, model = case["name"], clone(SVMS[case["trained"]])
-    if (name, case["trained"]) == ("candidates", "casimir, entropy"):
-        request.applymarker(pytest.mark.xfail(reason="weights stay after 50 epochs"))
     X, y = draw(name, LOSSES.index(case["loss"]))
     # With cycles GDMM solves the relaxation, as BCFW does when it is told to.
     is_gdmm, other = isinstance(model, GDMMSSVM), name

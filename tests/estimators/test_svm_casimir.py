@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skstruct import BCFWSSVM, CasimirSSVM, Chain, Grid
+from skstruct import BCFWSSVM, Candidates, CasimirSSVM, Chain, Grid
 from skstruct.core.parallel import Pieces
 from skstruct.core.weights import Weights, plain_weights, zero_weights
 from skstruct.losses.hinge import hinge_of, smooth_hinge
@@ -286,3 +286,13 @@ def test_means_cannot_keep_interactions_attractive():
     X, y = [np.eye(2)[[[0, 1], [1, 1]]]], [np.array([[0, 1], [1, 1]])]
     with pytest.raises(ValueError, match='inner_iterate="average" cannot keep'):
         CasimirSSVM(Grid(attractive=True), inner_iterate="average").fit(X, y)
+
+
+def test_entropy_of_candidates_vanishes_with_the_gap():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in (2, 3, 4, 5, 2, 3)]
+    y = [int(np.argmax(x @ [1.0, -1.0, 0.5] + rng.normal(size=len(x)))) for x in X]
+    svm = CasimirSSVM(Candidates(), smoothing="entropy", tol=1e-2, max_iter=300, random_state=0)
+    svm.fit(X, y)
+    assert svm.dual_gap_ <= 1e-2 * svm.objective_
+    assert svm.smoothing_strength_ < 0.1

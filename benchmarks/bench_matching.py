@@ -28,7 +28,7 @@ from skstruct.inference.assignment_polytope import (
     euclidean_assignment,
     projection_work,
 )
-from skstruct.inference.n_best import best_assignments, best_assignments_work
+from skstruct.inference.best_assignments import best_assignments, best_assignments_work
 
 try:
     import lap

@@ -84,7 +84,10 @@ class SparseFeatures(NamedTuple):
 
 
 class ObservedFeatures(NamedTuple):
-    """CSR rows of features with weights for some labels, listed wherever their feature occurs."""
+    """CSR rows of features with weights for some labels, listed wherever their feature occurs.
+
+    Weights are one column, two while lazy: of features with many labels first, padded, then others.
+    """
 
     # (nnz,), (nnz,), (n_rows + 1,): Features with many labels: values, offsets of their weights.
     data: np.ndarray
@@ -235,7 +238,7 @@ def gather(features, t, table, acc, ahead):
 
 @generic
 def scatter(features, t, table, start, stop, low, high, acc):
-    """``table[j, start:stop] += x_j * acc[start:stop]``, features j of row t, `low` to `high`."""
+    """``table[j, start:stop] += x_j * acc[start:stop]``, labels `low` to `high`."""
 
 
 @generic

@@ -161,7 +161,7 @@ def score(problem, i: int, theta: Floats, labels: Labels) -> float:
 def score_rows(
     problem, i: int, theta: Floats, labels: Labels, shares: Floats, values: Floats
 ) -> None:
-    """Write the scores of labellings in a working set, stored one after another."""
+    """Write the scores of labellings in a working set: each row has the labels of all samples."""
     # Those of negative weight in `shares` are skipped. One call for all: on short samples, calls of
     # `score` would take longer than the sum.
 

@@ -15,7 +15,7 @@ from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from .intrinsics import call_address, fetch_add, load_shared
-from .jit.compiling import JIT_IS_DISABLED, solving_time
+from .jit.compiling import JIT_IS_DISABLED, compile_seconds, solving_time
 from .jit.dispatch import inner_kernel
 from .offsets import longest_item
 from .problem import tree_leaves, tree_like
@@ -130,9 +130,9 @@ class Crew:
         busy = [0.0] * self.size
 
         def timed(k, team):
-            began = time.thread_time()
+            began = time.thread_time() - compile_seconds()
             function(k, team)
-            busy[k] = time.thread_time() - began
+            busy[k] = time.thread_time() - compile_seconds() - began
 
         began = solving_time()
         run_team(timed, self.size)
@@ -160,7 +160,10 @@ class Crew:
 
 
 class Pieces:
-    """Cut a pass into calls of about half a second, for Ctrl-C and callbacks between them."""
+    """Cut a pass into calls of about half a second, for Ctrl-C and callbacks between them.
+
+    The result of a pass must not depend on where it is cut.
+    """
 
     #: Target seconds of a call, and samples in the first call, whose speed is not known.
     SECONDS, FIRST = 0.5, 1

@@ -1,6 +1,7 @@
 """States of a training in a folder, from which a driver that was killed resumes.
 
-A solver's ``state()`` gives (numbers, arrays, constant); ``take_state`` raises before a change.
+A solver's ``state()`` gives (numbers, arrays, constant): an array in ``constant`` never changes
+under its name, and a generator's state is among the numbers. ``take_state`` raises before a change.
 Checksums find accidents: the folder is trusted.
 """
 

@@ -1,4 +1,7 @@
-"""Tasks in threads or on Dask, results in order; pure functions, so that a lost one runs again."""
+"""Tasks in threads or on Dask, results in order.
+
+A task is a function of a module, of its arguments and of files alone: a lost one runs again.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from typing import Any
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from ..core.jit.compiling import compile_seconds, leave_out
 from .shard import Tables
 
 # A task is lost so often before its fit ends.
@@ -159,21 +163,17 @@ class DaskWorkers(Workers):
 
 
 def _attempt(function, *arguments):
-    """The task of tasks: a result, or the exception as a result."""
+    """The task of tasks: a result, or the exception as one; and seconds of compilation."""
+    before = compile_seconds()
     try:
-        return function(*arguments)
+        return function(*arguments), compile_seconds() - before
     except Exception as error:
-        return Failure(error)
+        return Failure(error), 0.0
 
 
-def _attempt_all(function, calls):
-    """Several tasks, as one; the first exception ends them."""
-    results = []
-    for arguments in calls:
-        results.append(_attempt(function, *arguments))
-        if isinstance(results[-1], Failure):
-            return results[-1]
-    return results
+def _each(function, calls):
+    """Several tasks, as one."""
+    return [function(*arguments) for arguments in calls]
 
 
 def _active_client():
@@ -288,6 +288,8 @@ class _Map:
         self.losses, self.failed = Counter(), {}
         # Workers with an overdue task, and since when there has been none at all.
         self.stuck, self.lonely = set(), None
+        # The longest compilation of a task: so long the clock of this thread stands still.
+        self.compiling = 0.0
 
     def _size(self, keys):
         """Number of keys of a task."""
@@ -354,8 +356,8 @@ class _Map:
         keys = self.keys[task]
         self.engine._homes |= dict.fromkeys(keys, slot)
         calls = [self.arguments(key) for key in keys]
-        function, rest = (_attempt_all, [calls]) if len(keys) > 1 else (_attempt, calls[0])
-        future = self.workers.submit(slot, function, (self.function, *rest))
+        call = (_each, self.function, calls) if len(keys) > 1 else (self.function, *calls[0])
+        future = self.workers.submit(slot, _attempt, call)
         self.running[future] = task, slot, time.monotonic()
         future.add_done_callback(self.events.put)
 
@@ -377,12 +379,15 @@ class _Map:
         if future.cancelled() or future.exception() is not None:
             self._lose(task, None if future.cancelled() else future.exception())
             return
-        result = future.result()
+        result, compiling = future.result()
         if isinstance(result, Failure):
             self._fail(task, slot, result.error)
             return
-        longest = self.engine._longest
-        longest[self.function] = max(longest.get(self.function, 0.0), time.monotonic() - began)
+        longest, seconds = self.engine._longest, time.monotonic() - began - compiling
+        longest[self.function] = max(longest.get(self.function, 0.0), seconds)
+        if compiling > self.compiling:  # workers compile at the same time
+            leave_out(compiling - self.compiling)
+            self.compiling = compiling
         self.done[task] = result if len(self.keys[task]) > 1 else [result]
         for other, (same, other_slot, _) in list(self.running.items()):
             if same == task:

@@ -1,6 +1,7 @@
 """Shards: what a worker holds of a problem, and what is sent to it.
 
-A *source* opens shards in any process: ``token``, ``n_shards``, ``columns(k)``, ``open(k)``.
+A *source* opens shards in any process: ``token``, unique to a run, ``n_shards``, ``columns(k)``,
+``open(k)``. Tasks begin with :func:`leased`.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The structure that was used.
     inference_, training_inference_ : {"exact", "relaxed"}
         Inference for samples like those of training, and for the training objective: over all
-        labellings, or of a relaxation. Graphs also publish its name, ``method_``. Predictions do
-        not change them, but warn where they are relaxed and fit was exact.
+        labellings, or of a relaxation. `Grid` and `Pairwise` set ``method_``, its name, too.
+        Predictions do not change them, but warn where they are relaxed and fit was exact.
     n_features_in_ : int
         Number of node features.
     feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object

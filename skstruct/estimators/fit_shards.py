@@ -38,7 +38,6 @@ class ShardSource:
         # Lanes of structural SVMs take all weights, so that their shards have one numbering.
         self.is_whole = getattr(model, "_blocks", None) is not None
         self.total = float(shards.weight_sums.sum())
-        self.n_visited = float(shards.n_entries.sum() + shards.n_nodes.sum())
         # About those of all shards in memory, dual points included.
         k, counts = len(model.classes_), (shards.n_entries, shards.n_nodes, shards.n_samples)
         entries, nodes, samples = (int(count.sum()) for count in counts)

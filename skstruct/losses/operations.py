@@ -51,14 +51,19 @@ def loss_value(loss, problem, i, theta, labels, augmented):
 
 @generic
 def loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, augmented):
-    """Estimate the smoothness constant of loss i after its oracle, at least `start` (0: none)."""
+    """Estimate the smoothness constant of the loss of sample i, at least `start` (0: none known).
+
+    Called right after :func:`loss_oracle`, with its `r` and value; `answer`, `trial` and
+    `augmented`, of shape (>= n_parts,), are scratch. The default is :func:`backtrack`.
+    """
 
 
 @generic
 def expected_loss(loss, problem, i, r, trial):
     """Return the expected task loss of the mixture in `r`, the dual term of a hinge.
 
-    Called after :func:`loss_oracle`, with its `r`; `trial`, of shape (>= n_parts,), is scratch.
+    Called after :func:`loss_oracle`, with its `r`, before the next one; `trial`, of shape (>=
+    n_parts,), is scratch. The default is that of a loss that is linear in parts.
     """
 
 

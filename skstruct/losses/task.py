@@ -61,7 +61,10 @@ def node_costs(loss, classes: np.ndarray) -> tuple[np.ndarray, bool, LossWeights
 
 @inner_kernel(inline=True)
 def label_cost(cost, weights, share, t, y, k):
-    """Return the cost of label k at node t of label y, `share` being the sample's factor."""
+    """Return ``cost[y, k]`` weighted, of label k at node t of label y; 0 where k is y.
+
+    `share` is the factor of the sample.
+    """
     if weights.choice.shape[0] > 0 and weights.choice[t] >= 0:
         return share * weights.costs[weights.choice[t], k]
     total = share * cost[y, k]

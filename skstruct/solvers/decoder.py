@@ -77,7 +77,10 @@ class Decoder:
         return over_samples(run, problem, self.n_jobs)
 
     def _obey(self, graph, problem, samples, keep, codes, values=None):
-        """Decode labellings that break rules again under those rules, until none breaks one."""
+        """Decode labellings that break rules again under those rules, until none breaks one.
+
+        Of the n best, a row of `codes` counts where `values` is finite.
+        """
         # What is best under some of the rules and obeys all of them is best under all.
         gaps = {}
         rules, samples = single_rules(graph.rules, self.classes_), samples.without_empty()

@@ -1,4 +1,4 @@
-"""``solver="auto"``: SAG or OEG, then L-BFGS; a file of its own: neither imports the others."""
+"""``solver="auto"``: SAG or OEG, then L-BFGS; with L1 proximal OEG, or OWL-QN."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     for_oeg = problem if bounding is None else bounding, *task[1:]
     nodes = getattr(problem.rows, "nodes", None)
     is_sparse = isinstance(nodes, SparseFeatures | ObservedFeatures)
-    # Options of SAG's sampling or line search choose SAG.
+    # Without L1, options of SAG's sampling or line search choose SAG.
     is_plain = options["skipping"] and not options["uniform"]
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:

@@ -20,13 +20,17 @@ from ..inference.assignment_polytope import (
     euclidean_assignment,
     projection_work,
 )
+from ..inference.best_assignments import (
+    BestAssignmentsWork,
+    best_assignments,
+    best_assignments_work,
+)
 from ..inference.fertility import (
     FertilityWork,
     fertile_links,
     fertile_max_marginals,
     fertility_work,
 )
-from ..inference.n_best import BestAssignmentsWork, best_assignments, best_assignments_work
 from .items import ItemSpace, counts_of
 from .n_best import Branches, branch_scratch, confine, note_second, split_best
 

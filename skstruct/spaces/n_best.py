@@ -105,7 +105,10 @@ def _settle(branches, count):
 
 @kernel
 def split_best(branches, count):
-    """Split the set with the best second labelling: set `count` is the part with that labelling."""
+    """Split the set with the best second labelling: set `count` is the part with that labelling.
+
+    Called for 1, 2, ... when the seconds of all sets are known; returns the set, or -1: none left.
+    """
     if count == 1:
         branches.heap[0] = branches.child[0] = 0
     else:

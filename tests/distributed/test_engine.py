@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from joblib import parallel_config
 
+from skstruct.core.jit.compiling import compile_seconds, leave_out
 from skstruct.core.weights import Weights
 from skstruct.distributed import engine as engines
 from skstruct.distributed.engine import (
@@ -266,3 +267,15 @@ def test_a_full_disk_and_a_frozen_worker_end():
     with pytest.raises(OSError, match="No space"):
         run(workers, 3, full)
     assert sum(workers.calls.values()) < 20
+
+
+def _compiles(seconds):
+    leave_out(seconds)
+    return seconds
+
+
+def test_the_clock_stands_still_while_workers_compile():
+    before = compile_seconds()
+    with Engine(workers=Threads(3)) as engine:
+        assert list(engine.map(_compiles, range(3), lambda k: ([2.0, 5.0, 4.0][k],))) == [2, 5, 4]
+    assert compile_seconds() - before == pytest.approx(5.0)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
+from skstruct.inference.best_assignments import best_assignments, best_assignments_work
 from skstruct.inference.fertility import fertile_links, fertile_max_marginals, fertility_work
-from skstruct.inference.n_best import best_assignments, best_assignments_work
 
 NONE = np.empty(0, dtype=np.uint8)
 

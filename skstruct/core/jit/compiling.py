@@ -105,6 +105,11 @@ def compile_seconds():
     return _compiling.seconds
 
 
+def leave_out(seconds):
+    """Let this thread's clock stand still for so long: it waited for another's compilation."""
+    _compiling.seconds += seconds
+
+
 def solving_time():
     """Seconds on a clock that stands while this thread compiles kernels, or loads them."""
     return time.perf_counter() - _compiling.seconds

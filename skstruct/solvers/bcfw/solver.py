@@ -56,7 +56,11 @@ AIM, FOLLOW = range(2)
 
 @solver_kernel
 def travel(problem, sample_weight, lam, state, cache, task, part, gain, start, stop, w, change):
-    """Extrapolate shares (``AIM``), or go `part` of the way to these (``FOLLOW``)."""
+    """Extrapolate shares (``AIM``), or go `part` of the way to these (``FOLLOW``).
+
+    ``AIM``: past shares become those `part` times as far away as the present ones, `w` takes what
+    the weights would gain; returns `gain` plus the gain of the weighted task losses.
+    """
     for i in range(start, stop):
         shares, past = cache.shares[i], cache.past[i]
         target, step = state.residuals[problem.part_ptr[i] : problem.part_ptr[i + 1]], part

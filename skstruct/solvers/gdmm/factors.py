@@ -667,12 +667,13 @@ def commit(graph, options, state, w, i, factor, n):
 def _visit_sample(graph, options, state, w, i, uniforms):
     """Visit the factors of a sample, from the cursor on; False when an arena is full."""
     # In Algorithm 3 that of largest progress joins A_i first, and only these are visited: the
-    # `price` of their first entry is 1.
+    # `price` of their first entry is 1. The search comes first, then the visits.
     cursor, n_factors, q = state.cursor, n_factors_of(graph, i), state.cursor[1]
-    greedy = options.variant == BGCD
-    finds, found, most, clock = greedy and q == 0, -1, 0.0, cycles()
-    while q < n_factors:
-        cursor[1], factor = q, factor_of(graph, i, q)
+    greedy, searched, clock = options.variant == BGCD, state.totals[SEARCH], cycles()
+    found, most = -1, 0.0
+    while q < (2 * n_factors if greedy else n_factors):
+        finds, factor = greedy and q < n_factors, factor_of(graph, i, q % n_factors)
+        cursor[1] = 0 if finds else q  # where an arena is full, the whole search is repeated
         sets, which = lists_of(graph, state, factor)
         if finds or not greedy or sets.price[sets.start[which]] == 1.0:
             if sets.size[which] >= state.block.key.shape[0]:
@@ -687,8 +688,7 @@ def _visit_sample(graph, options, state, w, i, uniforms):
             if found >= 0:
                 sets, which = lists_of(graph, state, found)
                 sets.price[sets.start[which]] = 1.0
-            state.totals[SEARCH] += cycles() - clock
-            q, finds = 0, False
+            state.totals[SEARCH] = searched + cycles() - clock
     cursor[0] += 1
     cursor[1] = 0
     return True

@@ -293,4 +293,4 @@ def _check_place(given):
 
 def _report(estimator, seconds):
     gap = "" if np.isnan(estimator.dual_gap_) else f", relative gap {estimator.suboptimality_:.1e}"
-    say(f"{estimator.n_iter_} passes in {seconds:.1f} s, objective {estimator.objective_:.6g}{gap}")
+    say(f"{estimator.n_iter_} epochs in {seconds:.1f} s, objective {estimator.objective_:.6g}{gap}")

@@ -154,11 +154,21 @@ def fitted_state(estimator) -> dict:
     }
 
 
+def warm_copy(estimator, kind):
+    """A copy with warm starts, for a path of an estimator of this class."""
+    if not isinstance(estimator, kind):
+        raise TypeError(
+            f"estimator must be a {kind.__name__}, got a {type(estimator).__name__}: transform X "
+            "before, or give the last step of a pipeline warm_start=True and fit for each C"
+        )
+    return clone(estimator).set_params(warm_start=True)
+
+
 def fit_path(estimator, model, data, Cs, left_out=()) -> list:
     """Fits of `model`, which starts from the fit before, as one copy of `estimator` for each C."""
-    Cs, fitted = [float(C) for C in Cs], []
+    Cs, fitted = [float(C) for C in Cs] if np.iterable(Cs) else [], []
     if not Cs:
-        raise ValueError("Cs is empty")
+        raise ValueError("Cs must be a sequence of one number or more")
     for C in Cs:
         state = fitted_state(model.set_params(C=C).fit(*data))
         fitted.append(clone(estimator).set_params(C=C))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from ..core.oracles import exp_oracle, gram
 from ..core.sklearn_private import N_JOBS, Interval, StrOptions
@@ -28,7 +27,7 @@ from ..solvers.proximal_oeg import ProximalOEG
 from ..solvers.quasi_newton import OrthantWise, QuasiNewton
 from ..solvers.run import run
 from ..solvers.sag import SAG, takes_single
-from .base import StructuredEstimator, fit_path
+from .base import StructuredEstimator, fit_path, warm_copy
 from .class_weight import likelihood_weights
 from .marginals import ProbabilisticPredictor
 from .partial_fit import Streaming
@@ -750,7 +749,9 @@ def crf_path(
     Raises
     ------
     ValueError
-        If `Cs` is empty, or the solver is "oeg".
+        If `Cs` is no sequence, or empty, or the solver is "oeg".
+    TypeError
+        If the estimator is another one, such as a pipeline.
 
     See Also
     --------
@@ -768,6 +769,6 @@ def crf_path(
     >>> [crf.C for crf in path]
     [0.01, 0.1, 1.0]
     """
-    model = clone(estimator).set_params(warm_start=True)
+    model = warm_copy(estimator, SAGCRF)
     model._path = _Path()
     return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs)

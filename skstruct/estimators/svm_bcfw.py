@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from ..core.oracles import gram, relaxed_oracle
 from ..core.sklearn_private import Interval, StrOptions
@@ -16,7 +15,7 @@ from ..distributed.bcfw import BCFWBlocks, LocalBCFW
 from ..graphs.base import Graph
 from ..solvers.bcfw.solver import BCFW, BatchFrankWolfe, BCFWChoices, dual_set, with_truth
 from ..solvers.run import run
-from .base import fit_path
+from .base import fit_path, warm_copy
 from .svm import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
@@ -348,7 +347,9 @@ def bcfw_path(
     Raises
     ------
     ValueError
-        If `Cs` is empty.
+        If `Cs` is no sequence, or empty.
+    TypeError
+        If the estimator is another one, such as a pipeline.
 
     See Also
     --------
@@ -366,6 +367,6 @@ def bcfw_path(
     >>> [svm.C for svm in path]
     [0.01, 0.1, 1.0]
     """
-    model = clone(estimator).set_params(warm_start=True)
+    model = warm_copy(estimator, BCFWSSVM)
     # The dual point stays with the model that the next fit starts from.
     return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs, left_out={"_dual"})

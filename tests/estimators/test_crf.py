@@ -9,8 +9,9 @@ from sklearn.callback import ScoringMonitor
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from skstruct import SAGCRF, Chain, MultiClass
+from skstruct import BCFWSSVM, SAGCRF, Chain, MultiClass
 from skstruct.estimators import crf_path
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.task import cost_matrix
@@ -463,8 +464,11 @@ def test_a_path_with_an_l1_penalty(sequences):
 
 def test_paths_that_make_no_sense(sequences):
     X, y = sequences
-    with pytest.raises(ValueError, match="Cs is empty"):
-        crf_path(SAGCRF(), X, y, [])
+    with pytest.raises(ValueError, match="Cs must be a sequence"):
+        crf_path(SAGCRF(), X, y, 1.0)
+    for other in (BCFWSSVM(), make_pipeline(SAGCRF())):
+        with pytest.raises(TypeError, match=r"estimator must be a SAGCRF, got a .*: transform X"):
+            crf_path(other, X, y, [1.0])
     with pytest.raises(ValueError, match="solver='oeg' does not take warm_start=True"):
         crf_path(SAGCRF(solver="oeg"), X, y, [1.0])
 

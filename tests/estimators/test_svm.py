@@ -131,7 +131,7 @@ def test_warm_start_and_path(chains):
     other = BCFWSSVM(C=0.3, warm_start=True, **options).fit(X, y).fit(X[:10], y[:10])
     fresh = BCFWSSVM(C=0.3, **options).fit(X[:10], y[:10])
     assert_array_equal(other.node_weights_, fresh.node_weights_)
-    with pytest.raises(ValueError, match="Cs is empty"):
+    with pytest.raises(ValueError, match="Cs must be a sequence"):
         bcfw_path(BCFWSSVM(), X, y, [])
 
 

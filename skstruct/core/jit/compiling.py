@@ -26,7 +26,7 @@ JIT_IS_DISABLED = bool(numba.config.DISABLE_JIT)
 
 # After ten seconds without output, a user would think that the program hangs.
 _COMPILING = (
-    "skstruct: compiling kernels; the first use of an estimator on a structure takes 5 to 20 "
+    "skstruct: compiling kernels; the first use of a structure or method takes 5 to 20 "
     "seconds, later processes load them from the cache (`python -m skstruct compile` compiles in "
     "advance; SKSTRUCT_QUIET=1 silences this line)"
 )

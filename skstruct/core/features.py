@@ -510,7 +510,7 @@ def is_used(r, at, width):
 
 @inner_kernel(inline=True)
 def _is_single(table, w):
-    """Return whether the weights of `table`, then empty, are in single precision."""
+    """Return whether the weights of `table`, which is empty then, are in single precision."""
     own = w.single.shape[1] == table.shape[1]
     return table.shape[0] == 0 and w.single.shape[0] > 0 and own
 

@@ -68,7 +68,8 @@ def norms_in_threads(w, inverse_n: float, lam: float, n_threads: int) -> np.ndar
     return np.sum(over_blocks(norms, max(-(-len(table) // size), 1), n_threads), axis=0)
 
 
-# Node weights in single precision while the optimum is far, and the way back to double.
+# Node weights are in single precision while the optimum is far; their direction is summed again
+# where that ends.
 
 
 @solver_kernel
@@ -79,7 +80,7 @@ def add_residuals(problem, residuals, first, stop, w, team):
         accumulate(problem, i, own, (0.0, 1.0), w)
 
 
-# Node weights: fewer, with their directions, are in the cache in double precision, too.
+# Node weights from which on single precision pays: fewer are in the cache in double precision, too.
 _MANY = 1 << 18
 # Passes that earn back the sum over all residuals by which single precision ends.
 _FEWEST_PASSES = 4
@@ -143,7 +144,7 @@ def _new_block(problem, most):
 
 
 class _StepSchedule:
-    """Factor on the paper's step size, for non-uniform SAG: 1/2, 1.5, from epoch 8 to 20 back to 1.
+    """Factor on the paper's step size, for non-uniform SAG: 1/2, then 1.5, and 1 from epoch 20 on.
 
     Long steps keep stored gradients noisy, and the dual bound low; a stored gradient that grows
     shrinks the factor for good: the L_i are then too small for directions that all samples share.
@@ -201,7 +202,7 @@ class StoredMixtures(Method):
     """A method that stores mixtures of labellings: a dual point, which gives a bound each pass."""
 
     def __init__(self, problem, shapes, *task, loss, track_objective=False):
-        #: What is trained instead, or None.
+        #: The problem without copies of features, which is trained instead, or None.
         self.copies = merge_copies(problem, shapes)
         trained = (problem, shapes) if self.copies is None else self.copies[:2]
         super().__init__(*trained, *task)
@@ -288,7 +289,10 @@ class SAG(StoredMixtures):
         self._single, self._double = single, None
 
     def begin(self, progress):
-        """Fill the memory, at the start only: a later gradient is far larger than its mean."""
+        """Fill the memory, at the start only.
+
+        Later, gradients at the present weights are far larger than their mean over past ones.
+        """
         if self._warm:
             self.state.totals[N_STORED] = self.n
             if self._resumes:

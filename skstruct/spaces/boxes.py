@@ -64,7 +64,7 @@ class BoxesScratch(NamedTuple):
 
 
 class BoxesSpace(ItemSpace):
-    """Points in images for kernels; a labelling is a box, even the true one off the lines."""
+    """Points in images for kernels; a labelling is a box; the true one may lie off the lines."""
 
     structure = "Boxes"
 

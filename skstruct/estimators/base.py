@@ -16,7 +16,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 
 from ..core import oracles
 from ..core.arguments import warn_user
-from ..core.jit.compiling import announced_compiles
+from ..core.jit.compiling import announced_compiles, solving_time
 from ..core.jit.dispatch import cache_folder
 from ..core.problem import require_problem
 from ..core.sklearn_private import InvalidParameterError, fit_context
@@ -72,7 +72,7 @@ class Epochs:
         #: Turns the weights of a solver into those of the model.
         self.spread = lambda weights: weights
         self.count, self.task = 0, None
-        self.began = self.printed = time.perf_counter()
+        self.began, self.printed = solving_time(), time.perf_counter()
 
     def _begin(self, max_subtasks):
         # A task that has no subtasks has no progress bar of its own, either.
@@ -86,7 +86,7 @@ class Epochs:
             self.printed = now
             print(f"[{type(estimator).__name__}] epoch {self.count + 1}: {share:.0%}")
         if self.task is None:
-            if now - self.began < _LONG_PASS:
+            if solving_time() - self.began < _LONG_PASS:
                 return False
             self._begin(max_subtasks=None)
         piece = self.task.subcontext(task_name="piece")
@@ -114,7 +114,7 @@ class Epochs:
         if self.task is None:
             self._begin(max_subtasks=0)
         stop = self.task.call_on_fit_task_end(**self.data, reconstruction_attributes=attributes)
-        self.task, self.began = None, time.perf_counter()
+        self.task, self.began = None, solving_time()
         return stop
 
 

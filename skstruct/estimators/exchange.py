@@ -137,7 +137,7 @@ def read_crfsuite(path, estimator) -> Pipeline:
     vectorizer = SequenceVectorizer(separator=":").fit([[[*reader.row]]])
     rows = np.array([reader.row[name] for name in vectorizer.vocabulary_], dtype=np.int64)
     estimator.graph_, estimator.classes_ = Chain(), np.array(labels)
-    estimator.n_features_in_ = rows.size
+    estimator.n_features_in_, estimator.inference_ = rows.size, "exact"
     estimator._feature_names, estimator._has_intercept = vectorizer._names, False
     estimator.node_weights_, estimator.pair_weights_ = weights[rows], steps.reshape(1, -1)
     return Pipeline([("vectorizer", vectorizer), ("crf", estimator)])
@@ -545,6 +545,7 @@ def _pipeline(file, new):
         model.n_edge_features_in_, model._edge_feature_names = len(pair), names_out[1]
     model.graph_, model.classes_, model._has_intercept = model.graph, classes, False
     model.n_features_in_, model._feature_names = len(names_out[0]), names_out[0]
+    model.inference_ = "exact"
     model.node_weights_ = rows(names_out[0].strings(), 0, n)[:, order]
     model.pair_weights_ = pair[:, order[:, None], order].reshape(len(pair), -1)
     return Pipeline([("vectorizer", vectorizer), ("crf", model)])

@@ -168,7 +168,7 @@ def _train(new, source, shapes, common):
             chosen = "inference" in new.graph_.get_params(deep=False)
             shards = range(source.n_shards if chosen else 1)
             ways = engine.map(inference_of, shards, lambda k: (source, k))
-            vars(new).update(max(ways, key=lambda way: way["training_inference_"]))
+            vars(new).update(max(ways, key=lambda way: [way[name] for name in _INFERENCE[:2]]))
         return result
     except EngineGone as error:
         raise EngineGone(f"{error}; {_what_is_safe(common['keeper'])}") from error

@@ -637,7 +637,8 @@ class ProxLinear(MappedMethod):
 
     def entry(self):
         """Objective, stationarity, and what the step was."""
-        return self.certificate.record | {"eta": self.eta, "smoothing_strength": self.nu}
+        eta = np.nan if self.eta is None else self.eta  # stopped before the first step
+        return self.certificate.record | {"eta": eta, "smoothing_strength": self.nu}
 
     def published(self):
         """Choices of the end, and counts."""

@@ -54,6 +54,7 @@ def trained(request, tmp_path_factory):
 def _check(path, X):
     """Labels and marginals of a model are those of CRFsuite; the model, and CRFsuite's."""
     model = SAGCRF.from_crfsuite(path)
+    assert model[-1].inference_ == "exact"
     tagger = pycrfsuite.Tagger()
     tagger.open(str(path))
     marginals = model[-1].predict_marginals(model[:-1].transform(X))

@@ -125,6 +125,22 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
     assert (found.inference_, found.training_inference_, found.method_) == expected
 
 
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_shards_publish_the_weakest_inference_in_any_order(tmp_path, order):
+    rng = np.random.default_rng(0)
+    small, large = (np.argwhere(np.tri(n, k=-1)) for n in (3, 8))
+    X = [(rng.normal(size=(3, 2)), small)] * 2 + [(rng.normal(size=(8, 2)), large)] * 2
+    y = [rng.integers(0, 3, len(nodes)) for nodes, _ in X]
+    graph = Pairwise(max_table=30)
+    shards = pack_shards(X[order], y[order], tmp_path / "s", shard_size=2, graph=graph)
+    found = _quietly(GDMMSSVM(graph, random_state=0, max_iter=3), shards)
+    assert (found.inference_, found.training_inference_, found.method_) == (
+        "relaxed",
+        "relaxed",
+        "lp",
+    )
+
+
 def _inference(model):
     return {k: v for k, v in vars(model).items() if k.endswith("inference_") or k == "method_"}
 

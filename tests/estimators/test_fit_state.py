@@ -17,6 +17,7 @@ from skstruct import (
     SAGCRF,
     CasimirSSVM,
     Chain,
+    ExtragradientSSVM,
     ProxLinearSSVM,
     SubgradientSSVM,
     Tree,
@@ -162,6 +163,24 @@ def test_callbacks_hear_of_pieces_and_stop_within_a_long_pass(monkeypatch, seque
     # Two calls of the pass that was cut, and the closing measurement.
     assert crf.history_["oracle_calls"][0] < 2 * len(X)
     assert np.isfinite(crf.objective_)
+
+
+@pytest.mark.parametrize(
+    "model", [SAGCRF(), BCFWSSVM(), CasimirSSVM(), ProxLinearSSVM(), ExtragradientSSVM()], ids=repr
+)
+def test_a_stop_in_the_first_piece_leaves_a_model(monkeypatch, sequences, model):
+    class Stop(Interrupt):
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context):
+            return True
+
+    monkeypatch.setattr("skstruct.estimators.base._LONG_PASS", 0.0)
+    monkeypatch.setattr(Pieces, "FIRST", 3)
+    model = clone(model).set_callbacks(Stop()).fit(*sequences)
+    assert model.n_iter_ == 1
+    assert np.isfinite(model.objective_)
 
 
 @pytest.mark.parametrize("long", [0.0, 1e9])

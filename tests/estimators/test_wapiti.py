@@ -147,6 +147,7 @@ def test_a_written_model_is_read_with_the_same_weights(
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         crf.to_wapiti(path, vectorizer)
     again = SAGCRF.from_wapiti(path)[-1]
+    assert again.inference_ == "exact"
     assert again.classes_.tolist() == ["A", "B"]
     weights = dict(zip(again.feature_names_in_, again.node_weights_, strict=True))
     assert len(weights) == again.n_features_in_ == crf.n_features_in_

@@ -116,7 +116,7 @@ def solving_time():
 
 
 @contextmanager
-def _timed():
+def timed():
     """Add the time until the block ends to this thread's; that of inner kernels is part of it."""
     began, _compiling.depth = time.perf_counter(), _compiling.depth + 1
     try:
@@ -134,7 +134,7 @@ def hold_interrupts(dispatcher, cache=None):
     @wraps(compile_plainly)
     def compile_held(sig):
         try:
-            with _timed(), _held_interrupt(), _no_collections(), _notice():
+            with timed(), _held_interrupt(), _no_collections(), _notice():
                 return compile_plainly(sig)
         except numba.core.errors.NumbaError as error:
             short = _in_short(str(error), dispatcher.py_func, arguments_of(sig))

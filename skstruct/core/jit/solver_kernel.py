@@ -8,7 +8,7 @@ from types import CodeType, FunctionType, ModuleType
 from numba import NumbaError, TypingError, types
 from numba.extending import intrinsic
 
-from .compiling import JIT_IS_DISABLED
+from .compiling import JIT_IS_DISABLED, timed
 from .dispatch import NO_TYPES, address_for, inner_kernel, kernel
 from .signatures import in_words
 
@@ -43,7 +43,7 @@ def solver_kernel(function):
         table, asked = Table(problem), (self, *map(type, args))
         if asked not in table.ready:
             classes = tuple(zip(names, asked[1:], strict=True))
-            with _lock:
+            with timed(), _lock:  # another thread may compile
                 _fill(table.type, operations_of(function, classes))
                 table.type.finish(asked)
             table = Table(problem)

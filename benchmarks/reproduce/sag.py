@@ -147,7 +147,7 @@ def trials(passes, task, name):
 def on_cpu():
     """Solvers' clocks show CPU seconds: neighbours do not count, nor what the clock leaves out."""
     return mock.patch(
-        "skstruct.solvers.run.time", SimpleNamespace(perf_counter=time.process_time)
+        "skstruct.core.jit.compiling.time", SimpleNamespace(perf_counter=time.process_time)
     )  # fmt: skip
 
 

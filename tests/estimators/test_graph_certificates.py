@@ -283,14 +283,20 @@ def optimum(samples, weights, relaxed, cone=None):
         A = np.hstack([A, np.zeros((len(A), cone.shape[1]))])
     x = np.maximum(interior_point(B, b0, c, lam, A, b), 0.0)
     assert np.abs(A @ x - b).max() < 1e-12
+    if not relaxed:  # each row of A is the distribution of a sample: a bound without rounding
+        x = x.astype(np.longdouble)
+        sums = A.T @ (A @ x)
+        x = x / np.where(sums > 0.0, sums, 1.0)  # multipliers of the cone are in none
     rest = B @ x - b0
     low = c @ x - rest @ rest / (2.0 * lam)
-    w = -rest / lam
+    if not relaxed:  # where long doubles are doubles, this is more than nothing
+        low -= 4 * x.size * np.finfo(np.longdouble).eps * (c @ x)
+    w = (-rest / lam).astype(float)
     if cone is not None:  # rounding may have left it
         w = w - cone @ (np.minimum(cone.T @ w, 0.0) / (cone**2).sum(axis=0))
     high = objective(samples, weights, w, lam, relaxed)
     assert low <= high <= low + 1e-8 * high, "the reference is not at its optimum"
-    return low - 1e-14, high + 1e-14  # rounding of sums, as below
+    return low, high
 
 
 def crf_optimum(samples, weights):

@@ -76,6 +76,13 @@ class TimeLimit(_Timed):
     seconds : float
         Time limit, from the end of reading the training data; compilation counts.
 
+    Raises
+    ------
+    ValueError
+        If `seconds` is not a positive number.
+    TypeError
+        In ``fit``, if the estimator is not one of this package.
+
     See Also
     --------
     Checkpoint : Saves the model periodically.

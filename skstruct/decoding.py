@@ -362,6 +362,12 @@ def decode(
         of arrays for a list; a RaggedArray for one. Ties go to the first label, as in the
         predictions of estimators.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If a score is NaN or inf, no labelling of a sample is allowed, or arguments do not fit
+        together; the message names the sample.
+
     See Also
     --------
     skstruct.fit_transitions : Learns transition scores from labelled scores.
@@ -499,6 +505,11 @@ def marginals(
     ndarray or RaggedArray
         Probabilities in the container and of the shape of the scores, zeros in the padding.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
+
     See Also
     --------
     skstruct.log_partition : The function whose gradient they are.
@@ -548,6 +559,11 @@ def log_partition(
     -------
     float or ndarray of shape (n_samples,)
         One number for one sequence; 0 for a sample without nodes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
 
     See Also
     --------
@@ -617,6 +633,11 @@ def sample(
         For one sequence of shape (n_samples, length), for padded scores (number of sequences,
         n_samples, length) with -1 or None in the padding, otherwise an object array of arrays
         (n_samples, length_i).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`.
 
     See Also
     --------
@@ -724,6 +745,12 @@ def fit_transitions(
     -------
     Transitions
         The scores, -inf for forbidden steps: `transitions` of :func:`decode`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`decode`, and if a label of y is unknown or forbidden, or there are more or
+        fewer labels than nodes.
 
     Warns
     -----

@@ -662,6 +662,12 @@ class Tagger:
         -------
         Tagger
             The model.
+
+        Raises
+        ------
+        ValueError
+            If the file is neither, damaged, of another version, or asks for much more memory than
+            its size justifies.
         """
         what = "a file of skstruct.export or a CRFsuite model"
         return object.__new__(Tagger)._fill(

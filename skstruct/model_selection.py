@@ -74,6 +74,15 @@ def cross_val_marginals(
     classes : ndarray of shape (n_classes,)
         ``classes_`` of the fitted estimators, all together.
 
+    Raises
+    ------
+    ValueError
+        If the test folds are not a partition of the samples, X and y differ in length, groups are
+        missing or of several types, or the estimator's marginals are not those of its samples and
+        classes.
+    TypeError
+        If the estimator has no marginals.
+
     See Also
     --------
     skstruct.SAGCRF : Conditional random fields, with probabilities.

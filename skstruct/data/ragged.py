@@ -93,6 +93,12 @@ class RaggedArray:
         Names of the columns, ``feature_names_in_`` of models. The vectorizers of
         :mod:`skstruct.preprocessing` set them by reference.
 
+    Raises
+    ------
+    ValueError
+        If the offsets do not begin at 0, decrease, or do not end at the number of rows; if rows are
+        masked, a sparse matrix is damaged, or there are more or fewer names than columns.
+
     See Also
     --------
     skstruct.datasets.Shards : Samples in a folder of shards.
@@ -181,6 +187,13 @@ class RaggedArray:
         -------
         RaggedArray
             The packed samples.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there are no samples, their shapes do not fit together, entries are masked or
+            missing, or values are of types that an array cannot hold side by side unchanged; names
+            the sample.
         """
         samples = list(samples)
         if not samples:
@@ -212,6 +225,11 @@ class RaggedArray:
         -------
         RaggedArray
             Samples of shape (n_rows, len(columns)).
+
+        Raises
+        ------
+        ValueError
+            If there are no columns, or their lengths differ.
         """
         columns = list(columns)
         if not columns:

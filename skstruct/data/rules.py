@@ -257,6 +257,11 @@ class Exactly(Rule):
     label : str or label
         A kind of chunks or a label, as in :class:`AtMostOnce`.
 
+    Raises
+    ------
+    ValueError
+        If `n` is not an integer of at least 0.
+
     See Also
     --------
     skstruct.AtMostOnce : An upper bound.
@@ -336,6 +341,11 @@ class Pattern(Rule):
         repeated or optional parts, parentheses around groups, and ``.`` for any label. A name is a
         label, or a kind of chunks for any label of that kind. Quote names with spaces or such
         signs. Labels that are not strings are written as by ``str``.
+
+    Raises
+    ------
+    ValueError
+        If the pattern is not well-formed.
 
     Warns
     -----

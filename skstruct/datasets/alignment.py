@@ -48,6 +48,14 @@ def load_word_alignment(
         arrays (n_links, 2), a word of the source and one of the target, counted from 0 and in
         order, each once. ``possible`` has the merely possible links.
 
+    Raises
+    ------
+    ValueError
+        If a line is malformed, a sentence is empty, a link names a missing word or sentence, the
+        files have different numbers of sentences, or one cannot be read; names file and line.
+    TypeError
+        If a file is not a path, or `first` not an integer.
+
     See Also
     --------
     skstruct.preprocessing.AlignmentFeatures : Features of these pairs.
@@ -118,6 +126,12 @@ def load_parallel_text(
     -------
     Bunch
         ``source``, ``target``: lists of lists of words, empty for an empty line.
+
+    Raises
+    ------
+    ValueError
+        If a line has no ``|||``, the files have different numbers of lines or none, or a file
+        cannot be read; names the file.
 
     See Also
     --------

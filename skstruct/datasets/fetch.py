@@ -209,6 +209,11 @@ def fetch_conll2002_dutch(
         ``train``, ``dev``, ``test``, each with RaggedArrays of strings ``word``, ``pos``,
         ``entity`` (IOB2).
 
+    Raises
+    ------
+    OSError
+        If the files are missing and cannot be fetched, or have unexpected content.
+
     See Also
     --------
     skstruct.datasets.load_conll : Reads a file of columns.
@@ -252,6 +257,11 @@ def fetch_ocr_letters(
     -------
     Bunch
         As :func:`load_ocr_letters`.
+
+    Raises
+    ------
+    OSError
+        If the file is missing and cannot be fetched, or has unexpected content.
 
     See Also
     --------

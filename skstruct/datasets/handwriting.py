@@ -41,6 +41,11 @@ def load_ocr_letters(path: PathLike) -> Bunch:
         ``X``: RaggedArray of pixels, (letters, 128) per word, 0.0 or 1.0; ``y``: RaggedArray of
         letters "a" to "z"; ``fold``: ndarray of shape (n_words,), 0 to 9.
 
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together, or a line is malformed (names the line).
+
     See Also
     --------
     skstruct.datasets.fetch_ocr_letters : Downloads the letters of handwritten words.
@@ -126,6 +131,11 @@ def load_glyph_chains(path: PathLike) -> Bunch:
     Bunch
         ``X``: RaggedArray of CSR rows, feature ``n_bins * group + bin``; ``y``: RaggedArray of
         integer labels; ``train``: boolean mask of chains.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing or the arrays do not fit together.
 
     See Also
     --------

@@ -36,6 +36,11 @@ def load_snakes(path: PathLike) -> Bunch:
         ``X_train``, ``X_test``: lists of arrays (height, width, 3), colours from 0 to 1;
         ``y_train``, ``y_test``: lists of integer arrays (height, width), 0 to 10.
 
+    Raises
+    ------
+    ValueError
+        If an array is missing or the arrays do not fit together (names them).
+
     See Also
     --------
     skstruct.Grid : The structure of images.
@@ -89,6 +94,11 @@ def load_horses(path: PathLike) -> Bunch:
         ``X_train``, ``X_test``: lists of arrays (height, width, 3), colours from 0 to 1;
         ``y_train``, ``y_test``: lists of integer arrays (height, width), 1 on the horse;
         ``id_train``, ``id_test``: ndarrays, the numbers of the images.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing or the arrays do not fit together (names them).
 
     See Also
     --------
@@ -230,6 +240,12 @@ def make_grid_images(
         ``X``: list of arrays (height, width, n_features); ``y``: list of integer arrays (height,
         width), 0 to ``n_labels - 1``; ``colours``: ndarray of shape (n_labels, n_features).
 
+    Raises
+    ------
+    ValueError
+        If a size is not positive, there are fewer than two labels, or `noise` or `smoothness` is
+        negative or not finite.
+
     See Also
     --------
     skstruct.Grid : The structure of images.
@@ -282,6 +298,12 @@ def load_localisation(path: PathLike) -> Bunch:
         ``images``: list of arrays (height, width, 3), colours from 0 to 1; ``boxes``: list of
         arrays (n_boxes, 4) of an image, which may be empty; ``classes``: list of arrays (n_boxes,)
         of str; ``class_names``, ``image_names``: arrays of str.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, the arrays do not fit together, or a box is empty or not within its
+        image (names them).
 
     See Also
     --------

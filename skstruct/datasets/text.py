@@ -138,6 +138,11 @@ def make_annotated_sentences(
         ``train`` and ``test``, each with RaggedArrays of strings ``word``, ``pos``, ``chunk`` (NP,
         VP, PP) and ``entity`` (PER, LOC, ORG), the last two in IOB2; ``DESCR``.
 
+    Raises
+    ------
+    ValueError
+        If a number of sentences is below 1.
+
     See Also
     --------
     skstruct.datasets.load_conll : Reads a file of columns.
@@ -261,6 +266,12 @@ def load_conll(
     Bunch
         A :class:`RaggedArray` of strings per column name, with one sample per sentence.
 
+    Raises
+    ------
+    ValueError
+        If a line has a different number of columns or is not text in this encoding (names the
+        line), there is no sentence, or `columns` has a name twice.
+
     See Also
     --------
     skstruct.datasets.iter_conll : Reads a file of columns in parts.
@@ -349,6 +360,12 @@ def iter_conll(
     -------
     iterator of list
         The sentences.
+
+    Raises
+    ------
+    ValueError
+        If `take` has an unknown name; later if a line has a different number of columns (names file
+        and line), or a file has no sentence.
 
     See Also
     --------

@@ -124,6 +124,14 @@ class TemperatureScaling(Wrapper):
         -------
         TemperatureScaling
             The estimator itself.
+
+        Raises
+        ------
+        TypeError
+            If the model has no probabilities that a temperature can change.
+        ValueError
+            If labels of held-out samples are unknown to a frozen model, or no labelling of them is
+            possible; if no chunks are predicted for `isotonic`.
         """
         if y is None:
             raise ValueError("y must hold the labels of the samples in X, got None")

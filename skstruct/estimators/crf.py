@@ -563,6 +563,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Pipeline
             A SequenceVectorizer that takes what sklearn-crfsuite takes (feature dicts or attribute
             lists), and the CRF.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a CRFsuite model, or damaged.
         """
         from .exchange import read_crfsuite
 
@@ -639,6 +644,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Pipeline
             A TemplateVectorizer with the patterns of the model, and the CRF. Tokens have as many
             columns as the patterns use. ``b`` patterns with macros become edge features.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or not a CRF, or has no patterns.
 
         Notes
         -----

@@ -218,6 +218,15 @@ class EarlyStopping:
     restore_best : bool, default=True
         Whether to restore the weights of the best epoch, not to keep those of the last one.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range; in ``fit``, if no sample is left for training, `metric` does
+        not return a number, or there are two such callbacks.
+    TypeError
+        If `metric` or `validation` has the wrong type; in ``fit``, if the estimator is not one of
+        this package.
+
     See Also
     --------
     skstruct.callbacks.TimeLimit : Stops after a time limit.

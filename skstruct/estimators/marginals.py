@@ -67,6 +67,14 @@ class ProbabilisticPredictor:
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
             ...) for a chain. Edges are in the order of X, those of images in that of
             :func:`skstruct.graphs.pairwise.grid_edges`.
+
+        Raises
+        ------
+        TypeError
+            If `pairwise` and the structure has no edges, or there are rules and the structure is
+            not a chain.
+        ValueError
+            If X is not as in fit, rules contradict each other, or their product is too large.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict")
@@ -146,6 +154,13 @@ class ProbabilisticPredictor:
         ndarray of shape (n_samples,)
             In nats; 0 for a sample without nodes, -inf for a labelling that is forbidden, breaks a
             rule or does not belong to the structure.
+
+        Raises
+        ------
+        FloatingPointError
+            If the scores of a sample overflow.
+        ValueError
+            If X or y is not as in fit, or the weights are not finite.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require(exp_oracle, problem, "call predict_top_k for scores")
@@ -214,6 +229,16 @@ class ProbabilisticPredictor:
         ndarray of shape (n_samples,) of object
             For each sample an array of shape (n_samples, n_nodes). For a table each is of shape
             (n_samples, 1), for images (n_samples, height, width).
+
+        Raises
+        ------
+        TypeError
+            If the structure has no exact partition function, such as :class:`Matching`.
+        ValueError
+            If `n_samples` is not a positive integer, X is not as in fit, or inference on it is not
+            exact.
+        MemoryError
+            If the result does not fit into memory.
         """
         is_integer = isinstance(n_samples, (int, np.integer)) and not isinstance(n_samples, bool)
         if not is_integer or n_samples < 1:
@@ -276,6 +301,13 @@ class ProbabilisticPredictor:
         -------
         ndarray of shape (n_samples,)
             In nats; 0 for a sample without nodes.
+
+        Raises
+        ------
+        TypeError
+            If the structure has no exact partition function, such as :class:`Matching`.
+        ValueError
+            If X is not as in fit, or inference on it is not exact.
         """
         samples, keep, problem = self._read_ruled(X, rules)
         self._require_exact(problem, "entropies")

@@ -82,6 +82,14 @@ class Streaming:
         Streaming
             The estimator itself.
 
+        Raises
+        ------
+        ValueError
+            If X or y is invalid, or has labels that are not in `classes`; if `classes` differs from
+            that of the first call; if earlier features are missing. The model is then unchanged.
+        FloatingPointError
+            If losses or weights overflow.
+
         Notes
         -----
         The initial learning rate is the best of several on up to 500 samples of the first batch,

@@ -657,6 +657,15 @@ class Predictor(NamedFeatures, Decoder):
         scores : ndarray of shape (n_samples,) of object
             Their scores ``<w, Phi(x, y)>``, each of shape (k',).
 
+        Raises
+        ------
+        ValueError
+            If `k` is not a positive integer, X is not as in fit, or n-best decoding is not exact at
+            the model's weights (:class:`Pairwise` by minimum cuts, with edited weights that are not
+            attractive).
+        MemoryError
+            If the result does not fit into memory.
+
         Examples
         --------
         Two words have four labellings:
@@ -735,6 +744,14 @@ class Predictor(NamedFeatures, Decoder):
         ndarray of shape (n_samples,) of object
             For each sequence a list of named tuples (start, stop, kind, probability), in order;
             the probability is None without `confidence`.
+
+        Raises
+        ------
+        TypeError
+            If the structure is not a chain, the model has no probabilities, or labels are not
+            strings.
+        ValueError
+            If `scheme` is unknown or does not fit the labels, or `chunks` do not fit X.
 
         Examples
         --------
@@ -862,6 +879,11 @@ class Predictor(NamedFeatures, Decoder):
         -------
         float
             ``sum_i s_i (right nodes of i) / sum_i s_i (nodes of i)``.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of X and y differ, or no node has a weight.
         """
         samples, predicted = self._decode(X)
         labels, partial = self._read_labels(self.graph_.read_y, y, samples)

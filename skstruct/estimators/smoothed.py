@@ -209,6 +209,15 @@ class SmoothedClassifier(Wrapper):
         -------
         SmoothedClassifier
             The estimator itself.
+
+        Raises
+        ------
+        TypeError
+            If the classifier has no scores.
+        ValueError
+            If y does not have a label for each node, a label is in one fold only, `cv` does not
+            hold out each sample once, or the classifier's scores are not one row per node and one
+            column per class, of finite numbers (probabilities: from 0 to 1).
         """
         known = hasattr(self.classifier, "fit") and not isinstance(self.classifier, type)
         if not known or not is_classifier(self.classifier):

@@ -95,6 +95,11 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             The display, drawn.
 
+        Raises
+        ------
+        ValueError
+            If a history has no such key, or the values were not tracked.
+
         Examples
         --------
         >>> import numpy as np
@@ -371,6 +376,11 @@ class MarginalsDisplay(_HeatMap):
         -------
         MarginalsDisplay
             The display itself.
+
+        Raises
+        ------
+        ValueError
+            If the marginals are those of an image, or of no nodes with labels.
         """
         if np.ndim(self.marginals) != 2:
             raise ValueError(

@@ -139,6 +139,11 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
         feature, then "<start>" and "<stop>" for boundary scores and "<intercept>". An array if
         pandas is not installed.
 
+    Raises
+    ------
+    ValueError
+        If the number of names is not the model's number of features.
+
     See Also
     --------
     skstruct.inspection.transition_frame : Weights of label pairs as a data frame.
@@ -186,6 +191,11 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
     DataFrame or structured ndarray
         Columns "label", "feature", "weight"; labels in the order of ``classes_``, the largest
         weight first.
+
+    Raises
+    ------
+    ValueError
+        If `k` is below 1, or the number of names is wrong.
 
     See Also
     --------
@@ -246,6 +256,12 @@ def transition_frame(
         Rows are the labels of the first end of an edge, columns those of the second; -inf for pairs
         that the structure's ``forbidden`` excludes, whatever their weight in ``pairwise_coef_``.
         For label sets the interactions, 0 where there is no edge.
+
+    Raises
+    ------
+    ValueError
+        If the model has no transitions, or `edge_feature` or `edge_type` is missing for several
+        tables, unknown, or given for a single table.
 
     See Also
     --------
@@ -331,6 +347,13 @@ def explain(
         by row; "label"; "previous", the label at the other end of an edge, else ""; "feature";
         "value"; "weight"; "contribution". Terms of edges are listed at their second end. For
         structures of items (candidates, links, points in boxes) the nodes are the chosen items.
+
+    Raises
+    ------
+    ValueError
+        If x is not a sample as in fit; `labels` or `against` has another length, unknown labels, a
+        forbidden pair (the message names its node) or breaks a rule, so that its score is -inf; or
+        the labels are label sets.
 
     See Also
     --------

@@ -86,6 +86,13 @@ class Table(Factors):
         The scores, one axis per variable, in the order of the scope; -inf forbids a configuration.
         Without the first axis all factors of the batch share one table.
 
+    Raises
+    ------
+    TypeError
+        If the scope is not of integers, or scores are not numbers.
+    ValueError
+        If a variable occurs twice in a scope, a score is NaN or +inf, or the shapes do not fit.
+
     See Also
     --------
     skstruct.map_inference.FactorGraph : A model of factors over variables.
@@ -146,6 +153,13 @@ class Potts(Factors):
         The variables.
     weight : float or array-like of shape (n_factors,)
         The scores of equal labels; unequal ones score 0.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers, or the weight is not a number.
+    ValueError
+        If the two variables are equal, or a weight is not finite.
 
     See Also
     --------
@@ -210,6 +224,13 @@ class Cardinality(BinaryFactors):
     scores_by_count : array-like of shape (n + 1,) or (n_factors, n + 1)
         Scores of 0, 1, ..., n ones; -inf forbids a count.
 
+    Raises
+    ------
+    TypeError
+        If the variables are not integers, or scores are not numbers.
+    ValueError
+        If a variable occurs twice, a score is NaN or +inf, or the shapes do not fit.
+
     See Also
     --------
     skstruct.map_inference.FactorGraph : A model of factors over variables.
@@ -255,6 +276,11 @@ class Cardinality(BinaryFactors):
         -------
         Cardinality
             The factor.
+
+        Raises
+        ------
+        ValueError
+            If `target` or `slack` is not finite, or `slack` is negative.
         """
         if not (isinstance(target, Real) and isinstance(slack, Real)):
             raise TypeError(f"target and slack must be numbers, got {target!r} and {slack!r}")
@@ -349,6 +375,13 @@ class ExactlyOne(LogicFactors):
     negated : array-like of bool, default=None
         Which literals are negated.
 
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+
     See Also
     --------
     skstruct.map_inference.FactorGraph : A model of factors over variables.
@@ -379,6 +412,13 @@ class AtMostOne(LogicFactors):
     variables, negated : array-like
         As for :class:`ExactlyOne`.
 
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
+
     See Also
     --------
     skstruct.map_inference.FactorGraph : A model of factors over variables.
@@ -407,6 +447,13 @@ class Or(LogicFactors):
     ----------
     variables, negated : array-like
         As for :class:`ExactlyOne`.
+
+    Raises
+    ------
+    TypeError
+        If the variables are not integers.
+    ValueError
+        If a variable occurs twice, or the shapes do not fit.
 
     See Also
     --------

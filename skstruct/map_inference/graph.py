@@ -82,6 +82,14 @@ class FactorGraph:
     factors : tuple of Factors
         The factors of two and more variables.
 
+    Raises
+    ------
+    TypeError
+        If a factor is of an unknown class, or a number is not a number.
+    ValueError
+        If a variable has no states, a factor does not fit the variables, or a score is NaN or
+        +inf. Messages count factors from 0 in the order given.
+
     See Also
     --------
     skstruct.map_inference.solve_map : The best labelling, and a bound on its score.
@@ -182,6 +190,13 @@ class FactorGraph:
         -------
         float or ndarray of shape (n_labellings,)
             The sum over all factors; -inf where a hard constraint is broken.
+
+        Raises
+        ------
+        TypeError
+            If labels are not integers.
+        ValueError
+            If there is not one label per variable, or a label is not one of its states.
         """
         labels = integers(labels, "labels")
         if labels.ndim == 2:

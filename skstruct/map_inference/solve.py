@@ -71,6 +71,14 @@ def solve_map(
         The best labelling found, its score, and the bound. Ctrl-C returns the best so far (a second
         one raises KeyboardInterrupt). If no labelling has a finite score, score and bound are -inf.
 
+    Raises
+    ------
+    ValueError
+        If the method is unknown, an option is out of range, or the method cannot solve the model.
+    TypeError
+        If `graph` is not a FactorGraph, an option has the wrong type or belongs to another method
+        (the message lists those of the method), or the method does not support a kind of factor.
+
     See Also
     --------
     FactorGraph : The models.

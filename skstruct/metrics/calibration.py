@@ -82,6 +82,13 @@ def confidences(
     confidence : ndarray of shape (n_predictions,)
         Its probability under the model.
 
+    Raises
+    ------
+    ValueError
+        If `of` is something else.
+    TypeError
+        If the model has no probabilities.
+
     See Also
     --------
     skstruct.metrics.expected_calibration_error : Distance of the two, as a number.
@@ -194,6 +201,11 @@ def expected_calibration_error(
     float
         From 0 (calibrated) to 1.
 
+    Raises
+    ------
+    ValueError
+        If there are no predictions, or a confidence is not from 0 to 1.
+
     See Also
     --------
     skstruct.metrics.confidences : Its arguments, for the predictions of a model.
@@ -233,6 +245,11 @@ def precision_at_coverage(correct: ArrayLike, confidence: ArrayLike, coverage: f
     float
         From 0 to 1. Ties of confidence are kept in order.
 
+    Raises
+    ------
+    ValueError
+        If `coverage` is out of range, or a confidence is not from 0 to 1.
+
     See Also
     --------
     skstruct.metrics.error_recall_at_review : Errors among the least confident.
@@ -265,6 +282,11 @@ def error_recall_at_review(correct: ArrayLike, confidence: ArrayLike, review: fl
     -------
     float
         From 0 to 1; 1 if there are no errors. Ties of confidence are reviewed in order.
+
+    Raises
+    ------
+    ValueError
+        If `review` is out of range, or a confidence is not from 0 to 1.
 
     See Also
     --------

@@ -63,6 +63,11 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[tuple[int, 
     list of (start, stop, kind)
         Positions ``start:stop`` and the kind, in order.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the scheme is unknown, or a label is not a string or not of the scheme.
+
     Warns
     -----
     UserWarning
@@ -194,6 +199,11 @@ def chunk_precision_recall_fscore_support(
         The scores.
     support : None, or ndarray of shape (n_kinds,) if `average` is None
         Number of true chunks of each kind.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, lengths differ, or `average` or `scheme` is unknown.
 
     See Also
     --------
@@ -440,6 +450,11 @@ def chunk_classification_report(
     str or dict
         In the form of scikit-learn's ``classification_report``. Keys of the dict are the kinds,
         then ``"micro avg"``, ``"macro avg"`` and ``"weighted avg"``.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels or no chunks, lengths differ, or `scheme` is unknown.
 
     See Also
     --------

@@ -40,6 +40,12 @@ def alignment_error_rate(
     float
         Between 0 (best) and 1. A link that is given twice counts once.
 
+    Raises
+    ------
+    ValueError
+        If the numbers of samples differ, a sample holds no links of two words (names it), or there
+        are neither sure nor predicted links.
+
     See Also
     --------
     skstruct.datasets.load_word_alignment : Reads sure and possible links.
@@ -110,6 +116,11 @@ def iou(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     ndarray of shape (n_boxes,)
         Between 0 (apart) and 1 (the same).
 
+    Raises
+    ------
+    ValueError
+        If a box is empty or not finite, or the numbers of boxes differ.
+
     See Also
     --------
     skstruct.metrics.corloc_score : Fraction of images whose box is correct.
@@ -148,6 +159,12 @@ def corloc_score(
     -------
     float
         The fraction.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of images differ, an image has no true box, a box is empty or not finite
+        (names the image), or `threshold` is not above 0 and at most 1.
 
     See Also
     --------
@@ -206,6 +223,12 @@ def average_precision(
     -------
     float
         Between 0 and 1; 0 if nothing is predicted.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of images or of scores differ, a score is not finite, a box is empty or not
+        finite (names the image), there is no true box, or `threshold` is not above 0 and at most 1.
 
     See Also
     --------

@@ -94,6 +94,11 @@ def flatten(
     sample_weight : ndarray of shape (n_nodes,)
         Weights of the nodes; only if there is `sample_weight`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no labels, lengths differ, or labels do not fit together (names the sample).
+
     See Also
     --------
     skstruct.metrics.sequence_accuracy_score : Exact match: fraction of samples without an error.
@@ -143,6 +148,11 @@ def sequence_accuracy_score(
     -------
     float
         The fraction. A sample without nodes is right.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or lengths differ (names the sample).
 
     See Also
     --------

@@ -425,6 +425,12 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             An array (n_source, n_target, n_features) per sample.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sample is not a pair of sentences, a sentence is empty, `parallel_text` has sides
+            of different lengths, or a parameter is out of range.
         """
         n_iter = check_integer("n_iter", self.n_iter)
         check_real("diagonal", self.diagonal)
@@ -454,6 +460,11 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             An array (n_source, n_target, n_features) per sample.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sample is not a pair of sentences, or a sentence is empty.
         """
         check_is_fitted(self)
         return self._transform(self._pairs(X, False))

@@ -93,6 +93,12 @@ def frame_column(frame: Any, sequence_id: str, column: str) -> RaggedArray:
     RaggedArray
         Its values by sequence.
 
+    Raises
+    ------
+    ValueError
+        If a column is missing, a key of a sequence is missing (names the row) or of another type
+        than the first, or the rows of a sequence are not consecutive.
+
     See Also
     --------
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.

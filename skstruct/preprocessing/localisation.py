@@ -128,6 +128,12 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             A tuple (positions, words, (height, width)) per image.
+
+        Raises
+        ------
+        ValueError
+            If an image is smaller than a patch, has other channels than the first or values that
+            are not finite, or a parameter is out of range.
         """
         self._check_parameters()
         images = self._images(X, True)
@@ -159,6 +165,12 @@ class PatchWords(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             A tuple (positions, words, (height, width)) per image.
+
+        Raises
+        ------
+        ValueError
+            If an image is smaller than a patch, has other channels than those of `fit` or values
+            that are not finite.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -416,6 +428,11 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         object array of shape (n_samples,)
             A tuple (features, boxes) per image: (n_boxes, n_features) and (n_boxes, 4), (xmin,
             ymin, xmax, ymax).
+
+        Raises
+        ------
+        ValueError
+            If a sample is not such a tuple (names it), or a parameter is out of range.
         """
         self._check_parameters()
         images = [_read(sample, i) for i, sample in enumerate(samples_of(X, True))]
@@ -434,6 +451,11 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         -------
         object array of shape (n_samples,)
             As :meth:`fit_transform`.
+
+        Raises
+        ------
+        ValueError
+            If a sample is not such a tuple, or has another number of words than those of `fit`.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -451,6 +473,11 @@ class BoxProposals(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_features,)
             The names.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer names than words.
         """
         check_is_fitted(self)
         words = [f"word{k}" for k in range(self.n_words_)]

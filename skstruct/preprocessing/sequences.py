@@ -486,6 +486,12 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         -------
         RaggedArray
             CSR features of all tokens.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X has no tokens, a value has an unsupported type or is not finite (names the sequence
+            and the token), or a parameter is out of range.
         """
         reader, lengths = self._training_reader(), []
         sequences = self._sequences(X, reader)
@@ -571,6 +577,11 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         -------
         RaggedArray
             CSR features of all tokens.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a value has an unsupported type or is not finite; names the sequence and the token.
         """
         if "vocabulary_" not in vars(self):  # scikit-learn's look takes longer
             check_is_fitted(self)
@@ -651,6 +662,11 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         -------
         SequenceVectorizer
             The vectorizer itself.
+
+        Raises
+        ------
+        ValueError
+            In hashing mode, which keeps no names, or if `support` is not a mask of the columns.
         """
         check_is_fitted(self)
         if self.vocabulary_ is None:
@@ -679,6 +695,11 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         -------
         ndarray of str of shape (n_columns,)
             The names.
+
+        Raises
+        ------
+        ValueError
+            In hashing mode, which keeps no names.
         """
         check_is_fitted(self)
         if self.vocabulary_ is None:
@@ -749,6 +770,13 @@ def drop_unused_features(model: Pipeline) -> Pipeline:
     -------
     Pipeline
         The copy; `model` is unchanged.
+
+    Raises
+    ------
+    TypeError
+        If the steps are not these.
+    ValueError
+        If the vectorizer hashes.
 
     See Also
     --------
@@ -827,6 +855,13 @@ def fit_vectorizer(
     -------
     vectorizer
         The same object.
+
+    Raises
+    ------
+    TypeError
+        If the vectorizer cannot be fitted in parts.
+    ValueError
+        If there are no tokens, or ``fit`` does not accept a sequence; names the sequence.
 
     See Also
     --------

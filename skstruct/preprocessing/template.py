@@ -519,6 +519,12 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
         -------
         RaggedArray or ndarray of object
             As :meth:`transform`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a template is malformed or names a missing column, or tokens have different numbers
+            of columns; names the line, or the sequence and the token.
         """
         templates, tokens, source = self._read_training(X)
         self._fit_counts(TemplateCounts(templates, tokens, source))

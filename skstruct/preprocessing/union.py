@@ -241,6 +241,12 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         RaggedArray or ndarray of object
             As :meth:`transform`.
+
+        Raises
+        ------
+        ValueError
+            If there is no member, members disagree about the number of nodes (names the sample), or
+            `transformer_weights` names an unknown one.
         """
         members = self._members()
         if params and not get_config()["enable_metadata_routing"]:
@@ -280,6 +286,11 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         RaggedArray or ndarray of object
             Features of all nodes; if a member has edge features, one pair (features, edge features)
             per sequence.
+
+        Raises
+        ------
+        ValueError
+            If members disagree about the number of nodes (names the sample).
         """
         check_is_fitted(self)
         with config_context(transform_output="default"):
@@ -357,6 +368,11 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
         -------
         ndarray of str of shape (n_features_out,)
             The names.
+
+        Raises
+        ------
+        ValueError
+            If `verbose_feature_names_out` is False and names are not unique.
         """
         check_is_fitted(self)
         return self._names(False)

@@ -366,6 +366,11 @@ class Shards:
     fingerprint : str
         Checksum of the manifest, which has those of all files.
 
+    Raises
+    ------
+    ValueError
+        If the folder has no manifest, a damaged one, or one of another version.
+
     See Also
     --------
     pack_shards : Writes the folder.
@@ -465,6 +470,11 @@ class Shards:
         -------
         ndarray of shape (n_classes,)
             Sums over all shards.
+
+        Raises
+        ------
+        ValueError
+            If the shards have no labels, or a file of them is damaged.
         """
         if self.classes is None:
             raise ValueError("the shards have no labels")
@@ -569,6 +579,11 @@ class Shards:
         -------
         Shards
             The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a file is not what was written; names it.
         """
         for entry in self._manifest["names"].values():
             check_file(self.folder / entry["file"], entry)

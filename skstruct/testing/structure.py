@@ -131,6 +131,14 @@ def check_structure(
     random_state : int
         Draws weights and residuals.
 
+    Raises
+    ------
+    AssertionError
+        Names the sample, the operation that breaks its contract, and a labelling if it has one.
+    ValueError
+        If `labellings` has codes of labels that do not occur in y, or samples do not begin where
+        they can.
+
     Examples
     --------
     >>> import numpy as np

@@ -170,6 +170,12 @@ def crf_loss(
         tensor of scores is, else float32, also for scores in float16 or bfloat16; the gradient of
         each tensor has that tensor's type.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If arguments do not fit together, a score is NaN or inf, or the labels of a sample are not
+        allowed; the message names the sample.
+
     See Also
     --------
     skstruct.torch.CRF : The same as a layer, with the scores of pairs.
@@ -249,6 +255,11 @@ def smoothed_hinge_loss(
     Tensor
         The loss, as for :func:`crf_loss`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`crf_loss`.
+
     See Also
     --------
     skstruct.torch.crf_loss : The loss of a distribution.
@@ -316,6 +327,11 @@ def log_partition(
         The log-partitions, or what the reduction makes of them, in the type of the loss of
         :func:`crf_loss`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`crf_loss`.
+
     See Also
     --------
     skstruct.torch.crf_loss : The negative log-likelihood.
@@ -361,6 +377,11 @@ def marginals(
     Tensor of the shape of `scores`
         The marginals, zeros in the padding, in the type of the loss of :func:`crf_loss`. They
         cannot be differentiated; they are the gradient of :func:`log_partition`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`crf_loss`.
 
     See Also
     --------
@@ -414,6 +435,11 @@ def decode(
     Tensor of shape (n_rows,) or (B, T) of int64
         The labels, packed or padded as the scores are. For structures other than graphs of nodes
         and edges one number per part of a labelling, flat: for items 1 for chosen ones.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`crf_loss`.
 
     See Also
     --------

@@ -171,6 +171,12 @@ def read_cfn(
         Only with `return_names`: the names of variables, in order, each with those of its values,
         or numbers.
 
+    Raises
+    ------
+    ValueError
+        If the file is malformed, or has interval variables, an unsupported function, or domains or
+        tables out of proportion to its size. The message names the line.
+
     See Also
     --------
     skstruct.map_inference.read_wcsp : Reads WCSP files.

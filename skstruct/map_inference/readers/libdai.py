@@ -46,6 +46,12 @@ def read_libdai(path: Any) -> FactorGraph:
         factor have one state. Tables of one shape form one batch, so factors are not in the
         file's order.
 
+    Raises
+    ------
+    ValueError
+        If the file is malformed, or has domains or tables out of proportion to its size; the
+        message names the line and the token (comments are not counted).
+
     See Also
     --------
     skstruct.map_inference.read_uai : Reads UAI files.

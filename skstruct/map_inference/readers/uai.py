@@ -57,6 +57,12 @@ def read_uai(
         The model. Tables of one shape form one batch, so factors are not in the file's order;
         unary tables are the graph's unaries.
 
+    Raises
+    ------
+    ValueError
+        If the file is malformed, or has domains out of proportion to its size; the message names
+        the line and the token.
+
     See Also
     --------
     skstruct.map_inference.write_uai : Writes UAI files.

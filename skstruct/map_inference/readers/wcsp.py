@@ -46,6 +46,12 @@ def read_wcsp(path: Any) -> FactorGraph:
         the default cost of the first. Functions in intension become tables of at most 65536 cells,
         or factors of pairs or of counts.
 
+    Raises
+    ------
+    ValueError
+        If the file is malformed, or has interval variables, an unsupported function, or domains or
+        tables out of proportion to its size. The message names the line and the token.
+
     See Also
     --------
     skstruct.map_inference.read_uai : Reads UAI files.

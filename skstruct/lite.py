@@ -133,7 +133,10 @@ def _read_export(data):
         raise ValueError("its labels must be sorted, and of one type")
     if type(n_rows) is not int or n_rows < 0 or header["structure"] not in ("chain", "table"):
         raise ValueError("its header is of no model")
-    check_size((n_rows + 3) * n + n * n, len(data))
+    n_states = header.get("states")
+    if n_states is not None and (type(n_states) is not int or n_states < 1):
+        raise ValueError("its header is of no model")
+    check_size((n_rows + 3) * n + (n_states or n) ** 2, len(data))
     if reader is not None:
         if n_rows > arrays.most_names:
             raise ValueError(f"{n_rows:,} names are too many for a file of {len(data):,} bytes")
@@ -144,8 +147,30 @@ def _read_export(data):
     if not np.isfinite(weights[: n_rows + 1]).all():
         raise ValueError("node has weights that are not finite")
     is_chain = header["structure"] == "chain"
-    steps = _table(arrays, "steps", (n, n)) if is_chain else None
-    return labels, weights, steps, reader, bool(header["probabilities"])
+    steps = states = None
+    if n_states is not None:
+        steps, *states = _states(arrays, n, n_states)
+    elif is_chain:
+        steps = _table(arrays, "steps", (n, n))
+    return labels, weights, steps, reader, bool(header["probabilities"]), states
+
+
+def _states(arrays, n, n_states):
+    """Steps between the states of a chain, their labels, and scores at the first and last node."""
+    shapes = {"state_labels": (n_states,), "first": (n,), "after": (n_states, n)}
+    labels, first, after = (
+        arrays.read(name, 8 * math.prod(shape)).astype(np.int64) for name, shape in shapes.items()
+    )
+    for place, (name, shape) in zip((labels, first, after), shapes.items(), strict=True):
+        most = n - 1 if name == "state_labels" else n_states  # 0 is no state, 1 the first
+        if place.shape != shape or (place.size and not 0 <= place.min() <= place.max() <= most):
+            raise ValueError(f"{name} has no states of the model")
+    scores = _table(arrays, "steps", (n_states, n + 1))
+    steps = np.full((n_states, n_states + 1), -math.inf)
+    np.put_along_axis(steps, after - 1, scores[:, :n], axis=1)  # no state: the last column
+    begin = np.full(n_states + 1, -math.inf)
+    begin[first - 1] = 0.0
+    return np.ascontiguousarray(steps[:, :-1]), labels, begin[:-1], scores[:, n]
 
 
 _HEADER = struct.Struct("<4sI4s9I")
@@ -179,7 +204,7 @@ def _read_crfsuite(data):
         source = place[own["source"]] if kind else own["source"]
         table[source, place[own["target"]]] = own["weight"]
     reader = _Dicts({"separator": ":", "vectors": {}}, names, n_names)
-    return sorted(labels), weights, steps, reader, True
+    return sorted(labels), weights, steps, reader, True, None
 
 
 def _quarks(data, start, n):
@@ -638,8 +663,11 @@ class Tagger:
         given = repr(args[0]) if args else "path"
         raise TypeError(f"a Tagger is read from a file: Tagger.load({given})")
 
-    def _fill(self, labels, weights, steps, reader, probabilities):
+    def _fill(self, labels, weights, steps, reader, probabilities, states=None):
         self.classes = labels
+        # The labels of states, if labellings are read by an automaton, and scores of its ends.
+        self._states = states
+        self._labels = labels if states is None else [labels[k] for k in states[0]]
         self._weights, self._reader, self._is_probable = weights, reader, probabilities
         self._n, self._is_table = len(weights) - 3, steps is None
         self._steps = np.zeros((len(labels),) * 2) if steps is None else steps
@@ -736,7 +764,17 @@ class Tagger:
         """
         if self._is_table:
             return self.classes[int(self._scores(x)[0].argmax())]
-        return [self.classes[k] for k in self._best(self._scores(x))]
+        return [self._labels[k] for k in self._best(self._of_states(self._scores(x)))]
+
+    def _of_states(self, scores):
+        """The same of states, if there are any, those of their ends included."""
+        if self._states is None or not len(scores):
+            return scores
+        labels, first, last = self._states
+        scores = scores[:, labels]
+        scores[0] += first
+        scores[-1] += last
+        return scores
 
     def _best(self, scores):
         """The codes of the best labelling: the first ones of those that tie."""
@@ -832,8 +870,10 @@ class Tagger:
         ndarray of shape (n_nodes, n_classes)
             Columns as in ``classes``; for a table of shape (n_classes,).
         """
-        scores = self._scores(x)
-        found = self._forward(self._backward(scores))
+        found = self._forward(self._backward(self._of_states(self._scores(x))))
+        if self._states is not None:
+            found, of_states = np.zeros((len(found), len(self.classes))), found
+            np.add.at(found.T, self._states[0], of_states.T)
         return found[0] if self._is_table else found
 
     def top_k(self, x: Any, k: int) -> list:
@@ -854,10 +894,10 @@ class Tagger:
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        scores = self._scores(x)
+        scores = self._of_states(self._scores(x))
         if not len(scores):
             return [([], 0.0)]
-        K, backs = len(self.classes), []
+        K, backs = len(self._labels), []
         best = scores[0][:, None]  # of each label the best scores that end in it
         for own in scores[1:]:
             ways = (best[:, :, None] + self._steps[:, None, :]).reshape(-1, K)
@@ -873,7 +913,7 @@ class Tagger:
             for order, width in reversed(backs):
                 label, rank = divmod(int(order[rank, label]), width)
                 codes.append(label)
-            labels = [self.classes[code] for code in reversed(codes)]
+            labels = [self._labels[code] for code in reversed(codes)]
             found.append((labels[0] if self._is_table else labels, float(flat[place])))
         if not found:
             raise ValueError(_INFEASIBLE)
@@ -899,14 +939,14 @@ class Tagger:
             raise ValueError("rows of a table have no chunks")
         scheme = scheme if scheme is None else str(scheme).lower()
         if scheme not in self._rules:
-            self._rules[scheme] = chunk_rules(self.classes, scheme)
+            self._rules[scheme] = chunk_rules(self._labels, scheme)
         kinds, rules = self._rules[scheme]
         begins, stays, ends = rules
-        scores = self._scores(x)
+        scores = self._of_states(self._scores(x))
         weigh = self._backward(scores)
         path = self._best(scores)
         found = find_chunks(rules[:, [-1, *path], [*path, -1]].T.tolist())  # -1: beyond an end
-        inner, n = slice(len(self.classes)), len(scores)
+        inner, n = slice(len(self._labels)), len(scores)
         first = self._beginnings(weigh, begins, stays) if found else []
         out = []
         for start, stop in found:
@@ -923,7 +963,7 @@ class Tagger:
 
     def _beginnings(self, weigh, begins, stays):
         """Probabilities of the labels of each node together with a chunk that begins there."""
-        inner = slice(len(self.classes))
+        inner = slice(len(self._labels))
         nodes = np.exp(weigh[:1]).ravel()
         nodes /= nodes.sum()
         begin, first = begins[-1, inner], []

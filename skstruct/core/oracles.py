@@ -404,14 +404,6 @@ class ChunkRules(NamedTuple):
         order, ptr = np.argsort(kind, kind="stable"), ends_of(np.bincount(kind))
         return cls(*tables, kind, order, ptr, bool((begins & stays).any()))
 
-    def repeated(self, labels):
-        """The rules for other labels, of which `labels` has the counterpart here."""
-        at, kind = np.append(labels, self.kind.size), self.kind[labels]
-        tables = (np.ascontiguousarray(table[np.ix_(at, at)]) for table in self[:5])
-        order = np.argsort(kind, kind="stable")
-        ptr = ends_of(np.bincount(kind, minlength=self.ptr.size - 1))
-        return ChunkRules(*tables, kind, order, ptr, self.is_ambiguous)
-
 
 declare(ChunkRules.of(np.zeros((3, 1, 1), dtype=bool), np.zeros(0, dtype=np.int64)))
 
@@ -423,8 +415,7 @@ def chunk_marginals(
     """Write the probability of each chunk of `chunks` to `out`, and return the log-partition.
 
     `chunks`, of shape (n_chunks, 3), has the first node, the node after the last, and the kind of
-    each. `rules` define chunks; for a chain under rules, in terms of the labels of the wider chain.
-    The node parts of `mu` receive the node marginals.
+    each. `rules` define chunks. The node parts of `mu` receive the node marginals.
     """
 
 

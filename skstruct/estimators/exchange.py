@@ -61,8 +61,8 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
         )
     if graph.edge_features and not edge_features:
         raise ValueError(f"{program} has no edge features: the model is one of {graph}")
-    if graph.rules:
-        raise ValueError(f"{program} has no rules: the model is one of {graph}")
+    if graph.rules or graph.order != 1:
+        raise ValueError(f"{program} has no rules and no order above 1: the model is of {graph}")
     labels = model.classes_.tolist()
     other = next((label for label in labels if not isinstance(label, str)), None)
     if other is not None:

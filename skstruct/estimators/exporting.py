@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.typing import PathLike
 from ..data.constraints import transition_mask
 from ..data.store import written_beside
-from ..graphs.chain import Chain
+from ..graphs.chain import Chain, step_automaton
 from ..graphs.multiclass import MultiClass
 from ..lite import FORMAT, VERSION, check_size
 from ..preprocessing import SequenceVectorizer, TemplateVectorizer
@@ -60,11 +60,15 @@ def export(model: Any, path: PathLike) -> None:
     ``labels``, ``n_features``, ``probabilities`` (whether the model is a CRF), and ``reader``: None
     for arrays of features, or the settings of the vectorizer. Tables of weights are ``node``
     (n_features, n_classes), ``ends`` (the intercept, and scores of labels at the first and at the
-    last node), and ``steps`` of (label, next label); -inf is forbidden. A table with many zeros is
-    stored as ``node_values``, its other entries row by row, and ``node_gaps``, their distances,
-    the first from one place before the table. ``names`` are the feature names, or the strings of
-    columns, as one text in UTF-8, and ``name_lengths`` their lengths in characters. ``codes_0``,
-    ``codes_1`` and so on are the strings in the macros of each feature of a group of templates.
+    last node), and ``steps`` of (label, next label); -inf is forbidden. With rules, or an order
+    above 1, there are ``states`` of an automaton, with their labels in ``state_labels``; ``first``
+    (n_classes,) and ``after`` (n_states, n_classes) are the states after a label, counted from 1, 0
+    where there is none, and ``steps`` those from states to labels and to the end. A table with many
+    zeros is stored as ``node_values``, its other entries row by row, and ``node_gaps``, their
+    distances, the first from one place before the table. ``names`` are the feature names, or the
+    strings of columns, as one text in UTF-8, and ``name_lengths`` their lengths in characters.
+    ``codes_0``, ``codes_1`` and so on are the strings in the macros of each feature of a group of
+    templates.
 
     Examples
     --------
@@ -86,20 +90,32 @@ def export(model: Any, path: PathLike) -> None:
         keep = node.any(axis=1)
         reader, names = _reader(vectorizer, keep)
     node = node[keep]
-    is_chain = type(estimator.graph_) is Chain
+    is_chain, states = type(estimator.graph_) is Chain, {}
     ends, steps = _chain_tables(estimator) if is_chain else (_no_ends(estimator), None)
+    if is_chain:
+        read = step_automaton(estimator.graph_, estimator.classes_, estimator.pair_weights_)
+        if read is not None:
+            automaton, steps = read
+            states = {
+                "state_labels": _smallest(automaton.labels),
+                "first": _smallest(automaton.first + 1),
+                "after": _smallest(automaton.after + 1),
+            }
     header = {
         **{"format": FORMAT, "version": VERSION, "structure": "chain" if is_chain else "table"},
         **{"labels": labels, "n_features": len(node), "reader": reader},
         "probabilities": isinstance(estimator, ProbabilisticPredictor),
     }
-    arrays = {"header": _bytes(json.dumps(header, ensure_ascii=False)), **names}
+    if states:
+        header["states"] = len(steps)
+    arrays = {"header": _bytes(json.dumps(header, ensure_ascii=False)), **names, **states}
     arrays |= _packed("node", node) | _packed("ends", ends)
     if is_chain:
         arrays |= _packed("steps", steps)
     with written_beside(Path(path)) as file:
         np.savez_compressed(file, **arrays)
-        check_size((len(node) + 3 + len(labels)) * len(labels), file.tell())
+        n_steps = header.get("states", len(labels)) ** 2
+        check_size((len(node) + 3) * len(labels) + n_steps, file.tell())
 
 
 def _parts(model):
@@ -175,8 +191,6 @@ def _no_ends(estimator):
 def _chain_tables(estimator):
     """The intercept and scores of the ends, and of steps; -inf where they are forbidden."""
     graph, ends = estimator.graph_, _no_ends(estimator)
-    if graph.rules:
-        raise ValueError(f"the file has no place for rules: the model is one of {graph}")
     if graph.boundary:
         ends[1:] = estimator.boundary_coef_
     mask = transition_mask(graph.forbidden, estimator.classes_)

@@ -14,6 +14,7 @@ from ..data.matrices import csr_from_parts
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
 from ..distributed.shard import ShardProblem, close_shards, inference_of
+from ..graphs.base import Graph
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
@@ -142,6 +143,10 @@ def fit_shards(model, shards, given, checkpoint):
         new.n_edge_features_in_ = shards.n_edge_features_in_
     new._take_names((shards.feature_names, shards.edge_feature_names))
     source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
+    if type(new.graph_).learn is not Graph.learn:
+        for k in range(source.n_shards):
+            shard = shards.open(k, map_from=_MAPPED)
+            new.graph_.learn(np.asarray(shard.codes), shard.samples.offsets, new.classes_)
     lam = regulariser(new, source.n_samples, source.total)
     none = new.graph_.no_samples(new)
     shapes = new.graph_.weight_shapes(none, len(new.classes_), new._has_intercept)

@@ -39,6 +39,8 @@ class _Known(NamedTuple):
     classes: np.ndarray | None
     # Advice if there are too few labels.
     hint: str = ""
+    # Whether no batch came before.
+    is_new: bool = True
 
 
 class Streaming:
@@ -169,7 +171,7 @@ def _known(model, before, X, y, classes) -> _Known:
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{before.classes_!r}"
             )
-        return _Known(copy.deepcopy(before.graph_), before.classes_)
+        return _Known(copy.deepcopy(before.graph_), before.classes_, is_new=False)
     graph = choose_graph(model.graph, X, y)
     if classes is None or not _has_names(graph):
         return _Known(graph, None, f"; {_ALL_CLASSES}" if _has_names(graph) else "")

@@ -783,8 +783,6 @@ class Predictor(NamedFeatures, Decoder):
         self._require(chunk_marginals, problem, "use graph=Chain()")
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
-        has_rules = bool(getattr(self.graph_, "rules", None))
-        wide = steps.repeated(problem.space.own.labels) if has_rules else steps
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warn_user(
@@ -804,7 +802,7 @@ class Predictor(NamedFeatures, Decoder):
             decoder = self.graph_.decoding(part, w)
             scratch = make_scratch(part)
             return chunk_probabilities(
-                part, decoder, w, start, stop, scratch, steps, wide, ptr, found, count, shares
+                part, decoder, w, start, stop, scratch, steps, ptr, found, count, shares
             )
 
         self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)

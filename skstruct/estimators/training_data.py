@@ -69,8 +69,11 @@ def read_training_data(
     except ValueError as error:
         hint = model._when_inferred(graph) if stream is None else stream.hint
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
-    _check_size(model, graph, samples, classes)
     codes = graph.encode(labels, classes, samples.offsets)
+    if stream is None or stream.is_new:
+        known = codes if partial is None else np.where(partial.hidden, -1, codes)
+        graph.learn(known, samples.offsets, classes)
+    _check_size(model, graph, samples, classes)
     indices, completion = np.flatnonzero(keep), None
     if partial is not None:
         allowed = allowed_mask(graph, partial, codes, classes)

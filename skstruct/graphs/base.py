@@ -306,6 +306,12 @@ class Graph(ABC, BaseEstimator):
             )
         return classes
 
+    def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
+        """Take from codes of training labels, -1 where unknown, what the structure depends on.
+
+        Nothing by default. For shards it is called with each of them, and adds up.
+        """
+
     def encode(
         self, labels: np.ndarray, classes: Any, offsets: np.ndarray, unseen: int | None = None
     ) -> np.ndarray:

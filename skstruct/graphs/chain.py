@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ..core.arguments import check_choice
 from ..core.factors import PairwiseFactors
 from ..core.offsets import longest_item
 from ..core.problem import Problem
@@ -22,8 +23,9 @@ from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
+from ..spaces.automaton import read_chains
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
-from ..spaces.ruled_chain import _ruled
+from ..spaces.contexts import automaton_of_contexts, contexts_of, ngrams_of, step_scores
 from .pairwise.base import PairwiseGraph
 
 # Maximum number of (state, label) pairs in each product of a bounded search.
@@ -49,6 +51,11 @@ class Sequences(NamedTuple):
     def n_edges(self) -> np.ndarray:
         """Number of edges of each sequence."""
         return np.maximum(self.lengths - 1, 0)
+
+
+def _without_marks(gram):
+    """An n-gram as a tuple, without what fills short ones."""
+    return tuple(code for code in gram if code != -1)
 
 
 def _bounded(mask, ends, allowed=None):
@@ -81,6 +88,17 @@ class Chain(PairwiseGraph):
         Rules that all labellings obey, in training and in prediction, such as
         ``AtMostOnce("ZIP")``. The product of their automata must be small: a few rules on few
         labels. ``predict`` accepts more of them, for prediction only.
+    order : {1, 2, 3}, default=1
+        Number of labels before a label that its score depends on. Beyond pairs, n-grams of labels
+        have weights if they occur in training; after labels that do not, shorter ones count, so
+        that nothing is forbidden. With `boundary`, the start and the end are labels of n-grams.
+
+    Attributes
+    ----------
+    ngrams_ : ndarray of shape (n_ngrams, order + 1) of int64
+        With an order above 1, in ``graph_`` of a fitted estimator: the n-grams of more than two
+        labels, as positions in ``classes_``, -1 before shorter ones; ``n_classes`` is the start,
+        ``n_classes + 1`` the end. :func:`skstruct.inspection.ngram_frame` has their weights.
 
     See Also
     --------
@@ -88,6 +106,13 @@ class Chain(PairwiseGraph):
     skstruct.Tree : The structure of forests.
     skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
     skstruct.metrics.chunk_f1_score : F1 of chunks.
+
+    Notes
+    -----
+    An order above 1 takes time in proportion to the contexts that occur in training, times the
+    labels: n-grams as features of a CRF, with back-off to the longest known suffix, are those of
+    Ye, Lee, Chieu and Wu 2009, Conditional random fields with high-order features for sequence
+    labeling.
 
     Examples
     --------
@@ -102,11 +127,13 @@ class Chain(PairwiseGraph):
         edge_features: bool = False,
         forbidden: str | Iterable | None = None,
         rules: list | None = None,
+        order: int = 1,
     ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
         self.rules = rules
+        self.order = order
 
     @property
     def n_end_rows(self) -> int:
@@ -122,6 +149,56 @@ class Chain(PairwiseGraph):
         samples = Sequences(*read_sequences(X, edge_features=self.edge_features))
         self._check_counts(estimator, samples, reset)
         return samples
+
+    def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
+        """Take up the n-grams that occur."""
+        order = check_choice("order", self.order, (1, 2, 3))
+        if order == 1:
+            return
+        if self.edge_features:
+            raise ValueError(f"order={order} is for chains without edge features")
+        found = ngrams_of(codes, offsets, len(classes), order, bool(self.boundary))
+        if hasattr(self, "ngrams_"):
+            found = np.unique(np.concatenate([self.ngrams_, found]), axis=0)
+        self.ngrams_ = found
+
+    def weight_shapes(
+        self, samples: Any, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those of pairs, and a column for each n-gram."""
+        if self.order != 1 and not hasattr(self, "ngrams_"):
+            raise ValueError(f"{self}: n-grams are those of training labels, and there are none")
+        node, (n_rows, width) = super().weight_shapes(samples, n_classes, fit_intercept)
+        return node, (n_rows, width + len(getattr(self, "ngrams_", ())))
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """Weights of (label, next label), without those of longer n-grams."""
+        return super().pair_tables(pair_weights[:, : n_classes * n_classes], n_classes)
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, pairs of labels and n-grams are matched by value."""
+        node, pairs = super().kept_columns(previous, classes, previous_classes)
+        n, n_before = len(classes), len(previous_classes)
+        before, now = (
+            getattr(graph, "ngrams_", np.empty((0, 1), dtype=np.int64)).tolist()
+            for graph in (previous, self)
+        )
+        # Marks of the start, of the end, and of no label keep their meaning.
+        code = dict(enumerate(node.tolist())) | {-1: -1, n: n_before, n + 1: n_before + 1}
+        known = {_without_marks(gram): q for q, gram in enumerate(before)}
+        same = [
+            known.get(_without_marks([code[k] if k < 0 or code[k] >= 0 else -2 for k in gram]), -1)
+            for gram in now
+        ]
+        start = n_before * n_before
+        kept = [start + q if q >= 0 else -1 for q in same]
+        return node, np.append(pairs, np.array(kept, dtype=np.int64))
+
+    def observed(self, problem: Problem, samples: Any, *args: Any) -> Any:
+        """The problem on some of the weights; None with an order above 1."""
+        return None if hasattr(self, "ngrams_") else super().observed(problem, samples, *args)
 
     def make_problem(
         self,
@@ -150,13 +227,19 @@ class Chain(PairwiseGraph):
             allowed = _bounded(mask, samples.offsets, allowed)
         longest = max(longest_item(samples.offsets), 1)
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
-        if rules:
-            return make(space=_ruled(fields, rules, classes, n_best))
+        if rules or self.order != 1:
+            return make(space=read_chains(fields, *self._contexts(classes), n_best))
         work = ChainScratch(
             best=viterbi_scratch(longest, n_classes, n_best),
             sums=aligned(workspace_size(longest, n_classes), np.empty),
         )
         return make(space=ChainSpace(**fields, own=(), work=work))
+
+    def _contexts(self, classes):
+        """The contexts of n-grams, and the product of the rules, or None."""
+        rules = () if self.rules is None else single_rules(self.rules, classes)
+        ngrams = getattr(self, "ngrams_", np.empty((0, 2), dtype=np.int64))
+        return contexts_of(ngrams, len(classes)), product_of(rules, classes) if rules else None
 
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""
@@ -176,6 +259,10 @@ class Chain(PairwiseGraph):
             raise TypeError(
                 "Chain(rules=...): rules are of whole labellings, and GDMMSSVM trains on single "
                 "nodes and edges; use BCFWSSVM, or rules in predict alone"
+            )
+        if self.order != 1:
+            raise TypeError(
+                "Chain(order=...): GDMMSSVM trains on nodes and pairs of labels; use BCFWSSVM"
             )
         return super().factors(problem, samples)
 
@@ -199,7 +286,9 @@ class Chain(PairwiseGraph):
 
     def decoding(self, problem: Problem, weights: Any) -> Problem:
         """With sparse transitions, if there are many labels and few such weights."""
-        return problem if self.edge_features else sparse_chains(problem, weights.pair)
+        if self.edge_features or self.order != 1:
+            return problem
+        return sparse_chains(problem, weights.pair)
 
     def edge_ends(self, samples: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Every node but the last of a sequence, and the next one."""
@@ -207,3 +296,19 @@ class Chain(PairwiseGraph):
         is_last[samples.offsets[1:] - 1] = True
         first = np.flatnonzero(~is_last[:-1])
         return first, first + 1
+
+
+def step_automaton(graph: Chain, classes: Any, pair_weights: np.ndarray) -> tuple | None:
+    """The automaton that reads labellings, and the scores of its states' steps and ends.
+
+    None with an order of 1 and without rules. The scores, (n_states, n_classes + 1), are those of
+    the next label and of the end, -inf where a labelling must not end.
+    """
+    if graph.order == 1 and not graph.rules:
+        return None
+    contexts, product = graph._contexts(classes)
+    automaton, n = automaton_of_contexts(contexts, product), len(classes)
+    pairs = graph.pair_tables(pair_weights, n) + transition_mask(graph.forbidden, classes).pairs
+    scores = step_scores(contexts, pairs, pair_weights[0, n * n :])[automaton.rows]
+    scores[automaton.ends == 0, n] = -math.inf
+    return automaton, scores

@@ -5,8 +5,8 @@ import math
 from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import fast_exp
 
-_SMALLEST_FACTOR = 1e-100
-_LARGEST_RANGE = 230.0  # -log(_SMALLEST_FACTOR), rounded down
+SMALLEST_FACTOR = 1e-100
+LARGEST_RANGE = 230.0  # -log(SMALLEST_FACTOR), rounded down
 
 
 @inner_kernel
@@ -31,7 +31,7 @@ def _times(a, row, matrix, out):
 
 
 @inner_kernel
-def _exp_table(table, inverse, out):
+def exp_table(table, inverse, out):
     """``out <- exp((table - max) * inverse)``, 0 in the padding; the maximum, NaN if unsafe."""
     n_rows, n_labels = table.shape
     # Four lanes: in one alone each comparison would wait for the last.
@@ -51,7 +51,7 @@ def _exp_table(table, inverse, out):
     high, unsafe, values = c if c > a else a, 0, out.reshape(out.size)
     for q in range(values.shape[0]):
         shifted = (values[q] - high) * inverse
-        unsafe |= (shifted < -_LARGEST_RANGE) & (shifted > -math.inf)
+        unsafe |= (shifted < -LARGEST_RANGE) & (shifted > -math.inf)
         values[q] = fast_exp(shifted)
     return high if unsafe == 0 else math.nan
 
@@ -64,14 +64,14 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
     shared = transitions.shape[0] == 1
     log_z, product, high, unsafe = 0.0, 1.0, 0.0, 0
     for t in range(n):
-        log_z += _exp_table(unary[t : t + 1], inverse, node_exp[t : t + 1]) * inverse
+        log_z += exp_table(unary[t : t + 1], inverse, node_exp[t : t + 1]) * inverse
     for t in range(n):
         if t == 0:
             for k in range(stride):
                 alpha[0, k] = node_exp[0, k]
         else:
             if t == 1 or not shared:
-                high = _exp_table(transitions[0 if shared else t - 1], inverse, matrix)
+                high = exp_table(transitions[0 if shared else t - 1], inverse, matrix)
             _times(alpha, t - 1, matrix, alpha[t])
             for k in range(stride):
                 alpha[t, k] *= node_exp[t, k]
@@ -81,7 +81,7 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
         share = 1.0 / total
         for k in range(stride):
             alpha[t, k] *= share
-            unsafe |= (alpha[t, k] > 0.0) & (alpha[t, k] <= _SMALLEST_FACTOR)
+            unsafe |= (alpha[t, k] > 0.0) & (alpha[t, k] <= SMALLEST_FACTOR)
         scale[t] = total
         log_z += high * inverse
         product *= total
@@ -197,7 +197,7 @@ def _backward(shared, inverse, transitions, node_exp, alpha, message, scale, tab
     for t in range(n - 2, -1, -1):
         if t == n - 2 or not shared:
             if not shared:
-                _exp_table(transitions[t], inverse, matrix)
+                exp_table(transitions[t], inverse, matrix)
             # Eight rows at a time fill whole cache lines.
             for first in range(0, stride, 8):
                 for k in range(n_labels):
@@ -270,7 +270,7 @@ def _load_edge(t, sums):
     transitions, is_safe, left, alpha, matrix, _ = sums
     if is_safe:
         if transitions.shape[0] > 1:
-            _exp_table(transitions[t - 1], 1.0, matrix)
+            exp_table(transitions[t - 1], 1.0, matrix)
         return
     e = 0 if transitions.shape[0] == 1 else t - 1
     for j in range(transitions.shape[1]):

@@ -1,7 +1,7 @@
 """Look at what a model learned: tables of weights, explanations, pictures."""
 
 from .displays import ConvergenceDisplay, MarginalsDisplay, TransitionDisplay
-from .tables import coef_frame, explain, top_features, transition_frame
+from .tables import coef_frame, explain, ngram_frame, top_features, transition_frame
 
 __all__ = [
     "ConvergenceDisplay",
@@ -9,6 +9,7 @@ __all__ = [
     "TransitionDisplay",
     "coef_frame",
     "explain",
+    "ngram_frame",
     "top_features",
     "transition_frame",
 ]

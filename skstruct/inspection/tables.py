@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
+from itertools import chain, product
 from numbers import Integral
 from typing import Any
 
@@ -300,6 +300,60 @@ def transition_frame(
     return _matrix(table + mask.pairs, model.classes_, model.classes_)
 
 
+def _ngrams(model):
+    """The n-grams of more than two labels as codes and as labels, and their weights."""
+    codes = getattr(model.graph_, "ngrams_", np.empty((0, 1), dtype=np.int64)).tolist()
+    labels = [*model.classes_.tolist(), "<start>", "<stop>"]
+    weights = model.pair_weights_[0, len(model.classes_) ** 2 :] if codes else ()
+    for row, weight in zip(codes, weights, strict=True):
+        gram = tuple(code for code in row if code >= 0)
+        yield gram, tuple(labels[code] for code in gram), float(weight)
+
+
+def ngram_frame(model: BaseEstimator) -> Any:
+    """Weights of the n-grams of more than two labels, of a chain of an order above 1.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted, with ``Chain(order=2)`` or ``Chain(order=3)``.
+
+    Returns
+    -------
+    DataFrame or structured ndarray
+        Columns "ngram", a tuple of labels, with "<start>" and "<stop>" for the ends, and "weight";
+        the largest absolute weight first. The score of a label has the weights of all n-grams that
+        end in it.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such n-grams.
+
+    See Also
+    --------
+    skstruct.inspection.transition_frame : Weights of pairs of labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF, Chain
+    >>> from skstruct.inspection import ngram_frame
+    >>> X, y = [np.ones((3, 1))] * 4, [["a", "b", "b"], ["b", "b", "a"]] * 2
+    >>> crf = SAGCRF(Chain(order=2), random_state=0).fit(X, y)
+    >>> sorted(ngram_frame(crf)["ngram"])
+    [('a', 'b', 'b'), ('b', 'b', 'a')]
+    """
+    model, _, _ = _parts(model, None)
+    known = sorted(_ngrams(model), key=lambda gram: -abs(gram[2]))
+    if not known:
+        raise ValueError(f"a model on {model.graph_} has no n-grams; take Chain(order=2)")
+    _, names, weights = zip(*known, strict=True)
+    return _long({"ngram": object_array(names), "weight": np.array(weights)})
+
+
 def _interactions(model):
     graph = model.graph_
     if graph.tables:
@@ -427,9 +481,23 @@ def _terms(model, samples, codes, names, edge_names):
         terms = chain(
             _node_terms(model, samples, codes, np.ones_like(codes), names),
             _edge_terms(model, samples, codes, edge_names),
+            _ngram_terms(model, codes),
         )
     for node, *rest in terms:
         yield int(node), int(codes[node]), *rest
+
+
+def _ngram_terms(model, codes):
+    """Terms of n-grams of more than two labels, with the labels before the last."""
+    known = {gram[0]: gram[1:] for gram in _ngrams(model)}
+    n, sizes = model.classes_.size, sorted({len(gram) for gram in known})
+    padded = [n, *codes.tolist(), n + 1]
+    for stop, size in product(range(len(padded) + 1), sizes):
+        found = known.get(tuple(padded[stop - size : stop])) if stop >= size else None
+        if found is not None:
+            is_end = stop == len(padded)
+            name, node = ("<n-gram, stop>", stop - 3) if is_end else ("<n-gram>", stop - 2)
+            yield node, found[0][: size - 1], name, 1.0, found[1]
 
 
 def _labelling(model, labels, samples, argument):

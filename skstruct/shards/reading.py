@@ -184,7 +184,10 @@ def _beyond(numbers, ends):
 # Structures in manifests: by name, with parameters in JSON; no class names are imported.
 
 # Parameters that matter when a problem is built, not when its samples are packed.
-_AFTER_PACKING = {"boundary", "forbidden", "rules", "interactions", "inference", "max_table"}
+_AFTER_PACKING = {
+    *("boundary", "forbidden", "rules", "order"),
+    *("interactions", "inference", "max_table"),
+}
 _PLAIN = ("find_classes", "encode", "read_training", "score")
 
 

@@ -29,7 +29,7 @@ _VECTORS = 0.4
 _LEAST_TOL = 1e-12
 # Node weights from which on OEG begins without L1. Of words (measured down to 39,000 weights) it
 # needs less than half of SAG's passes with C up to 50, and not more at 500; of few dense features
-# with weak regularisation it needs more.
+# with weak regularisation it needs more, but no line search, which counts where oracles are costly.
 _MANY = 1 << 15
 
 
@@ -44,6 +44,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     is_sparse = isinstance(nodes, SparseFeatures | ObservedFeatures)
     # Without L1, options of SAG's sampling or line search choose SAG.
     is_plain = options["skipping"] and not options["uniform"]
+    has_many, begins_anew = is_sparse and math.prod(shapes[0]) >= _MANY, options["start"] is None
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:
         # OWL-QN does not follow: from the start it needs more passes than OEG, up to eleven times
@@ -54,7 +55,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
         return OrthantWise(*task, l1=l1, loss=options["loss"], start=options["start"])
     if isinstance(options.get("memory"), OEGMemory):
         method = OEG(*for_oeg, **{name: options[name] for name in names})
-    elif is_plain and is_sparse and options["start"] is None and math.prod(shapes[0]) >= _MANY:
+    elif is_plain and begins_anew and (has_many or getattr(problem.space, "is_costly", False)):
         with contextlib.suppress(MemoryError):  # SAG may take half as much
             method = OEG(*for_oeg, **{name: options[name] for name in names[:3]})
     if method is None:

@@ -152,9 +152,7 @@ def _find_chunks(rules, labels, out):
 
 
 @kernel
-def chunk_probabilities(
-    problem, decoder, w, start, stop, scratch, rules, wide, ptr, chunks, count, out
-):
+def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, chunks, count, out):
     """Write chunks (best labellings' if ``count < 0``) and, if `out` has room, probabilities."""
     for i in range(start, stop):
         potentials(problem, i, w, scratch.theta)
@@ -168,7 +166,7 @@ def chunk_probabilities(
         if count[i] == 0 or out.shape[0] == 0:
             continue
         own, theta, mu = own[: count[i]], scratch.theta, scratch.mu
-        if not chunk_marginals(problem, i, theta, wide, own, mu, out[ptr[i] :]) > -math.inf:
+        if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
             return i
     return -1
 

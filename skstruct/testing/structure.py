@@ -190,6 +190,7 @@ def training_problem(
     samples, labels = graph.read_training(holder, X, y)
     classes = graph.find_classes(labels, samples)
     codes = graph.encode(labels, classes, samples.offsets)
+    graph.learn(codes, samples.offsets, classes)
     _check_inputs(graph, holder, samples, codes, classes)
     problem = graph.make_problem(
         samples, classes, fit_intercept, codes=codes, loss=loss, n_best=4000

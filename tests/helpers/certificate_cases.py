@@ -38,6 +38,7 @@ STRUCTURES = {
     "chains, forbidden": Chain(forbidden=FORBIDDEN),
     "chains, forbidden ends": Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
     "chains, rules": Chain(rules=RULES),
+    "chains, order 2": Chain(order=2, boundary=True),
     "chains, edge features": Chain(edge_features=True),
     "trees": Tree(),
     "trees, forbidden": Tree(forbidden=FORBIDDEN),

@@ -1,0 +1,253 @@
+"""Labellings of chains that an automaton reads: n-grams of labels, and rules."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.memory import check_memory
+from ..core.offsets import longest_item
+from ..core.oracles import (
+    add_indicator,
+    chunk_marginals,
+    edge_marginals,
+    exp_oracle,
+    max_marginals,
+    max_oracle,
+    sample_oracle,
+    score,
+    top_k_oracle,
+)
+from ..data.rules import Product
+from ..inference.automaton import (
+    Automaton,
+    StepRows,
+    automaton_scratch,
+    best_reading,
+    best_readings,
+    best_through,
+    chunk_readings,
+    draw_readings,
+    exp_steps,
+    fold_steps,
+    sum_readings,
+    sum_readings_in_logs,
+)
+from ..inference.forward_backward import exp_table
+from .chain import SequenceSpace
+from .contexts import Contexts, automaton_of_contexts
+from .pairwise import blocks
+
+
+class Ngrams(NamedTuple):
+    """The n-grams of each row of a table of steps."""
+
+    # (n_rows + 1,), and (n_ngrams,) of int32: The columns of their last labels, and their parts,
+    # counted from the end of those of pairs.
+    ptr: np.ndarray
+    columns: np.ndarray
+    positions: np.ndarray
+
+
+class Reading(NamedTuple):
+    """How labellings are read and scored."""
+
+    automaton: Automaton
+    step_rows: StepRows
+    ngrams: Ngrams
+
+
+class AutomatonSpace(SequenceSpace):
+    """Chains whose labellings an automaton reads, packed for kernels."""
+
+    structure, has_one_table = "Chain", True
+    # A pass takes far longer than its steps: the fewer passes, the better.
+    is_costly = True
+
+
+def read_chains(fields, contexts: Contexts, rules: Product | None, n_best: int) -> AutomatonSpace:
+    """The space of chains with n-grams, or under rules, or both."""
+    automaton, n_rows = automaton_of_contexts(contexts, rules), contexts.labels.size
+    n_tables = max(int(fields["n_tables"].max(initial=1)), 1)
+    longest, n_states = max(longest_item(fields["label_ptr"]), 1), automaton.labels.size
+    check_memory(
+        16 * longest * n_states + 8 * (n_tables + 2) * n_rows * (contexts.first.size + 8),
+        f"chains of {longest:,} nodes with {n_states:,} states",
+        "take fewer rules, or a lower order",
+    )
+    own = Reading(
+        automaton=automaton,
+        step_rows=StepRows(contexts.labels, contexts.parents),
+        ngrams=Ngrams(contexts.ptr, contexts.columns, contexts.positions),
+    )
+    work = automaton_scratch(automaton, n_rows, n_tables, longest, n_best)
+    return AutomatonSpace(**fields, own=own, work=work)
+
+
+@inner_kernel(inline=True)
+def _first_ngram(space, i):
+    """The first part of n-grams."""
+    n_labels = space.allowed.shape[1]
+    n = space.label_ptr[i + 1] - space.label_ptr[i]
+    return (n + space.n_tables[i] * n_labels) * n_labels
+
+
+@inner_kernel
+def _read(space, i, theta, n_rows):
+    """Return the nodes' potentials and, in scratch, the scores of steps of the first rows."""
+    unary, pair = blocks(space, i, theta)
+    own, tables, first = space.own, space.work.steps, _first_ngram(space, i)
+    labels, parents = own.step_rows
+    for e in range(max(pair.shape[0], 1)):
+        for r in range(n_rows):
+            row = tables[e, r]
+            if parents[r] >= 0:
+                for k in range(row.shape[0]):
+                    row[k] = tables[e, parents[r], k]
+            else:
+                for k in range(row.shape[0]):
+                    row[k] = 0.0
+                for k in range(unary.shape[1] if pair.shape[0] > 0 else 0):
+                    row[k] = pair[e, labels[r], k]
+            for g in range(own.ngrams.ptr[r], own.ngrams.ptr[r + 1]):
+                row[own.ngrams.columns[g]] += theta[first + own.ngrams.positions[g]]
+    return unary, tables
+
+
+@inner_kernel
+def _read_all(space, i, theta):
+    """The same of all rows."""
+    return _read(space, i, theta, space.own.step_rows.labels.shape[0])
+
+
+@inner_kernel
+def _sums(space, i, theta, temperature, node, edges):
+    """The log-partition and marginals, see :func:`~skstruct.inference.automaton.sum_readings`."""
+    own, work, inverse = space.own, space.work, 1.0 / temperature
+    automaton, n_labels = own.automaton, space.allowed.shape[1]
+    unary = _read(space, i, theta, n_labels)[0]
+    if work.steps.shape[0] == 1:
+        args = own.step_rows, own.ngrams, theta, _first_ngram(space, i), work
+        high = exp_steps(automaton, inverse, *args)
+    else:
+        high = exp_table(work.steps[0, :, : n_labels + 1], inverse, work.table)
+    args = work, node, edges, own.step_rows
+    value = sum_readings(unary, automaton, temperature, high, *args)
+    if math.isnan(value):
+        _read_all(space, i, theta)
+        value = sum_readings_in_logs(unary, automaton, temperature, *args)
+    return value
+
+
+@inner_kernel
+def _ngrams_at(own, row, column, first, theta, c, mu):
+    """Sum of the n-grams that end with a step; their parts of `mu`, if it is not empty, get c."""
+    total = 0.0
+    ngrams = own.ngrams
+    while row >= 0:
+        for g in range(ngrams.ptr[row], ngrams.ptr[row + 1]):
+            if ngrams.columns[g] == column:
+                part = first + ngrams.positions[g]
+                total += theta[part]
+                if mu.shape[0] > 0:
+                    mu[part] += c
+        row = own.step_rows.parents[row]
+    return total
+
+
+@inner_kernel
+def _ngrams(space, i, labels, theta, c, mu):
+    """The same of a labelling; -inf if it is not accepted."""
+    own, first, total = space.own, _first_ngram(space, i), 0.0
+    rows, n = own.automaton.rows, space.label_ptr[i + 1] - space.label_ptr[i]
+    q = own.automaton.first[labels[0]]
+    for t in range(1, n):
+        if q < 0:
+            return -math.inf
+        total += _ngrams_at(own, rows[q], labels[t], first, theta, c, mu)
+        q = own.automaton.after[q, labels[t]]
+    if q < 0 or own.automaton.ends[q] == 0:
+        return -math.inf
+    return total + _ngrams_at(own, rows[q], space.allowed.shape[1], first, theta, c, mu)
+
+
+_plain_indicator = add_indicator.registry[SequenceSpace]
+_plain_score = score.registry[SequenceSpace]
+
+
+@add_indicator.register(AutomatonSpace)
+@kernel
+def _(space, i, labels, c, mu):
+    _plain_indicator(space, i, labels, c, mu)
+    _ngrams(space, i, labels, mu, c, mu)
+
+
+@score.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, labels):
+    ngrams = _ngrams(space, i, labels, theta, 0.0, theta[:0])
+    return _plain_score(space, i, theta, labels) + ngrams if ngrams > -math.inf else ngrams
+
+
+@max_oracle.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, labels):
+    return best_reading(_read_all(space, i, theta)[0], space.own.automaton, space.work, labels)
+
+
+@top_k_oracle.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, values, labels):
+    best_readings(_read_all(space, i, theta)[0], space.own.automaton, space.work, values, labels)
+
+
+@max_marginals.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, out):
+    unary = _read_all(space, i, theta)[0]
+    best = out[: unary.size].reshape(unary.shape)
+    best_through(unary, space.own.automaton, space.work, best)
+
+
+@exp_oracle.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, temperature, mu):
+    none, own, sums = space.work.steps[:0], space.own, space.work.sums
+    if mu.shape[0] == 0:
+        return _sums(space, i, theta, temperature, sums[:0], none)
+    node, pair = blocks(space, i, mu)
+    value = _sums(space, i, theta, temperature, node, pair if space.shares_tables == 0 else none)
+    if space.shares_tables == 1 and value > -math.inf:
+        fold_steps(sums, own.step_rows, pair[0])
+        first, ngrams = _first_ngram(space, i), own.ngrams
+        for r in range(ngrams.ptr.shape[0] - 1):
+            for g in range(ngrams.ptr[r], ngrams.ptr[r + 1]):
+                mu[first + ngrams.positions[g]] = sums[r, ngrams.columns[g]]
+    return value
+
+
+@edge_marginals.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, mu, out):
+    n, n_labels = space.label_ptr[i + 1] - space.label_ptr[i], space.allowed.shape[1]
+    edges = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
+    return _sums(space, i, theta, 1.0, blocks(space, i, mu)[0], edges)
+
+
+@sample_oracle.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, mu, room, uniforms, labels):
+    unary = _read_all(space, i, theta)[0]
+    return draw_readings(unary, space.own.automaton, space.work, uniforms, labels)
+
+
+@chunk_marginals.register(AutomatonSpace)
+@kernel
+def _(space, i, theta, rules, chunks, mu, out):
+    unary, own, work = _read_all(space, i, theta)[0], space.own, space.work
+    node = blocks(space, i, mu)[0]
+    args = rules, chunks, node, own.step_rows, out
+    return chunk_readings(unary, own.automaton, work, *args)

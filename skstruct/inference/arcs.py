@@ -1,0 +1,359 @@
+"""Paths in a directed acyclic graph whose arcs are scored, and pairs of neighbouring arcs, too.
+
+The vertices 0 to n are in topological order. A path leads from 0 to n; its score is the sum of the
+scores of its arcs, and of ``table[right class of an arc, left class of the next]``. Everything
+takes O(arcs + n * right classes * left classes). Ties go to the lowest right class of the arc
+before, then to the arc that is listed first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from .numerics import TopList, best_of, clear_top, fast_exp, offer_top, take_top, top_list
+
+# Sums above it have lost nothing to underflow.
+_SMALLEST_SUM = 1e-100
+
+
+class Arcs(NamedTuple):
+    """The arcs of a graph, sorted by where they end."""
+
+    # (n_vertices + 1,): The arcs that end at vertex v are ``ptr[v]:ptr[v + 1]``.
+    ptr: np.ndarray
+    # (n_arcs,): Where each begins, and its classes on the left and on the right, of int32.
+    begin: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+class ArcScratch(NamedTuple):
+    """Scratch of the kernels of this file."""
+
+    # (n_vertices, n_right): Of the paths from 0 to a vertex whose last arc has a right class: the
+    # best score, or the logarithm of the sum.
+    arrive: np.ndarray
+    # (n_vertices, n_left): The same with the connection to an arc of a left class.
+    leave: np.ndarray
+    # (n_vertices, n_left): Of the rest of paths that begins with an arc of a left class: the best
+    # score, or its probability.
+    rest: np.ndarray
+    # (n_vertices, n_right), (n_vertices, n_left): The best arc that arrives, and class before.
+    arc: np.ndarray
+    before: np.ndarray
+    # (n_right, n_left): Exponentials of the table.
+    factors: np.ndarray
+    # (n_right,), (n_right,), (n_left,): Of one vertex.
+    tops: np.ndarray
+    sums: np.ndarray
+    shares: np.ndarray
+    # Candidates for the n best.
+    top: TopList
+
+
+def arc_scratch(n_vertices: int, n_right: int, n_left: int, n_best: int = 1) -> ArcScratch:
+    """Scratch for graphs of at most `n_vertices` vertices."""
+    right, left = (n_vertices, n_right), (n_vertices, n_left)
+    return ArcScratch(
+        *(np.empty(shape) for shape in (right, left, left)),
+        *(np.empty(shape, dtype=np.int32) for shape in (right, left)),
+        *(np.empty(shape) for shape in ((n_right, n_left), n_right, n_right, n_left)),
+        top_list(n_best),
+    )
+
+
+@inner_kernel
+def _best_forward(arcs, n, scores, table, work):
+    """Best scores up to all vertices; returns the right class of the best path."""
+    arrive, leave = work.arrive, work.leave
+    n_right, n_left = table.shape
+    for k in range(n_left):
+        leave[0, k] = 0.0
+    for v in range(1, n + 1):
+        for j in range(n_right):
+            arrive[v, j], work.arc[v, j] = -math.inf, -1
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            value, j = leave[arcs.begin[q], arcs.left[q]] + scores[q], arcs.right[q]
+            if value > arrive[v, j]:
+                arrive[v, j], work.arc[v, j] = value, q
+        for k in range(n_left if v < n else 0):
+            leave[v, k], work.before[v, k] = -math.inf, 0
+        for j in range(n_right if v < n else 0):
+            for k in range(n_left if arrive[v, j] > -math.inf else 0):
+                value = arrive[v, j] + table[j, k]
+                if value > leave[v, k]:
+                    leave[v, k], work.before[v, k] = value, j
+    return best_of(arrive[n], n_right)
+
+
+@inner_kernel
+def _way_back(arcs, arc, v, path, work):
+    """Write a path whose arc to vertex v is given, and which is best before it."""
+    path[v] = arc
+    while arcs.begin[path[v]] > 0:
+        here = path[v]
+        v = arcs.begin[here]
+        path[v] = work.arc[v, work.before[v, arcs.left[here]]]
+
+
+@kernel
+def best_path(arcs, n, scores, table, path, work):
+    """Write the best path, ``path[v]`` its arc to each vertex v on it; return its score, or -inf.
+
+    Parameters
+    ----------
+    arcs : Arcs
+        The graph.
+    n : int
+        Last vertex, at least 1.
+    scores : ndarray of shape (>= n_arcs,)
+        Scores of arcs, finite or -inf.
+    table : ndarray of shape (n_right, n_left)
+        Scores of connections, finite or -inf.
+    path : ndarray of shape (>= n + 1,) of int32
+        Other entries than those of vertices on the path stay.
+    work : ArcScratch
+        Scratch for as many vertices.
+    """
+    last = _best_forward(arcs, n, scores, table, work)
+    value = work.arrive[n, last]
+    if value > -math.inf:
+        _way_back(arcs, work.arc[n, last], n, path, work)
+    return value
+
+
+@kernel
+def best_paths(arcs, n, scores, table, values, paths, work):
+    """Write the ``len(values)`` best paths, best first, and their scores: -inf where there is none.
+
+    `paths` is of shape (n_best, >= n + 1). By deviations, as in :mod:`skstruct.inference.viterbi`:
+    one keeps the arcs after a vertex, takes another one to it, and has the best beginning.
+    """
+    size, top = values.shape[0], work.top
+    _best_forward(arcs, n, scores, table, work)
+    clear_top(top)
+    for r in range(size):
+        values[r] = -math.inf
+    for q in range(arcs.ptr[n], arcs.ptr[n + 1]):
+        offer_top(top, size, work.leave[arcs.begin[q], arcs.left[q]] + scores[q], -1, n, q)
+    for r in range(size):
+        value, parent, split, arc = take_top(top)
+        if not value > -math.inf:
+            return
+        values[r] = value
+        for v in range(split + 1, n + 1):
+            paths[r, v] = paths[parent, v]
+        _way_back(arcs, arc, split, paths[r], work)
+        rest, v, room = 0.0, n, size - r - 1
+        while room > 0 and arcs.begin[paths[r, v]] > 0:
+            here = paths[r, v]
+            v, k = arcs.begin[here], arcs.left[here]
+            rest += scores[here]
+            for q in range(arcs.ptr[v], arcs.ptr[v + 1] if v < split else 0):
+                value = work.leave[arcs.begin[q], arcs.left[q]] + scores[q]
+                value += table[arcs.right[q], k] + rest
+                if q != paths[r, v] and value > top.least[0]:
+                    offer_top(top, room, value, r, v, q)
+            rest += table[arcs.right[paths[r, v]], k]
+
+
+@kernel
+def arc_max_marginals(arcs, n, scores, table, out, work):
+    """Write the score of the best path through each arc to `out`; -inf where there is none."""
+    _best_forward(arcs, n, scores, table, work)
+    rest, after = work.rest, work.sums
+    n_right, n_left = table.shape
+    for v in range(n):
+        for k in range(n_left):
+            rest[v, k] = -math.inf
+    for v in range(n, 0, -1):
+        for j in range(n_right):
+            after[j] = 0.0 if v == n else -math.inf
+            for k in range(n_left if v < n else 0):
+                after[j] = max(after[j], table[j, k] + rest[v, k])
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            b, k = arcs.begin[q], arcs.left[q]
+            value = scores[q] + after[arcs.right[q]]
+            rest[b, k] = max(rest[b, k], value)
+            out[q] = work.leave[b, k] + value
+
+
+@inner_kernel
+def _sums_of_leaving(work, v):
+    """``shares <- sum over j of exp(arrive[v, j] - top) * factors[j]``; returns the top."""
+    n_right, n_left = work.factors.shape
+    top = -math.inf
+    for j in range(n_right):
+        top = max(top, work.arrive[v, j])
+    for k in range(n_left):
+        work.shares[k] = 0.0
+    for j in range(n_right if top > -math.inf else 0):
+        weight = work.sums[j] = fast_exp(work.arrive[v, j] - top)
+        for k in range(n_left if weight > 0.0 else 0):
+            work.shares[k] += weight * work.factors[j, k]
+    return top
+
+
+@inner_kernel
+def _log_column(table, inverse, work, v, k):
+    """The logarithm of the sum that leaves vertex v for left class k, whatever the scores."""
+    top, total = -math.inf, 0.0
+    for j in range(table.shape[0]):
+        top = max(top, work.arrive[v, j] + table[j, k] * inverse)
+    for j in range(table.shape[0] if top > -math.inf else 0):
+        total += fast_exp(work.arrive[v, j] + table[j, k] * inverse - top)
+    return top + math.log(total) if top > -math.inf else top
+
+
+@inner_kernel
+def sum_forward(arcs, n, scores, table, inverse, work):
+    """Sums of the exponentials of paths, on logarithms; returns that of all paths.
+
+    All scores are multiplied by `inverse`.
+    """
+    arrive, leave, tops, sums = work.arrive, work.leave, work.tops, work.sums
+    n_right, n_left = table.shape
+    largest = -math.inf
+    for j in range(n_right):
+        for k in range(n_left):
+            largest = max(largest, table[j, k] * inverse)
+    for j in range(n_right):
+        for k in range(n_left):
+            known = table[j, k] > -math.inf
+            work.factors[j, k] = fast_exp(table[j, k] * inverse - largest) if known else 0.0
+    for k in range(n_left):
+        leave[0, k] = 0.0
+    for v in range(1, n + 1):
+        for j in range(n_right):
+            tops[j], sums[j] = -math.inf, 0.0
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            value, j = leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse, arcs.right[q]
+            tops[j] = max(tops[j], value)
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            value, j = leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse, arcs.right[q]
+            if value > -math.inf:
+                sums[j] += fast_exp(value - tops[j])
+        for j in range(n_right):
+            arrive[v, j] = tops[j] + math.log(sums[j]) if sums[j] > 0.0 else -math.inf
+        if v < n:
+            top = _sums_of_leaving(work, v)
+            for k in range(n_left):
+                leave[v, k] = -math.inf
+                if work.shares[k] > _SMALLEST_SUM:
+                    leave[v, k] = top + largest + math.log(work.shares[k])
+                elif top > -math.inf:
+                    leave[v, k] = _log_column(table, inverse, work, v, k)
+    top, total = -math.inf, 0.0
+    for j in range(n_right):
+        top = max(top, arrive[n, j])
+    for j in range(n_right if top > -math.inf else 0):
+        total += fast_exp(arrive[n, j] - top)
+    return top + math.log(total) if top > -math.inf else top
+
+
+@inner_kernel
+def _go_back(table, inverse, work, v, here, connections):
+    """Divide the probability of what leaves vertex v among the right classes that arrive."""
+    # Each left class divides what it has: probabilities add up without a difference of logarithms.
+    n_right, n_left = table.shape
+    _sums_of_leaving(work, v)
+    for k in range(n_left):
+        found, mass = work.shares[k], work.rest[v, k]
+        work.shares[k] = mass / found if found > _SMALLEST_SUM else 0.0
+    for j in range(n_right):
+        weight, here[j] = work.sums[j], 0.0
+        for k in range(n_left if work.arrive[v, j] > -math.inf else 0):
+            p = weight * work.factors[j, k] * work.shares[k]
+            if work.shares[k] == 0.0 and work.rest[v, k] > 0.0:
+                p = fast_exp(work.arrive[v, j] + table[j, k] * inverse - work.leave[v, k])
+                p *= work.rest[v, k]
+            connections[j, k] += p
+            here[j] += p
+
+
+@kernel
+def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work):
+    """Probabilities of arcs and numbers of connections under ``p(path) ~ exp(score/temperature)``.
+
+    Parameters
+    ----------
+    arcs, n, scores, table, work
+        As for :func:`best_path`.
+    temperature : float
+        Positive.
+    marginals : ndarray of shape (>= n_arcs,), or empty
+        Receives the probability of each arc; if it is empty, only the value is computed.
+    connections : ndarray of shape (n_right, n_left)
+        Receives the expected number of connections between classes.
+
+    Returns
+    -------
+    float
+        ``temperature * log sum of exp(score / temperature)``, -inf if there is no path.
+    """
+    inverse = 1.0 / temperature
+    log_z = sum_forward(arcs, n, scores, table, inverse, work)
+    if marginals.shape[0] > 0:
+        _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work)
+    return log_z * temperature
+
+
+@inner_kernel
+def _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work):
+    """Marginals from the sums of :func:`sum_forward`; ``rest`` has those of left classes."""
+    n_right, n_left = table.shape
+    rest, here = work.rest, work.tops
+    for j in range(n_right):
+        for k in range(n_left):
+            connections[j, k] = 0.0
+    for v in range(n):
+        for k in range(n_left):
+            rest[v, k] = 0.0
+    for v in range(n, 0, -1):
+        if v < n:
+            _go_back(table, inverse, work, v, here, connections)
+        for j in range(n_right if v == n else 0):
+            reached = work.arrive[n, j] > -math.inf
+            here[j] = fast_exp(work.arrive[n, j] - log_z) if reached else 0.0
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            b, k, j = arcs.begin[q], arcs.left[q], arcs.right[q]
+            marginals[q], value = 0.0, work.leave[b, k] + scores[q] * inverse
+            if here[j] > 0.0 and value > -math.inf:
+                marginals[q] = here[j] * fast_exp(value - work.arrive[v, j])
+                rest[b, k] += marginals[q]
+
+
+@inner_kernel(inline=True)
+def arc_given_next(arcs, scores, table, inverse, log_z, work, q, v, k):
+    """Probability of arc q to vertex v if the next has left class k; -1: if v is the last."""
+    value = work.leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse
+    value += table[arcs.right[q], k] * inverse - work.leave[v, k] if k >= 0 else -log_z
+    return fast_exp(value) if value > -math.inf else 0.0
+
+
+@kernel
+def draw_paths(arcs, n, scores, table, uniforms, paths, work):
+    """Draw paths in proportion to the exponentials of their scores; returns the log-partition.
+
+    `uniforms`, of shape (>= n, n_draws), holds numbers from [0, 1), row ``v - 1`` for the arc to
+    vertex v; `paths` is of shape (n_draws, >= n + 1), as in :func:`best_path`.
+    """
+    log_z = sum_forward(arcs, n, scores, table, 1.0, work)
+    for d in range(paths.shape[0] if log_z > -math.inf else 0):
+        v, k = n, -1
+        while v > 0:
+            left, chosen = uniforms[v - 1, d], -1
+            for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+                weight = arc_given_next(arcs, scores, table, 1.0, log_z, work, q, v, k)
+                if weight > 0.0:  # the last of these, where rounding leaves a rest
+                    chosen = q
+                    if left < weight:
+                        break
+                    left -= weight
+            paths[d, v] = chosen
+            v, k = arcs.begin[chosen], arcs.left[chosen]
+    return log_z

@@ -210,7 +210,7 @@ def _log_column(table, inverse, work, v, k):
 
 
 @inner_kernel
-def sum_forward(arcs, n, scores, table, inverse, work):
+def _sum_forward(arcs, n, scores, table, inverse, work):
     """Sums of the exponentials of paths, on logarithms; returns that of all paths.
 
     All scores are multiplied by `inverse`.
@@ -296,7 +296,7 @@ def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work)
         ``temperature * log sum of exp(score / temperature)``, -inf if there is no path.
     """
     inverse = 1.0 / temperature
-    log_z = sum_forward(arcs, n, scores, table, inverse, work)
+    log_z = _sum_forward(arcs, n, scores, table, inverse, work)
     if marginals.shape[0] > 0:
         _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work)
     return log_z * temperature
@@ -304,7 +304,7 @@ def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work)
 
 @inner_kernel
 def _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work):
-    """Marginals from the sums of :func:`sum_forward`; ``rest`` has those of left classes."""
+    """Marginals from the sums of :func:`_sum_forward`; ``rest`` has those of left classes."""
     n_right, n_left = table.shape
     rest, here = work.rest, work.tops
     for j in range(n_right):
@@ -336,24 +336,22 @@ def arc_given_next(arcs, scores, table, inverse, log_z, work, q, v, k):
 
 
 @kernel
-def draw_paths(arcs, n, scores, table, uniforms, paths, work):
-    """Draw paths in proportion to the exponentials of their scores; returns the log-partition.
+def draw_path(arcs, n, scores, table, log_z, uniforms, d, path, work):
+    """Draw a path in proportion to the exponential of its score, after :func:`sum_paths`.
 
+    That was called for the temperature 1, and returned `log_z`, which is finite. Column d of
     `uniforms`, of shape (>= n, n_draws), holds numbers from [0, 1), row ``v - 1`` for the arc to
-    vertex v; `paths` is of shape (n_draws, >= n + 1), as in :func:`best_path`.
+    vertex v; `path` is that of :func:`best_path`.
     """
-    log_z = sum_forward(arcs, n, scores, table, 1.0, work)
-    for d in range(paths.shape[0] if log_z > -math.inf else 0):
-        v, k = n, -1
-        while v > 0:
-            left, chosen = uniforms[v - 1, d], -1
-            for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-                weight = arc_given_next(arcs, scores, table, 1.0, log_z, work, q, v, k)
-                if weight > 0.0:  # the last of these, where rounding leaves a rest
-                    chosen = q
-                    if left < weight:
-                        break
-                    left -= weight
-            paths[d, v] = chosen
-            v, k = arcs.begin[chosen], arcs.left[chosen]
-    return log_z
+    v, k = n, -1
+    while v > 0:
+        left, chosen = uniforms[v - 1, d], -1
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            weight = arc_given_next(arcs, scores, table, 1.0, log_z, work, q, v, k)
+            if weight > 0.0:  # the last of these, where rounding leaves a rest
+                chosen = q
+                if left < weight:
+                    break
+                left -= weight
+        path[v] = chosen
+        v, k = arcs.begin[chosen], arcs.left[chosen]

@@ -12,7 +12,7 @@ from skstruct.inference.arcs import (
     arc_scratch,
     best_path,
     best_paths,
-    draw_paths,
+    draw_path,
     sum_paths,
 )
 
@@ -119,11 +119,11 @@ def test_all_algorithms_agree_with_all_paths(seed, n, n_arcs, scale, forbidden):
                 counts[arcs.right[a], arcs.left[b]] += share
         np.testing.assert_allclose(connections, counts, atol=1e-9)
 
-    drawn = np.full((4, n + 1), -1, dtype=np.int32)
-    log_z = draw_paths(arcs, n, scores, table, rng.random((n, 4)), drawn, work)
-    assert (log_z > -np.inf) == bool(possible)
-    for row in drawn if possible else ():
-        assert _read(arcs, n, row) in possible
+    log_z = sum_paths(arcs, n, scores, table, 1.0, marginals[:0], connections, work)
+    uniforms = rng.random((n, 4))
+    for d in range(4 if possible else 0):
+        draw_path(arcs, n, scores, table, log_z, uniforms, d, path, work)
+        assert _read(arcs, n, path) in possible
 
 
 def test_draws_have_the_probabilities_of_paths():
@@ -132,10 +132,12 @@ def test_draws_have_the_probabilities_of_paths():
     scores, table = rng.normal(size=12), rng.normal(size=(N_RIGHT, N_LEFT))
     every = _all_paths(arcs, 4)
     values = np.array([_score(arcs, scores, table, path) for path in every])
-    drawn = np.empty((20_000, 5), dtype=np.int32)
-    work = arc_scratch(5, N_RIGHT, N_LEFT)
-    draw_paths(arcs, 4, scores, table, rng.random((4, len(drawn))), drawn, work)
-    read = [_read(arcs, 4, row) for row in drawn]
+    work, path, none = arc_scratch(5, N_RIGHT, N_LEFT), np.empty(5, dtype=np.int32), np.empty(0)
+    log_z = sum_paths(arcs, 4, scores, table, 1.0, none, table, work)
+    uniforms, read = rng.random((4, 20_000)), []
+    for d in range(uniforms.shape[1]):
+        draw_path(arcs, 4, scores, table, log_z, uniforms, d, path, work)
+        read.append(_read(arcs, 4, path))
     shares = [read.count(path) / len(read) for path in every]
     np.testing.assert_allclose(shares, np.exp(values - logsumexp(values)), atol=0.015)
 

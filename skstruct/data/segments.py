@@ -89,7 +89,8 @@ class Segments(NamedTuple):
         begins[1:] |= kind[1:] != kind[:-1]
         begins[offsets[:-1][np.diff(offsets) > 0]] = True
         start = np.flatnonzero(begins)
-        return cls(start, np.append(start[1:], codes.size), kind[start], begins & (role == FURTHER))
+        stop = np.append(start, codes.size)[1:]
+        return cls(start, stop, kind[start], begins & (role == FURTHER))
 
     @property
     def length(self) -> np.ndarray:

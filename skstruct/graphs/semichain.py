@@ -383,7 +383,7 @@ class SemiChain(NodeGraph):
         return Problem.of(rows, space, target, target.labels)
 
     def _rows(self, samples, n_rows, fit_intercept, for_training):
-        """Feature rows: those of a sample's nodes, then those of its segments; where each begins"""
+        """Feature rows of nodes and of segments, sample by sample, and where samples begin."""
         if self.segment_features is None:
             rows = feature_rows(samples.features, n_rows, fit_intercept, for_training)
             return rows, samples.offsets
@@ -421,7 +421,7 @@ class SemiChain(NodeGraph):
             row = np.asarray(self.segment_features(samples.given[i], last - more - 1, last))
             if row.shape != (width,) or not np.isfinite(row).all():
                 raise ValueError(
-                    f"segment_features: sample {i}, nodes {last - more - 1} to {last - 1}: expected "
+                    f"segment_features: sample {i}, start {last - more - 1}, stop {last}: expected "
                     f"{width} finite numbers, got {row!r}"
                 )
             out[q] = row

@@ -92,6 +92,17 @@ class SegmentSpace(LabelSpace):
     #: Schemes under which chunks are segments.
     chunk_schemes = ("runs",)
 
+    @property
+    def n_tables(self) -> np.ndarray:
+        """Rows of added parts: one in each sample."""
+        return np.ones(self.part_ptr.size - 1, dtype=np.int64)
+
+    @property
+    def width(self) -> int:
+        """Parts of such a row."""
+        n_kinds, (longest, n_basis) = self.own.limit.size, self.own.basis.shape
+        return n_shared(n_basis or longest, n_kinds, self.own.base.size - n_kinds)
+
 
 class ChunkSpace(SegmentSpace):
     """Segments whose labels are tags of chunks."""
@@ -124,7 +135,9 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         "lower max_length, or cut long samples",
     )
     # Of the last vertex: by length, then by class. Those of a vertex near the start are fewer.
-    length = np.repeat(np.arange(1, longest + 1), [(most >= m).sum() for m in range(1, longest + 1)])
+    length = np.repeat(
+        np.arange(1, longest + 1), [(most >= m).sum() for m in range(1, longest + 1)]
+    )
     left = np.concatenate([np.flatnonzero(most >= m) for m in range(1, longest + 1)])
     right = np.where((left < n_kinds) & (length == limits[base[left]]), tail[base[left]], left)
     right = np.where(right < 0, left, right)
@@ -301,8 +314,8 @@ def _set_scores(space, i, theta):
             k, t = arcs.left[q], arcs.begin[q]
             value = work.more[k] + theta[t * n_labels + own.first[k]]
             work.more[k] += theta[t * n_labels + own.further[k]]
-            if k >= n_kinds:
-                value += theta[tails + k - n_kinds]
+            if k >= n_kinds:  # not at the first node
+                value += theta[tails + k - n_kinds] if t > 0 else -math.inf
             elif has_rows:
                 value += theta[_row(n, v, v - t, longest) * n_labels + own.first[k]]
             if k < n_kinds and own.limit[k] > 0:
@@ -446,9 +459,7 @@ def _piece_before(space, v, start, kind):
 def _given_next(space, log_z, q, v, k):
     """Probability of an arc given what follows."""
     work = space.work
-    return arc_given_next(
-        space.own.arcs, work.scores, work.table, 1.0, log_z, work.arcs, q, v, k
-    )
+    return arc_given_next(space.own.arcs, work.scores, work.table, 1.0, log_z, work.arcs, q, v, k)
 
 
 @inner_kernel

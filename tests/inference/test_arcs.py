@@ -1,5 +1,7 @@
 """Paths in acyclic graphs against the enumeration of all paths."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,7 +43,7 @@ def _all_paths(arcs, v):
 
 
 def _score(arcs, scores, table, path):
-    steps = zip(path, path[1:], strict=False)
+    steps = itertools.pairwise(path)
     connected = sum(table[arcs.right[a], arcs.left[b]] for a, b in steps)
     return sum(scores[q] for q in path) + connected
 
@@ -115,7 +117,7 @@ def test_all_algorithms_agree_with_all_paths(seed, n, n_arcs, scale, forbidden):
         np.testing.assert_allclose(marginals[:n_arcs], shares @ uses, atol=1e-9)
         counts = np.zeros_like(table)
         for own, share in zip(every, shares, strict=True):
-            for a, b in zip(own, own[1:], strict=False):
+            for a, b in itertools.pairwise(own):
                 counts[arcs.right[a], arcs.left[b]] += share
         np.testing.assert_allclose(connections, counts, atol=1e-9)
 

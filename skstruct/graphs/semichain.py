@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from ..core.arguments import check_choice, warn_user
 from ..core.features import constant_rows
 from ..core.gram import gram_of, gram_of_constant
-from ..core.memory import check_memory
 from ..core.offsets import ends_of, longest_item, places_of
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
@@ -389,15 +388,13 @@ class SemiChain(NodeGraph):
             return rows, samples.offsets
         sample, t = places_of(np.zeros_like(samples.offsets[:-1]), samples.lengths)
         stop, size = places_of(np.zeros_like(t), np.minimum(t + 1, self._longest))
-        check_memory(
-            24 * self.n_segment_features_ * size.size,
-            f"the features of {size.size:,} segments",
-            "lower max_length, or pass fewer samples at a time",
-        )
         # The intercept is a column of its own, since segments have none.
         ones = sparse.csr_matrix(np.ones((t.size, 1))) if fit_intercept else None
-        segments = sparse.csr_matrix(self._features_of(samples, sample, t, stop, size))
-        blocks = [[samples.features, None, ones], [None, segments, None]]
+        segments = self._features_of(samples, sample, t, stop, size)
+        nodes = samples.features
+        if sparse.issparse(nodes):  # SciPy wants one type of indices
+            nodes = sparse.csr_matrix((nodes.data, nodes.indices, nodes.indptr), nodes.shape)
+        blocks = [[nodes, None, ones], [None, segments, None]]
         blocks = blocks if fit_intercept else [row[:2] for row in blocks]
         order = np.argsort(np.append(sample, sample[stop]), kind="stable")
         matrix = normal_csr(sparse.bmat(blocks, format="csr")[order])
@@ -405,7 +402,7 @@ class SemiChain(NodeGraph):
         return feature_rows(matrix, n_rows, False), ends_of(counts)
 
     def _features_of(self, samples, sample, t, stop, size):
-        """Features of segments that stop at nodes `stop`, the last one, with `size` + 1 nodes."""
+        """CSR features of segments whose last nodes are `stop`, with `size` nodes before it."""
         width = self.n_segment_features_
         if samples.given is None:
             most = self._most(samples)
@@ -414,18 +411,25 @@ class SemiChain(NodeGraph):
                     f"X has features of segments of at most {most} nodes, but segments may have "
                     f"{self._longest} (max_length)"
                 )
-            return samples.segments.reshape(len(t), most, width)[stop - size, size]
-        out = np.empty((size.size, width))
-        for q, (node, more) in enumerate(zip(stop.tolist(), size.tolist(), strict=True)):
-            i, last = sample[node], int(t[node]) + 1
-            row = np.asarray(self.segment_features(samples.given[i], last - more - 1, last))
+            own = samples.segments.reshape(len(t), most, width)[stop - size, size]
+            return sparse.csr_matrix(own)
+        columns, values = [], []
+        for last, i, before in zip(t[stop].tolist(), sample[stop], size.tolist(), strict=True):
+            place = last - before, last + 1
+            row = np.asarray(self.segment_features(samples.given[i], *place))
             if row.shape != (width,) or not np.isfinite(row).all():
                 raise ValueError(
-                    f"segment_features: sample {i}, start {last - more - 1}, stop {last}: expected "
+                    f"segment_features: sample {i}, start {place[0]}, stop {place[1]}: expected "
                     f"{width} finite numbers, got {row!r}"
                 )
-            out[q] = row
-        return out
+            columns.append(np.flatnonzero(row))
+            values.append(row[columns[-1]])
+        ptr = ends_of([own.size for own in columns])
+        parts = (
+            np.concatenate([*own, np.empty(0, kind)])
+            for own, kind in ((values, float), (columns, int))
+        )
+        return sparse.csr_matrix((*parts, ptr), (size.size, width))
 
     # Weights and outputs
 

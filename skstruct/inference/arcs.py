@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
-from .numerics import TopList, best_of, clear_top, fast_exp, offer_top, take_top, top_list
+from .numerics import (
+    TopList,
+    best_of,
+    clear_top,
+    fast_exp,
+    log_sum_exp,
+    offer_top,
+    row_max,
+    take_top,
+    top_list,
+)
 
 # Sums above it have lost nothing to underflow.
 _SMALLEST_SUM = 1e-100
@@ -186,36 +196,50 @@ def arc_max_marginals(arcs, n, scores, table, out, work):
 def _sums_of_leaving(work, v):
     """``shares <- sum over j of exp(arrive[v, j] - top) * factors[j]``; returns the top."""
     n_right, n_left = work.factors.shape
-    top = -math.inf
-    for j in range(n_right):
-        top = max(top, work.arrive[v, j])
+    top, shares = row_max(work.arrive[v], 0, n_right), work.shares
     for k in range(n_left):
-        work.shares[k] = 0.0
-    for j in range(n_right if top > -math.inf else 0):
-        weight = work.sums[j] = fast_exp(work.arrive[v, j] - top)
+        shares[k] = 0.0
+    for j in range(n_right):
+        weight = fast_exp(work.arrive[v, j] - top) if top > -math.inf else 0.0
+        work.sums[j], factors = weight, work.factors[j]
         for k in range(n_left if weight > 0.0 else 0):
-            work.shares[k] += weight * work.factors[j, k]
+            shares[k] += weight * factors[k]
     return top
 
 
 @inner_kernel
 def _log_column(table, inverse, work, v, k):
     """The logarithm of the sum that leaves vertex v for left class k, whatever the scores."""
-    top, total = -math.inf, 0.0
     for j in range(table.shape[0]):
-        top = max(top, work.arrive[v, j] + table[j, k] * inverse)
-    for j in range(table.shape[0] if top > -math.inf else 0):
-        total += fast_exp(work.arrive[v, j] + table[j, k] * inverse - top)
-    return top + math.log(total) if top > -math.inf else top
+        work.tops[j] = work.arrive[v, j] + table[j, k] * inverse
+    return log_sum_exp(work.tops, 0, table.shape[0])
 
 
 @inner_kernel
-def _sum_forward(arcs, n, scores, table, inverse, work):
-    """Sums of the exponentials of paths, on logarithms; returns that of all paths.
+def _arrive(arcs, v, scores, inverse, shares, work):
+    """Sums of the arcs to vertex v by right class; `shares` receives their ratios."""
+    arrive, tops, sums = work.arrive[v], work.tops, work.sums
+    first, stop, n_right = arcs.ptr[v], arcs.ptr[v + 1], arrive.shape[0]
+    for j in range(n_right):
+        tops[j], sums[j] = -math.inf, 0.0
+    for q in range(first, stop):
+        value, j = work.leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse, arcs.right[q]
+        shares[q] = value
+        tops[j] = value if value > tops[j] else tops[j]
+    for j in range(n_right):
+        tops[j] = tops[j] if tops[j] > -math.inf else 0.0
+    for q in range(first, stop):
+        shares[q] = fast_exp(shares[q] - tops[arcs.right[q]])
+    for q in range(first, stop):
+        sums[arcs.right[q]] += shares[q]
+    for j in range(n_right):
+        arrive[j] = tops[j] + math.log(sums[j]) if sums[j] > 0.0 else -math.inf
 
-    All scores are multiplied by `inverse`.
-    """
-    arrive, leave, tops, sums = work.arrive, work.leave, work.tops, work.sums
+
+@inner_kernel
+def _sum_forward(arcs, n, scores, table, inverse, shares, work):
+    """Sums of the exponentials of paths, on logarithms; returns that of all paths."""
+    arrive, leave = work.arrive, work.leave
     n_right, n_left = table.shape
     largest = -math.inf
     for j in range(n_right):
@@ -228,31 +252,15 @@ def _sum_forward(arcs, n, scores, table, inverse, work):
     for k in range(n_left):
         leave[0, k] = 0.0
     for v in range(1, n + 1):
-        for j in range(n_right):
-            tops[j], sums[j] = -math.inf, 0.0
-        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-            value, j = leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse, arcs.right[q]
-            tops[j] = max(tops[j], value)
-        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-            value, j = leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse, arcs.right[q]
-            if value > -math.inf:
-                sums[j] += fast_exp(value - tops[j])
-        for j in range(n_right):
-            arrive[v, j] = tops[j] + math.log(sums[j]) if sums[j] > 0.0 else -math.inf
-        if v < n:
-            top = _sums_of_leaving(work, v)
-            for k in range(n_left):
-                leave[v, k] = -math.inf
-                if work.shares[k] > _SMALLEST_SUM:
-                    leave[v, k] = top + largest + math.log(work.shares[k])
-                elif top > -math.inf:
-                    leave[v, k] = _log_column(table, inverse, work, v, k)
-    top, total = -math.inf, 0.0
-    for j in range(n_right):
-        top = max(top, arrive[n, j])
-    for j in range(n_right if top > -math.inf else 0):
-        total += fast_exp(arrive[n, j] - top)
-    return top + math.log(total) if top > -math.inf else top
+        _arrive(arcs, v, scores, inverse, shares, work)
+        top = _sums_of_leaving(work, v) if v < n else -math.inf
+        for k in range(n_left if v < n else 0):
+            leave[v, k] = -math.inf
+            if work.shares[k] > _SMALLEST_SUM:
+                leave[v, k] = top + largest + math.log(work.shares[k])
+            elif top > -math.inf:
+                leave[v, k] = _log_column(table, inverse, work, v, k)
+    return log_sum_exp(arrive[n], 0, n_right)
 
 
 @inner_kernel
@@ -260,19 +268,23 @@ def _go_back(table, inverse, work, v, here, connections):
     """Divide the probability of what leaves vertex v among the right classes that arrive."""
     # Each left class divides what it has: probabilities add up without a difference of logarithms.
     n_right, n_left = table.shape
+    rest, shares = work.rest[v], work.shares
     _sums_of_leaving(work, v)
     for k in range(n_left):
-        found, mass = work.shares[k], work.rest[v, k]
-        work.shares[k] = mass / found if found > _SMALLEST_SUM else 0.0
+        shares[k] = rest[k] / shares[k] if shares[k] > _SMALLEST_SUM else 0.0
     for j in range(n_right):
-        weight, here[j] = work.sums[j], 0.0
-        for k in range(n_left if work.arrive[v, j] > -math.inf else 0):
-            p = weight * work.factors[j, k] * work.shares[k]
-            if work.shares[k] == 0.0 and work.rest[v, k] > 0.0:
+        weight, factors, row, total = work.sums[j], work.factors[j], connections[j], 0.0
+        for k in range(n_left):
+            p = weight * factors[k] * shares[k]
+            row[k] += p
+            total += p
+        here[j] = total
+    for k in range(n_left):
+        for j in range(n_right if shares[k] == 0.0 and rest[k] > 0.0 else 0):
+            if work.arrive[v, j] + table[j, k] > -math.inf:
                 p = fast_exp(work.arrive[v, j] + table[j, k] * inverse - work.leave[v, k])
-                p *= work.rest[v, k]
-            connections[j, k] += p
-            here[j] += p
+                connections[j, k] += p * rest[k]
+                here[j] += p * rest[k]
 
 
 @kernel
@@ -285,46 +297,41 @@ def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work)
         As for :func:`best_path`.
     temperature : float
         Positive.
-    marginals : ndarray of shape (>= n_arcs,), or empty
-        Receives the probability of each arc; if it is empty, only the value is computed.
-    connections : ndarray of shape (n_right, n_left)
-        Receives the expected number of connections between classes.
+    marginals : ndarray of shape (>= n_arcs,)
+        Receives the probability of each arc.
+    connections : ndarray of shape (n_right, n_left), or empty
+        Receives the expected number of connections between classes; if it is empty, only the value
+        is computed, and `marginals` is scratch.
 
     Returns
     -------
     float
         ``temperature * log sum of exp(score / temperature)``, -inf if there is no path.
     """
-    inverse = 1.0 / temperature
-    log_z = _sum_forward(arcs, n, scores, table, inverse, work)
-    if marginals.shape[0] > 0:
-        _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work)
-    return log_z * temperature
-
-
-@inner_kernel
-def _sum_backward(arcs, n, scores, table, inverse, log_z, marginals, connections, work):
-    """Marginals from the sums of :func:`_sum_forward`; ``rest`` has those of left classes."""
-    n_right, n_left = table.shape
-    rest, here = work.rest, work.tops
-    for j in range(n_right):
-        for k in range(n_left):
+    inverse, rest, here = 1.0 / temperature, work.rest, work.tops
+    log_z = _sum_forward(arcs, n, scores, table, inverse, marginals, work)
+    for j in range(connections.shape[0]):
+        for k in range(connections.shape[1]):
             connections[j, k] = 0.0
     for v in range(n):
-        for k in range(n_left):
+        for k in range(rest.shape[1]):
             rest[v, k] = 0.0
-    for v in range(n, 0, -1):
+    for v in range(n if connections.shape[0] > 0 else 0, 0, -1):
         if v < n:
             _go_back(table, inverse, work, v, here, connections)
-        for j in range(n_right if v == n else 0):
-            reached = work.arrive[n, j] > -math.inf
-            here[j] = fast_exp(work.arrive[n, j] - log_z) if reached else 0.0
+        for j in range(here.shape[0]):
+            if v == n:
+                reached = work.arrive[n, j] > -math.inf
+                here[j] = fast_exp(work.arrive[n, j] - log_z) if reached else 0.0
+            work.sums[j] = 0.0
         for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-            b, k, j = arcs.begin[q], arcs.left[q], arcs.right[q]
-            marginals[q], value = 0.0, work.leave[b, k] + scores[q] * inverse
-            if here[j] > 0.0 and value > -math.inf:
-                marginals[q] = here[j] * fast_exp(value - work.arrive[v, j])
-                rest[b, k] += marginals[q]
+            work.sums[arcs.right[q]] += marginals[q]
+        for j in range(here.shape[0]):
+            here[j] = here[j] / work.sums[j] if work.sums[j] > 0.0 else 0.0
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            marginals[q] *= here[arcs.right[q]]
+            rest[arcs.begin[q], arcs.left[q]] += marginals[q]
+    return log_z * temperature
 
 
 @inner_kernel(inline=True)

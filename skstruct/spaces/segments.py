@@ -365,9 +365,8 @@ def _(space, i, theta, temperature, mu):
     own, work, arcs = space.own, space.work, space.own.arcs
     n, n_labels, steps, lengths, tails = _shape(space, i)
     _set_scores(space, i, theta)
-    wanted = work.marginals if mu.shape[0] > 0 else work.marginals[:0]
-    scores, table, used = work.scores, work.table, work.used
-    value = sum_paths(arcs, n, scores, table, temperature, wanted, used, work.arcs)
+    used, scores = work.used if mu.shape[0] > 0 else work.used[:0], work.scores
+    value = sum_paths(arcs, n, scores, work.table, temperature, work.marginals, used, work.arcs)
     n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
     for q in range(space.part_ptr[i + 1] - space.part_ptr[i] if mu.shape[0] > 0 else 0):
         mu[q] = 0.0
@@ -424,8 +423,8 @@ def _(space, i, theta, out):
 @kernel
 def _(space, i, theta, mu, room, uniforms, labels):
     own, work, n = space.own, space.work, _set_scores(space, i, theta)
-    scores, table, none = work.scores, work.table, work.marginals[:0]
-    value = sum_paths(own.arcs, n, scores, table, 1.0, none, work.used, work.arcs)
+    scores, table, none = work.scores, work.table, work.used[:0]
+    value = sum_paths(own.arcs, n, scores, table, 1.0, work.marginals, none, work.arcs)
     for d in range(labels.shape[0] if value > -math.inf else 0):
         draw_path(own.arcs, n, scores, table, value, uniforms, d, work.paths[0], work.arcs)
         _write_labels(own, work.paths[0], n, labels[d])

@@ -784,6 +784,7 @@ class Predictor(NamedFeatures, Decoder):
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
         schemes = getattr(problem.space, "chunk_schemes", (scheme,))
+        scheme = schemes[0] if scheme is None else scheme
         if scheme not in schemes and str(scheme).lower() not in schemes:
             raise ValueError(
                 f"scheme={scheme!r}: chunks of this {type(self.graph_).__name__} are its segments, "

@@ -114,20 +114,8 @@ def _way_back(arcs, arc, v, path, work):
 def best_path(arcs, n, scores, table, path, work):
     """Write the best path, ``path[v]`` its arc to each vertex v on it; return its score, or -inf.
 
-    Parameters
-    ----------
-    arcs : Arcs
-        The graph.
-    n : int
-        Last vertex, at least 1.
-    scores : ndarray of shape (>= n_arcs,)
-        Scores of arcs, finite or -inf.
-    table : ndarray of shape (n_right, n_left)
-        Scores of connections, finite or -inf.
-    path : ndarray of shape (>= n + 1,) of int32
-        Other entries than those of vertices on the path stay.
-    work : ArcScratch
-        Scratch for as many vertices.
+    `n` is the last vertex, at least 1; `scores` (>= n_arcs,) and `table` (n_right, n_left) are
+    finite or -inf, and `path` (>= n + 1,) of int32.
     """
     last = _best_forward(arcs, n, scores, table, work)
     value = work.arrive[n, last]
@@ -289,24 +277,11 @@ def _go_back(table, inverse, work, v, here, connections):
 
 @kernel
 def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work):
-    """Probabilities of arcs and numbers of connections under ``p(path) ~ exp(score/temperature)``.
+    """Marginals of ``p(path) ~ exp(score / temperature)``; returns the log-partition, or -inf.
 
-    Parameters
-    ----------
-    arcs, n, scores, table, work
-        As for :func:`best_path`.
-    temperature : float
-        Positive.
-    marginals : ndarray of shape (>= n_arcs,)
-        Receives the probability of each arc.
-    connections : ndarray of shape (n_right, n_left), or empty
-        Receives the expected number of connections between classes; if it is empty, only the value
-        is computed, and `marginals` is scratch.
-
-    Returns
-    -------
-    float
-        ``temperature * log sum of exp(score / temperature)``, -inf if there is no path.
+    `marginals` (>= n_arcs,) receives the probability of each arc, `connections` (n_right, n_left)
+    the expected number of connections between classes. If that is empty, only the value is
+    computed, and `marginals` is scratch.
     """
     inverse, rest, here = 1.0 / temperature, work.rest, work.tops
     log_z = _sum_forward(arcs, n, scores, table, inverse, marginals, work)

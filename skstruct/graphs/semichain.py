@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,8 @@ from ..core.offsets import ends_of, longest_item, places_of
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.constraints import check_ends, check_steps, transition_mask
-from ..data.matrices import normal_csr, numeric, readable
-from ..data.packing import as_list, check_finite, packed, read_sequences
+from ..data.matrices import normal_csr, numeric
+from ..data.packing import as_list, pack_nodes, packed, read_sequences
 from ..data.ragged import object_array
 from ..data.segments import (
     Kinds,
@@ -153,6 +153,11 @@ class SemiChain(NodeGraph):
         """Weights of segment features, below those of nodes."""
         return self.n_segment_features_
 
+    @property
+    def end_names(self) -> list:
+        """Names of these rows."""
+        return [f"<segment {j}>" for j in range(self.n_segment_features_)]
+
     def no_samples(self, estimator: BaseEstimator) -> SegmentNodes:
         """No sequences."""
         given = np.empty(0, dtype=object) if callable(self.segment_features) else None
@@ -164,50 +169,40 @@ class SemiChain(NodeGraph):
         """Pack the sequences, and features of segments."""
         how, segments, given = self.segment_features, None, None
         if how is True:
-            X, segments = self._read_pairs(X)
+            X, segments = self._read_pairs(X, reset)
         elif callable(how):
             given = object_array(list(X))
         elif how is not None:
             raise TypeError(f"segment_features must be a function, True or None, got {how!r}")
-        features, offsets = read_sequences(X)[:2]
-        if segments is not None:
-            segments = self._read_arrays(segments, np.diff(offsets), reset)
-        samples = SegmentNodes(features, offsets, segments, given)
+        samples = SegmentNodes(*read_sequences(X)[:2], segments, given)
         self._check_counts(estimator, samples, reset)
         if reset and given is not None:
             self.n_segment_features_ = np.size(how(given[0], 0, 1))
         return samples
 
-    @staticmethod
-    def _read_pairs(X):
-        pairs = as_list(X, "X")
-        for i, pair in enumerate(pairs):
+    def _read_pairs(self, X, reset):
+        """Features of nodes, and those of all segments, one row per node that they begin at."""
+        nodes, arrays, shape = [], [], None
+        for i, pair in enumerate(as_list(X, "X")):
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"X: sample {i} must be a pair (features, segment_features)")
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-
-    def _read_arrays(self, arrays, lengths, reset):
-        """The features of all segments, one row per node that they begin at."""
-        name, read = "X (segment features)", []
-        for i, (array, n) in enumerate(zip(arrays, lengths, strict=True)):
-            array = numeric(array, f"{name}: sample {i}")
-            width = read[0].shape[1:] if read else array.shape[1:]
-            if array.ndim != 3 or len(array) != n or array.shape[1:] != width or 0 in width:
+            own = numeric(pair[1], f"X: sample {i} (segment features)")
+            shape = own.shape[1:] if shape is None else shape
+            n = pair[0].shape[0] if hasattr(pair[0], "shape") else len(pair[0])
+            if own.ndim != 3 or len(own) != n or own.shape[1:] != shape or 0 in shape:
                 raise ValueError(
-                    f"{name}: sample {i} must be of shape ({n}, longest, n_segment_features), the "
-                    f"last two as in sample 0, got {array.shape}"
+                    f"X: segment features of sample {i} must be of shape ({n}, longest, n_segment_"
+                    f"features), the last two as in sample 0, got {own.shape}"
                 )
-            read.append(array.astype(np.float64))
-        flat = np.concatenate(read)
+            nodes.append(pair[0])
+            arrays.append(own.reshape(n, -1).astype(np.float64))
         if reset:
-            self.n_segment_features_ = flat.shape[2]
-        elif flat.shape[2] != self.n_segment_features_:
+            self.n_segment_features_ = shape[1]
+        elif shape[1] != self.n_segment_features_:
             raise ValueError(
-                f"X has {flat.shape[2]} segment features, in fit it had {self.n_segment_features_}"
+                f"X has {shape[1]} segment features, in fit it had {self.n_segment_features_}"
             )
-        flat = readable(flat.reshape(len(flat), -1))
-        check_finite(flat, ends_of(lengths), name)
-        return flat
+        return nodes, pack_nodes(arrays, "X (segment features)")[0]
 
     def read_training(
         self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
@@ -437,6 +432,48 @@ class SemiChain(NodeGraph):
         """Weights of (kind, next kind)."""
         n = self.limits_.size
         return pair_weights[0, : n * n].reshape(n, n)
+
+    def pair_names(self, classes: Any) -> np.ndarray:
+        """Kinds of segments, of which ``pairwise_coef_`` has the pairs.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            ``classes_`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_kinds,)
+            Their names.
+        """
+        return self._kinds(classes).names
+
+    def segment_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
+        """Yield terms of segments of one sample for :func:`skstruct.inspection.explain`.
+
+        Each is the node where a segment begins, the kind before it or "", a name, value and weight.
+        """
+        kinds, n = self._kinds(estimator.classes_), self.limits_.size
+        found = Segments.of(codes, samples.offsets, kinds, self.limits_ == 0)
+        size = np.where(self.limits_ > 0, self.limits_, 1)[found.kind]
+        size = np.minimum(found.length, size)
+        names, steps = kinds.names.tolist(), self.pair_tables(estimator.pair_weights_, n)
+        weights, before = self.length_weights(estimator), None
+        each = zip(*found[:3], size, found.length - size, strict=True)
+        if self.segment_features is not None:
+            sample = np.zeros_like(codes), np.arange(codes.size)
+            rows = self._features_of(samples, *sample, found.start + size - 1, size - 1).toarray()
+        for q, (start, _, kind, length, more) in enumerate(each):
+            if before is not None:
+                yield start, names[before], "<transition>", 1.0, steps[before, kind]
+            if self.limits_[kind] > 0:
+                yield start, "", f"<length {length}>", 1.0, weights[names[kind]][length - 1]
+            if more:
+                yield start, "", "<further nodes>", float(more), weights[names[kind]][-1]
+            for j in np.flatnonzero(rows[q]) if self.segment_features is not None else ():
+                weight = estimator.boundary_coef_[j, kinds.first[kind]]
+                yield start, "", self.end_names[j], rows[q, j], weight
+            before = kind
 
     def length_weights(self, estimator: BaseEstimator) -> dict:
         """Scores of the lengths of segments.

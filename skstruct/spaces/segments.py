@@ -135,14 +135,11 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         "lower max_length, or cut long samples",
     )
     # Of the last vertex: by length, then by class. Those of a vertex near the start are fewer.
-    length = np.repeat(
-        np.arange(1, longest + 1), [(most >= m).sum() for m in range(1, longest + 1)]
-    )
-    left = np.concatenate([np.flatnonzero(most >= m) for m in range(1, longest + 1)])
+    length, left = np.nonzero(most >= np.arange(1, longest + 1)[:, None])
+    length += 1
     right = np.where((left < n_kinds) & (length == limits[base[left]]), tail[base[left]], left)
     right = np.where(right < 0, left, right)
-    counts = np.searchsorted(length, np.arange(n + 1), side="right")  # of those of vertex v
-    counts[0] = 0
+    counts = np.searchsorted(length, np.arange(n + 1), side="right")  # of those of each vertex
     ptr = ends_of(counts)
     each = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
     begin = np.repeat(np.arange(n + 1), counts) - length[each]

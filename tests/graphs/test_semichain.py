@@ -24,6 +24,7 @@ from skstruct import (
 )
 from skstruct.data.ragged import RaggedArray
 from skstruct.estimators.persistence import TRUSTED
+from skstruct.inspection import coef_frame, explain, transition_frame
 from skstruct.metrics import chunks
 from skstruct.testing import all_labellings, check_structure, random_sequences
 
@@ -187,8 +188,10 @@ def test_probabilities_of_runs(case):
     for chunk in found:
         expected = shares[[tuple(chunk[:3]) in own for own in sets]].sum()
         assert_allclose(chunk.probability, expected, atol=1e-10)
+    best = [tuple(chunk[:3]) for chunk in crf.predict_chunks(x)[0]]
+    assert best == chunks(crf.predict(x)[0], scheme="runs")
     with pytest.raises(ValueError, match="scheme='runs'"):
-        crf.predict_chunks(x)
+        crf.predict_chunks(x, scheme="iob2")
 
 
 @long
@@ -350,11 +353,11 @@ def test_wrong_segment_features_are_named():
     with pytest.raises(ValueError, match="X: sample 0 must be a pair"):
         SAGCRF(graph).fit(X, RUNS)
     for array in (np.ones((5, 3)), np.ones((4, 3, 1)), np.ones((5, 3, 0))):
-        with pytest.raises(ValueError, match=r"sample 0 must be of shape \(5, longest, n_segment"):
+        with pytest.raises(ValueError, match=r"sample 0 must be of shape \(5, longest, n_seg"):
             SAGCRF(graph).fit([(X[0], array)], RUNS[:1])
     bad = np.ones((5, 3, 1))
     bad[2, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         SAGCRF(graph).fit([(X[0], bad)], RUNS[:1])
 
 
@@ -479,6 +482,25 @@ def test_warm_starts_keep_weights_of_the_same_meaning():
     now.set_params(warm_start=True, tol=1e-3)
     again = now.fit(_sequences(y), y)
     assert again.n_iter_ <= 2
+
+
+@long
+@pytest.mark.parametrize("case", CASES)
+def test_explanations_add_up(case):
+    graph, y = CASES[case]
+    y = [[*"a"], [*"abb"], [*"cbaa"]] if case == "forbidden" else y
+    X = _sequences(y)
+    crf = SAGCRF(graph, C=10, random_state=0).fit(X, y)
+    for x, labels in zip(X[:4], y, strict=False):
+        terms = explain(crf, x, labels)["contribution"].sum()
+        found, scores = crf.predict_top_k([x], 3000)
+        place = [*map(list, found[0])].index(list(labels))
+        assert_allclose(terms, scores[0][place], atol=1e-9)
+    frame, kinds = transition_frame(crf), [*crf.graph_.length_weights(crf)]
+    assert frame.index.tolist() == frame.columns.tolist() == kinds
+    names = coef_frame(crf).index.tolist()
+    assert len(names) == len(crf.node_weights_)
+    assert ("<segment 1>" in names) == (graph.segment_features is not None)
 
 
 def test_all_labellings_that_are_segments_are_found():

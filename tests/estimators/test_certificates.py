@@ -106,12 +106,13 @@ def _can_be(case):
     if case["features"] == "CSR" and name.startswith(("images", "matchings")):
         return False
     if case["way"] == "shards" and (
-        name.startswith(("labels", *ITEMS)) or case["trained"] not in ON_SHARDS
+        name.startswith(("labels", "segments", *ITEMS)) or case["trained"] not in ON_SHARDS
     ):
         return False
     if isinstance(model, GDMMSSVM):
         afw_on_sets = model.variant == "afw" and name.startswith("labels")
-        return "rules" not in name and name != "graphs, forbidden" and not afw_on_sets
+        has_factors = "rules" not in name and not name.startswith("segments")
+        return has_factors and name != "graphs, forbidden" and not afw_on_sets
     if name == "matchings" and getattr(model, "smoothing", "l2") == "entropy":
         return False
     if isinstance(model, SAGCRF):

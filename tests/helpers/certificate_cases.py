@@ -18,6 +18,7 @@ from skstruct import (
     MultiClass,
     MultiLabel,
     Pairwise,
+    SemiChain,
     Tree,
 )
 from skstruct.data.rules import broken_rules
@@ -39,6 +40,8 @@ STRUCTURES = {
     "chains, forbidden ends": Chain(boundary=True, forbidden=FORBIDDEN + ENDS),
     "chains, rules": Chain(rules=RULES),
     "chains, edge features": Chain(edge_features=True),
+    "segments": SemiChain(5),
+    "segments, curve": SemiChain(5, lengths="curve"),
     "trees": Tree(),
     "trees, forbidden": Tree(forbidden=FORBIDDEN),
     "trees, edge features": Tree(edge_features=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -31,7 +32,6 @@ from ..data.segments import (
 from ..rows.blocks import BlockRows, feature_rows
 from ..spaces.labels import node_mask
 from ..spaces.segments import (
-    ChunkSpace,
     SegmentSpace,
     n_segments,
     n_shared,
@@ -195,7 +195,7 @@ class SemiChain(NodeGraph):
                     f"features), the last two as in sample 0, got {own.shape}"
                 )
             nodes.append(pair[0])
-            arrays.append(own.reshape(n, -1).astype(np.float64))
+            arrays.append(own.reshape(n, math.prod(shape)).astype(np.float64))
         if reset:
             self.n_segment_features_ = shape[1]
         elif shape[1] != self.n_segment_features_:
@@ -213,8 +213,10 @@ class SemiChain(NodeGraph):
 
     def read_y(self, y: SamplesLike, samples: SegmentNodes) -> np.ndarray:
         """The labels of all nodes, from labels or segments."""
-        is_empty = self.is_listed_ and isinstance(y, (list, tuple)) and not any(map(len, y))
-        if not has_segments(y) and not is_empty:
+        is_empty = isinstance(y, (list, tuple)) and all(
+            isinstance(own, list) and not own for own in y
+        )
+        if not has_segments(y) and not (self.is_listed_ and is_empty):
             return super().read_y(y, samples)
         given = self.max_length if isinstance(self.max_length, Mapping) else {}
         endless = [label for label, limit in given.items() if limit == np.inf]
@@ -320,16 +322,6 @@ class SemiChain(NodeGraph):
         curve = np.column_stack([size / size.size, np.log(size)])
         return curve if self.lengths == "curve" else curve[:, :0].copy()
 
-    def _mask(self, kinds):
-        """Kinds that may not be neighbours, or at an end."""
-        rules = [self.forbidden] if isinstance(self.forbidden, str) else self.forbidden
-        if isinstance(rules, (list, tuple)) and any(isinstance(rule, str) for rule in rules):
-            raise ValueError(
-                f"forbidden={self.forbidden!r}: tagging schemes are for Chain; for SemiChain pass "
-                "pairs of kinds, and scheme='bio' for tags"
-            )
-        return transition_mask(self.forbidden, kinds.names)
-
     def make_problem(
         self,
         samples: SegmentNodes,
@@ -346,7 +338,7 @@ class SemiChain(NodeGraph):
         kinds, limits, offsets = self._kinds(classes), self.limits_, samples.offsets
         if kinds.names.size != limits.size:
             raise ValueError(f"graph_.limits_ must have a number for each of {kinds.names.size}")
-        mask, n, has_tags = self._mask(kinds), samples.lengths.size, kinds.role.any()
+        mask, n = transition_mask(self.forbidden, kinds.names), samples.lengths.size
         if codes is not None and self.forbidden is not None:
             start = Segments.of(codes, offsets, kinds, limits == 0).start
             start = start[~np.isin(start, offsets)]
@@ -357,7 +349,7 @@ class SemiChain(NodeGraph):
             ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
             allowed = _bounded(ends, offsets, allowed)
         # Runs are as long as they can be: without tags no segment follows one of its own kind.
-        apart = np.where(np.diag((limits > 0) & (not has_tags)), -math.inf, 0.0)
+        apart = np.where(np.diag((limits > 0) & ~kinds.role.any()), -math.inf, 0.0)
         table = mask.pairs + apart, self._basis(), longest_item(offsets)
         own = segment_table(kinds, limits, self.tails_, *table)
         nodes, row_ptr = self._rows(samples, shapes[0][0], fit_intercept, codes is not None)
@@ -366,7 +358,7 @@ class SemiChain(NodeGraph):
             grams = gram_of(nodes, row_ptr, shapes[0][0]), gram_of_constant(n, 1)
         shared = {"edges": constant_rows(nodes, 1), "n_tables": np.ones(n, dtype=np.int64)}
         rows = BlockRows.of(nodes, row_ptr, shapes, **shared, grams=grams)
-        space = (ChunkSpace if has_tags else SegmentSpace)(
+        space = SegmentSpace(
             part_ptr=ends_of(rows.n_parts),
             label_ptr=offsets,
             allowed=node_mask(allowed, len(classes)),
@@ -408,7 +400,7 @@ class SemiChain(NodeGraph):
                 )
             own = samples.segments.reshape(len(t), most, width)[stop - size, size]
             return sparse.csr_matrix(own)
-        columns, values = [], []
+        columns, values, counts = array("q"), array("d"), array("q")
         for last, i, before in zip(t[stop].tolist(), sample[stop], size.tolist(), strict=True):
             place = last - before, last + 1
             row = np.asarray(self.segment_features(samples.given[i], *place))
@@ -417,14 +409,12 @@ class SemiChain(NodeGraph):
                     f"segment_features: sample {i}, start {place[0]}, stop {place[1]}: expected "
                     f"{width} finite numbers, got {row!r}"
                 )
-            columns.append(np.flatnonzero(row))
-            values.append(row[columns[-1]])
-        ptr = ends_of([own.size for own in columns])
-        parts = (
-            np.concatenate([*own, np.empty(0, kind)])
-            for own, kind in ((values, float), (columns, int))
-        )
-        return sparse.csr_matrix((*parts, ptr), (size.size, width))
+            used = np.flatnonzero(row)
+            columns.extend(used.tolist())
+            values.extend(row[used].tolist())
+            counts.append(used.size)
+        columns, values, counts = map(np.array, (columns, values, counts))
+        return sparse.csr_matrix((values, columns, ends_of(counts)), (size.size, width))
 
     # Weights and outputs
 

@@ -89,8 +89,11 @@ class SegmentSpace(LabelSpace):
     """
 
     structure = "SemiChain"
-    #: Schemes under which chunks are segments.
-    chunk_schemes = ("runs",)
+
+    @property
+    def chunk_schemes(self) -> tuple:
+        """Schemes under which chunks are segments, the usual one first."""
+        return (None, "iob2", "bio") if self.own.opens.any() else ("runs",)
 
     @property
     def n_tables(self) -> np.ndarray:
@@ -102,12 +105,6 @@ class SegmentSpace(LabelSpace):
         """Parts of such a row."""
         n_kinds, (longest, n_basis) = self.own.limit.size, self.own.basis.shape
         return n_shared(n_basis or longest, n_kinds, self.own.base.size - n_kinds)
-
-
-class ChunkSpace(SegmentSpace):
-    """Segments whose labels are tags of chunks."""
-
-    chunk_schemes = (None, "iob2", "bio")
 
 
 def n_shared(n_lengths: int, n_kinds: int, n_tails: int) -> int:
@@ -206,14 +203,15 @@ def _(space, i, theta):
 
 
 @inner_kernel
-def _stop_of(own, labels, t, n):
-    """Where the segment that begins at node t stops."""
+def _segment_at(own, labels, t, n):
+    """Kind of the segment that begins at node t, where it stops, and the nodes of its piece."""
     kind, stop = own.kind[labels[t]], t + 1
-    while stop < n and own.kind[labels[stop]] == kind and own.opens[labels[stop]] == 0:
-        if own.limit[kind] == 0:
-            return stop
+    limit = own.limit[kind]
+    while stop < n and limit > 0:
+        if own.kind[labels[stop]] != kind or own.opens[labels[stop]] != 0:
+            break
         stop += 1
-    return stop
+    return kind, stop, limit if 0 < limit < stop - t else stop - t
 
 
 @inner_kernel(inline=True)
@@ -243,12 +241,11 @@ def _(space, i, labels, c, mu):
     n, n_labels, steps, lengths, tails = _shape(space, i)
     t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
     while t < n:
-        kind, stop = own.kind[labels[t]], _stop_of(own, labels, t, n)
+        kind, stop, size = _segment_at(own, labels, t, n)
         for u in range(t, stop):
             mu[u * n_labels + labels[u]] += c
         if before >= 0:
             mu[steps + before * n_kinds + kind] += c
-        size = own.limit[kind] if 0 < own.limit[kind] < stop - t else stop - t
         if own.limit[kind] > 0:
             _add_length(own, lengths, kind, size, c, mu)
         if steps > n * n_labels:
@@ -266,14 +263,13 @@ def _(space, i, theta, labels):
     t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
     total = 0.0
     while t < n:
-        kind, stop = own.kind[labels[t]], _stop_of(own, labels, t, n)
+        kind, stop, size = _segment_at(own, labels, t, n)
         if labels[t] != own.first[kind]:
             return -math.inf
         for u in range(t, stop):
             total += theta[u * n_labels + labels[u]]
         if before >= 0:
             total += theta[steps + before * n_kinds + kind]
-        size = own.limit[kind] if 0 < own.limit[kind] < stop - t else stop - t
         if own.limit[kind] > 0:
             total += _length_score(own, theta, lengths, kind, size)
         if steps > n * n_labels:

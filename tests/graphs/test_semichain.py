@@ -110,6 +110,8 @@ def test_features_in_an_array_are_those_of_a_function():
     assert of_array.boundary_coef_.shape == (2, 3)
     for one, other in zip(of_function.predict(X), of_array.predict(arrays), strict=True):
         np.testing.assert_array_equal(one, other)
+    nothing = X[0][:0], np.empty((0, 4, 2))
+    assert [len(own) for own in of_array.predict([nothing, arrays[0]])] == [0, 5]
     few = [(x, own[:, :2]) for x, own in arrays]
     with pytest.raises(ValueError, match="segments of at most 2 nodes, but segments may have 3"):
         of_array.predict(few)
@@ -321,7 +323,7 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (SemiChain({"z": 2}), RUNS, r"max_length: unknown kind 'z'; the kinds are \['a', 'b', 'c'"),
         (SemiChain(0), RUNS, "max_length must be an integer of at least 1, got 0"),
         (SemiChain({"O": 2}, "bio"), TAGS, "the length of 'O' has no limit"),
-        (SemiChain(9, forbidden="bio"), RUNS, "tagging schemes are for Chain"),
+        (SemiChain(9, forbidden="bio"), RUNS, "'a' is not a label of this scheme"),
         (SemiChain(9, forbidden=[("a", "b")]), RUNS, r"sample 0, node 1 has the forbidden step"),
         (SemiChain(9, forbidden=[(None, "c")]), RUNS, "sample 1 has the label 'c', forbidden at"),
         (SemiChain(9), [[None, *"abbb"], *RUNS[1:]], None),

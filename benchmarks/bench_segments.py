@@ -95,7 +95,8 @@ def chunks_of(task, folder, limit):
     )
     for name, graph in (
         ("Chain", Chain()),
-        ("SemiChain", SemiChain(longest, "bio")),
+        ("SemiChain", SemiChain(scheme="bio")),
+        ("SemiChain, all lengths", SemiChain(longest, "bio")),
         ("SemiChain, tags", SemiChain(longest, "bio", segment_features=patterns)),
     ):
         start = time.process_time()

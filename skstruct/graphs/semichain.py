@@ -230,7 +230,7 @@ class SemiChain(NodeGraph):
     def find_classes(self, labels: np.ndarray, samples: SegmentNodes | None) -> np.ndarray:
         """The labels; learns the longest segment of each kind."""
         classes = super().find_classes(labels, samples)
-        kinds, tails = self._kinds(classes), []
+        kinds, tails, said = self._kinds(classes), [], []
         limits, names = read_max_length(self.max_length, kinds), kinds.names.tolist()
         unknown = np.flatnonzero(limits < 0)
         if unknown.size and samples is None:
@@ -246,11 +246,15 @@ class SemiChain(NodeGraph):
             limits[c] = min(math.ceil(np.quantile(own, _QUANTILE)), self._most(samples))
             if own.max() > limits[c]:
                 tails.append(c)
-                warn_user(
-                    f"{(own > limits[c]).sum()} of {own.size} segments {names[c]!r} are longer "
-                    f"than {limits[c]} nodes, the longest has {own.max()}: all further nodes score "
-                    "the same; max_length sets another limit"
+                what = f"{(own > limits[c]).sum()} of {own.size} {names[c]!r}"
+                said.append(
+                    f"{what} are longer than {limits[c]} nodes, the longest has {own.max()}"
                 )
+        if said:
+            warn_user(
+                f"segments: {'; '.join(said)}. All further nodes of these score the same; "
+                "max_length sets other limits"
+            )
         self.limits_, self.tails_ = limits, np.array(tails, dtype=np.int64)
         return classes
 

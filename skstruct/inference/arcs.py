@@ -270,7 +270,8 @@ def _go_back(table, inverse, work, v, here, connections):
     for k in range(n_left):
         for j in range(n_right if shares[k] == 0.0 and rest[k] > 0.0 else 0):
             if work.arrive[v, j] + table[j, k] > -math.inf:
-                p = fast_exp(work.arrive[v, j] + table[j, k] * inverse - work.leave[v, k])
+                value = work.arrive[v, j] + table[j, k] * inverse - work.leave[v, k]
+                p = fast_exp(min(value, 0.0))  # by rounding of huge scores it may be above
                 connections[j, k] += p * rest[k]
                 here[j] += p * rest[k]
 
@@ -294,10 +295,14 @@ def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work)
     for v in range(n if connections.shape[0] > 0 else 0, 0, -1):
         if v < n:
             _go_back(table, inverse, work, v, here, connections)
+        else:
+            total = 0.0
+            _sums_of_leaving(work, n)
+            for j in range(here.shape[0]):
+                total += work.sums[j]
+            for j in range(here.shape[0]):
+                here[j] = work.sums[j] / total if total > 0.0 else 0.0
         for j in range(here.shape[0]):
-            if v == n:
-                reached = work.arrive[n, j] > -math.inf
-                here[j] = fast_exp(work.arrive[n, j] - log_z) if reached else 0.0
             work.sums[j] = 0.0
         for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
             work.sums[arcs.right[q]] += marginals[q]
@@ -310,11 +315,11 @@ def sum_paths(arcs, n, scores, table, temperature, marginals, connections, work)
 
 
 @inner_kernel(inline=True)
-def arc_given_next(arcs, scores, table, inverse, log_z, work, q, v, k):
-    """Probability of arc q to vertex v if the next has left class k; -1: if v is the last."""
+def log_given_next(arcs, scores, table, inverse, log_z, work, q, v, k):
+    """Log-probability of arc q to vertex v if the next has left class k; -1: if v is the last."""
     value = work.leave[arcs.begin[q], arcs.left[q]] + scores[q] * inverse
     value += table[arcs.right[q], k] * inverse - work.leave[v, k] if k >= 0 else -log_z
-    return fast_exp(value) if value > -math.inf else 0.0
+    return min(value, 0.0)
 
 
 @kernel
@@ -329,8 +334,10 @@ def draw_path(arcs, n, scores, table, log_z, uniforms, d, path, work):
     while v > 0:
         left, chosen = uniforms[v - 1, d], -1
         for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-            weight = arc_given_next(arcs, scores, table, 1.0, log_z, work, q, v, k)
-            if weight > 0.0:  # the last of these, where rounding leaves a rest
+            value = log_given_next(arcs, scores, table, 1.0, log_z, work, q, v, k)
+            weight = fast_exp(value) if value > -math.inf else 0.0
+            # The last one, where rounding leaves a rest.
+            if weight > 0.0 or (chosen < 0 and value > -math.inf):
                 chosen = q
                 if left < weight:
                     break

@@ -24,14 +24,15 @@ from ..core.oracles import (
 from ..inference.arcs import (
     Arcs,
     ArcScratch,
-    arc_given_next,
     arc_max_marginals,
     arc_scratch,
     best_path,
     best_paths,
     draw_path,
+    log_given_next,
     sum_paths,
 )
+from ..inference.numerics import fast_exp
 from .labels import LabelSpace, forbid_labels
 
 
@@ -450,8 +451,10 @@ def _piece_before(space, v, start, kind):
 @inner_kernel
 def _given_next(space, log_z, q, v, k):
     """Probability of an arc given what follows."""
-    work = space.work
-    return arc_given_next(space.own.arcs, work.scores, work.table, 1.0, log_z, work.arcs, q, v, k)
+    own, work = space.own, space.work
+    rest = work.scores, work.table, 1.0, log_z, work.arcs
+    value = log_given_next(own.arcs, *rest, q, v, k)
+    return fast_exp(value) if value > -math.inf else 0.0
 
 
 @inner_kernel

@@ -155,3 +155,21 @@ def test_connections_far_apart_lose_nothing(gap):
     log_z = sum_paths(arcs, 2, np.zeros(2), table, 1.0, marginals, np.empty((1, 2)), scratch)
     assert log_z == -gap
     np.testing.assert_array_equal(marginals, 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e17, 1e295])
+@pytest.mark.parametrize("seed", range(20))
+def test_huge_scores_leave_no_nan(scale, seed):
+    rng = np.random.default_rng(seed)
+    arcs = _graph(rng, 5, 20)
+    scores, table = scale * rng.normal(size=20), scale * rng.normal(size=(N_RIGHT, N_LEFT))
+    every, work = _all_paths(arcs, 5), arc_scratch(6, N_RIGHT, N_LEFT)
+    marginals, connections, path = np.empty(20), table.copy(), np.empty(6, dtype=np.int32)
+    log_z = sum_paths(arcs, 5, scores, table, 1.0, marginals, connections, work)
+    assert ((marginals >= 0) & (marginals <= 1 + 1e-9)).all()
+    assert ((connections >= 0) & (connections <= 5 * N_RIGHT * N_LEFT)).all()
+    if every:
+        best = max(_score(arcs, scores, table, path) for path in every)
+        np.testing.assert_allclose(log_z, best, rtol=1e-12)
+        draw_path(arcs, 5, scores, table, log_z, rng.random((5, 1)), 0, path, work)
+        assert _read(arcs, 5, path) in every

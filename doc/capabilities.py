@@ -28,6 +28,7 @@ from skstruct import (
     MultiClass,
     MultiLabel,
     Pairwise,
+    SemiChain,
     Tree,
 )
 from skstruct.core.sklearn_private import StrOptions
@@ -49,6 +50,7 @@ STRUCTURES = [
     MultiLabel("full", inference="relaxed"),
     Chain(),
     Chain(edge_features=True),
+    SemiChain(),
     Tree(),
     Pairwise(inference="tree"),
     Pairwise(inference="junction-tree"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         MultiClass,
         MultiLabel,
         Pairwise,
+        SemiChain,
         Tree,
     )
 
@@ -56,6 +57,7 @@ __all__ = [
     "Pattern",
     "ProxLinearSSVM",
     "RaggedArray",
+    "SemiChain",
     "SmoothedClassifier",
     "SubgradientSSVM",
     "TemperatureScaling",
@@ -72,7 +74,7 @@ __all__ = [
 
 _GRAPHS = {
     *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
-    *("MultiClass", "MultiLabel", "Pairwise", "Tree"),
+    *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree"),
 }
 _RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}
 _OF_ARRAYS = {"decode", "fit_transitions", "log_partition", "marginals", "sample", "top_k"}

@@ -38,6 +38,7 @@ TRUSTED = [
     "skstruct.graphs.matching.Matching",
     "skstruct.graphs.multiclass.MultiClass",
     "skstruct.graphs.multilabel.MultiLabel",
+    "skstruct.graphs.semichain.SemiChain",
     "skstruct.graphs.tree.Tree",
     "skstruct.pipeline.Pipeline",
     "skstruct.preprocessing.union.Learned",

@@ -271,6 +271,8 @@ def as_given(results, X, graph, none=None):
     is_one = isinstance(X, np.ndarray) and X.dtype != object and X.ndim > 2
     if not is_one or graph.has_items or (len(results) and results.dtype != object):
         return results
+    if len(results) and isinstance(results[0], list):  # of segments
+        return results
     if len(results):
         return np.stack([*results])
     return results if none is None else np.empty((*X.shape[:-1], *none.shape[1:]), none.dtype)
@@ -781,6 +783,13 @@ class Predictor(NamedFeatures, Decoder):
             self.graph_ = self.graph_.with_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
+        schemes = getattr(problem.space, "chunk_schemes", (scheme,))
+        scheme = schemes[0] if scheme is None else scheme
+        if scheme not in schemes and str(scheme).lower() not in schemes:
+            raise ValueError(
+                f"scheme={scheme!r}: chunks of this {type(self.graph_).__name__} are its segments, "
+                f"scheme={schemes[0]!r}"
+            )
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
         tag = without_prefix(labels) if scheme is None else None

@@ -82,8 +82,8 @@ def read_training_data(
         codes = completion.best()
     wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
     if wrong.size:
-        i = indices[wrong[0]]
-        raise ValueError(f"y: sample {i} has labels that {type(graph).__name__} does not have")
+        why = graph.why_no_labelling(codes, samples, classes, wrong[0])
+        raise ValueError(f"y: sample {indices[wrong[0]]} {why}")
     model.graph_, model.classes_ = graph, classes
     model._has_intercept = bool(model.fit_intercept)
     # scikit-learn reads columns of tables
@@ -144,7 +144,7 @@ def _find_classes(graph, labels, samples, partial, stream):
         labels = np.where(partial.hidden, found[:1], labels)
     if known is not None:
         return labels, known
-    classes = graph.find_classes(found, samples)
+    classes = graph.find_classes(found, samples if found is labels else None)
     if not (graph.has_label_sets or graph.has_items):
         warn_of_mark(classes)
     return labels, classes

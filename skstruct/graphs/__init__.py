@@ -16,6 +16,7 @@ from .multiclass import MultiClass
 from .multilabel import MultiLabel
 from .nodes import NodeGraph
 from .pairwise import Grid, Pairwise, PairwiseGraph
+from .semichain import SemiChain
 from .tree import Tree
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "PairwiseGraph",
     "PairwiseSpace",
     "Problem",
+    "SemiChain",
     "SequenceSpace",
     "Tree",
     "max_marginals_by_maxima",

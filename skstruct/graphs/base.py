@@ -297,7 +297,9 @@ class Graph(ABC, BaseEstimator):
     def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
         """Return the sorted labels that occur in samples that count: ``classes_`` of the estimator.
 
-        Structures that learn from labels do so here. A ValueError if there is only one class.
+        Structures that learn from labels do so here. A ValueError if there is only one class. If
+        labels are partial (not those of label sets), `labels` are all that occur, in no order, and
+        `samples` is None.
         """
         classes = np.unique(labels)
         if classes.size < 2:
@@ -325,6 +327,13 @@ class Graph(ABC, BaseEstimator):
         elsewhere their log-likelihood is -inf.
         """
         return np.ones(samples.offsets.size - 1, dtype=bool)
+
+    def why_no_labelling(self, codes: np.ndarray, samples: Any, classes: Any, i: int) -> str:
+        """Return what is wrong with sample i, which :meth:`is_labelling` excludes, for a message.
+
+        It follows the words "sample i", as "has labels that ... does not have" does.
+        """
+        return f"has labels that {type(self).__name__} does not have"
 
     def n_states(self, classes: Any) -> int:
         """Return the number of labels that one node can have: by default all classes."""

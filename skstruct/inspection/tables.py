@@ -160,7 +160,8 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
     [0.34, -0.34]
     """
     model, _, names = _parts(model, feature_names)
-    extra = ["<start>", "<stop>"] if len(model.boundary_coef_) else []
+    ends = getattr(model.graph_, "end_names", ["<start>", "<stop>"])
+    extra = [*ends] if len(model.boundary_coef_) else []
     extra += ["<intercept>"] if model._has_intercept else []
     return _matrix(_node_weights(model).copy(), [*names, *extra], _label_names(model))
 
@@ -296,8 +297,9 @@ def transition_frame(
         table = table[_choose("edge_feature", names, edge_feature, "edge features")]
     elif edge_feature is not None:
         raise ValueError(f"edge_feature={edge_feature!r}, but the model has no edge features")
-    mask = transition_mask(getattr(model.graph_, "forbidden", None), model.classes_)
-    return _matrix(table + mask.pairs, model.classes_, model.classes_)
+    names = getattr(model.graph_, "pair_names", np.asarray)(model.classes_)
+    mask = transition_mask(getattr(model.graph_, "forbidden", None), names)
+    return _matrix(table + mask.pairs, names, names)
 
 
 def _ngrams(model):
@@ -559,7 +561,9 @@ def _node_terms(model, samples, columns, shown, names):
     for node, j, value in _entries(samples.features):
         if shown[node]:
             yield node, "", names[j], value, table[j, columns[node]]
-    if len(model.boundary_coef_):
+    if hasattr(model.graph_, "segment_terms"):
+        yield from model.graph_.segment_terms(model, columns, samples)
+    elif len(model.boundary_coef_):
         for node, row, name in ((0, 0, "<start>"), (columns.size - 1, 1, "<stop>")):
             yield node, "", name, 1.0, model.boundary_coef_[row, columns[node]]
     if model._has_intercept:

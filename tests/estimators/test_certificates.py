@@ -106,17 +106,13 @@ def _can_be(case):
     if case["features"] == "CSR" and name.startswith(("images", "matchings")):
         return False
     if case["way"] == "shards" and (
-        name.startswith(("labels", *ITEMS)) or case["trained"] not in ON_SHARDS
+        name.startswith(("labels", "segments", *ITEMS)) or case["trained"] not in ON_SHARDS
     ):
         return False
     if isinstance(model, GDMMSSVM):
         afw_on_sets = model.variant == "afw" and name.startswith("labels")
-        return (
-            "rules" not in name
-            and "order" not in name
-            and name != "graphs, forbidden"
-            and not afw_on_sets
-        )
+        lacks_factors = "rules" in name or "order" in name or name.startswith("segments")
+        return not (lacks_factors or name == "graphs, forbidden" or afw_on_sets)
     if name == "matchings" and getattr(model, "smoothing", "l2") == "entropy":
         return False
     if isinstance(model, SAGCRF):

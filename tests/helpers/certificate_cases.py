@@ -18,6 +18,7 @@ from skstruct import (
     MultiClass,
     MultiLabel,
     Pairwise,
+    SemiChain,
     Tree,
 )
 from skstruct.data.rules import broken_rules
@@ -40,6 +41,8 @@ STRUCTURES = {
     "chains, rules": Chain(rules=RULES),
     "chains, order 2": Chain(order=2, boundary=True),
     "chains, edge features": Chain(edge_features=True),
+    "segments": SemiChain(5),
+    "segments, curve": SemiChain(5, lengths="curve"),
     "trees": Tree(),
     "trees, forbidden": Tree(forbidden=FORBIDDEN),
     "trees, edge features": Tree(edge_features=True),

@@ -1,0 +1,523 @@
+"""Semi-Markov chains: sequences that fall into segments, whose lengths and features score, too."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ..core.arguments import check_choice, warn_user
+from ..core.features import constant_rows
+from ..core.gram import gram_of, gram_of_constant
+from ..core.offsets import ends_of, longest_item, places_of
+from ..core.problem import Problem
+from ..core.typing import LossLike, SamplesLike
+from ..data.constraints import check_ends, check_steps, transition_mask
+from ..data.matrices import normal_csr, numeric
+from ..data.packing import as_list, pack_nodes, packed, read_sequences
+from ..data.ragged import object_array
+from ..data.segments import (
+    Kinds,
+    Segments,
+    has_segments,
+    listed_segments,
+    read_max_length,
+    read_segments,
+)
+from ..rows.blocks import BlockRows, feature_rows
+from ..spaces.labels import node_mask
+from ..spaces.segments import (
+    SegmentSpace,
+    n_segments,
+    n_shared,
+    segment_scratch,
+    segment_table,
+)
+from ..targets.costs import node_target
+from .base import kept_positions
+from .chain import _bounded
+from .nodes import NodeGraph
+
+__all__ = ["SemiChain"]
+
+# Longest segment of a kind, where no limit is given: the quantile of the lengths in training.
+_QUANTILE = 0.99
+_SCHEMES = None, "bio", "iob2"
+
+
+@packed(nodes=("features", "segments"), samples=("given",))
+class SegmentNodes(NamedTuple):
+    """Packed sequences, and what features of segments are made from."""
+
+    # (n_nodes, n_features): Float64, C-contiguous and writable; CSR has int32 indices without
+    # duplicates.
+    features: np.ndarray | sparse.csr_matrix
+    # (n_samples + 1,): Where each sequence begins.
+    offsets: np.ndarray
+    # (n_nodes, longest * n_segment_features): Those of the segments that begin at each node.
+    segments: np.ndarray | None = None
+    # (n_samples,): Samples as the user gave them, for a function.
+    given: np.ndarray | None = None
+
+
+class SemiChain(NodeGraph):
+    """A sequence of nodes that falls into segments; each segment has a label and scores as a whole.
+
+    The score of a segmentation is the sum of the scores of its nodes, of the lengths of segments,
+    of their features, and of pairs of neighbouring segments (a semi-Markov CRF, Sarawagi and Cohen
+    2004). Best labellings, n best, marginals and draws are exact, in O(n L K + n K^2) for n nodes,
+    K kinds of segments and at most L nodes in a segment. Read more in the :ref:`User Guide
+    <structures_guide>`.
+
+    Parameters
+    ----------
+    max_length : int or dict, default=None
+        Number of nodes of the longest segment; for each kind, if it is a dict. ``np.inf`` in a dict
+        is for labels such as a background whose nodes are segments of their own, in any number.
+        Longer segments in training raise an error. By default, and for kinds that a dict lacks, the
+        0.99 quantile of the lengths in training; then longer segments remain possible: their
+        further nodes score the same each, and so they do in prediction (with a warning).
+    scheme : {None, "bio", "iob2"}, default=None
+        Labels of nodes. By default segments are the maximal runs of equal labels. "bio" is for tags
+        of chunks: "B-X" and "I-X" for the first and for the other nodes of a segment of kind X, "O"
+        for nodes in none.
+    lengths : {"table", "curve"}, default="table"
+        Scores of lengths: a weight for each kind and length, or for each kind those of the length
+        and of its logarithm.
+    segment_features : callable or True, default=None
+        Features of segments. A function ``f(x, start, stop)`` of the sample as given and of its
+        nodes ``start:stop`` returns a 1-D array of fixed length; it is called for all segments up
+        to the largest limit. With True, a sample of X is a pair (features, segment features of
+        shape (n_nodes, longest, n_segment_features)), where ``[t, l - 1]`` is for the l nodes from
+        t on.
+    forbidden : list of pairs, default=None
+        Pairs (kind, next kind) of segments that are not neighbours, in training and in prediction;
+        None is an end of the sequence.
+
+    See Also
+    --------
+    skstruct.Chain : Labels of nodes, without lengths.
+    skstruct.metrics.chunks : Chunks of a label sequence.
+
+    Notes
+    -----
+    y has one label per node, or a list of segments ``(start, stop, label)`` per sample: of all
+    nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
+    Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
+    :meth:`length_weights` for the others. A quantile as a limit needs complete labels.
+
+    References
+    ----------
+    S. Sarawagi and W. W. Cohen 2004, Semi-Markov conditional random fields for information
+    extraction.
+
+    Examples
+    --------
+    Two activities that look alike, of 3 and of 6 nodes:
+
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF, SemiChain
+    >>> X = [np.ones((9, 1)), np.ones((12, 1))]
+    >>> y = [["short"] * 3 + ["long"] * 6, ["long"] * 6 + ["short"] * 3 + ["rest"] * 3]
+    >>> crf = SAGCRF(SemiChain(max_length=6), C=100, random_state=0).fit(X, y)
+    >>> crf.predict([np.ones((9, 1))])[0].tolist() == y[0]
+    True
+    """
+
+    n_segment_features_ = 0
+    is_listed_ = False
+
+    def __init__(
+        self,
+        max_length: int | Mapping | None = None,
+        scheme: str | None = None,
+        lengths: str = "table",
+        segment_features: Callable | bool | None = None,
+        forbidden: Iterable | None = None,
+    ) -> None:
+        self.max_length = max_length
+        self.scheme = scheme
+        self.lengths = lengths
+        self.segment_features = segment_features
+        self.forbidden = forbidden
+
+    # Reading
+
+    @property
+    def n_end_rows(self) -> int:
+        """Weights of segment features, below those of nodes."""
+        return self.n_segment_features_
+
+    @property
+    def end_names(self) -> list:
+        """Names of these rows."""
+        return [f"<segment {j}>" for j in range(self.n_segment_features_)]
+
+    def no_samples(self, estimator: BaseEstimator) -> SegmentNodes:
+        """No sequences."""
+        given = np.empty(0, dtype=object) if callable(self.segment_features) else None
+        n = self.n_segment_features_
+        segments = np.empty((0, n)) if self.segment_features is True else None
+        return SegmentNodes(*super().no_samples(estimator), segments, given)
+
+    def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> SegmentNodes:
+        """Pack the sequences, and features of segments."""
+        how, segments, given = self.segment_features, None, None
+        if how is True:
+            X, segments = self._read_pairs(X, reset)
+        elif callable(how):
+            given = object_array(list(X))
+        elif how is not None:
+            raise TypeError(f"segment_features must be a function, True or None, got {how!r}")
+        samples = SegmentNodes(*read_sequences(X)[:2], segments, given)
+        self._check_counts(estimator, samples, reset)
+        if reset and given is not None:
+            self.n_segment_features_ = np.size(how(given[0], 0, 1))
+        return samples
+
+    def _read_pairs(self, X, reset):
+        """Features of nodes, and those of all segments, one row per node that they begin at."""
+        nodes, arrays, shape = [], [], None
+        for i, pair in enumerate(as_list(X, "X")):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(f"X: sample {i} must be a pair (features, segment_features)")
+            own = numeric(pair[1], f"X: sample {i} (segment features)")
+            shape = own.shape[1:] if shape is None else shape
+            n = pair[0].shape[0] if hasattr(pair[0], "shape") else len(pair[0])
+            if own.ndim != 3 or len(own) != n or own.shape[1:] != shape or 0 in shape:
+                raise ValueError(
+                    f"X: segment features of sample {i} must be of shape ({n}, longest, n_segment_"
+                    f"features), the last two as in sample 0, got {own.shape}"
+                )
+            nodes.append(pair[0])
+            arrays.append(own.reshape(n, math.prod(shape)).astype(np.float64))
+        if reset:
+            self.n_segment_features_ = shape[1]
+        elif shape[1] != self.n_segment_features_:
+            raise ValueError(
+                f"X has {shape[1]} segment features, in fit it had {self.n_segment_features_}"
+            )
+        return nodes, pack_nodes(arrays, "X (segment features)")[0]
+
+    def read_training(
+        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
+    ) -> tuple[SegmentNodes, np.ndarray]:
+        """Samples and labels; predictions have the form of y."""
+        self.is_listed_ = has_segments(y)
+        return super().read_training(estimator, X, y)
+
+    def read_y(self, y: SamplesLike, samples: SegmentNodes) -> np.ndarray:
+        """The labels of all nodes, from labels or segments."""
+        is_empty = isinstance(y, (list, tuple)) and all(
+            isinstance(own, list) and not own for own in y
+        )
+        if not has_segments(y) and not (self.is_listed_ and is_empty):
+            return super().read_y(y, samples)
+        given = self.max_length if isinstance(self.max_length, Mapping) else {}
+        endless = [label for label, limit in given.items() if limit == np.inf]
+        return read_segments(y, samples.offsets, self.scheme, endless)
+
+    # What is learned from labels
+
+    def _kinds(self, classes):
+        return Kinds.of(classes, check_choice("scheme", self.scheme, _SCHEMES))
+
+    def find_classes(self, labels: np.ndarray, samples: SegmentNodes | None) -> np.ndarray:
+        """The labels; learns the longest segment of each kind."""
+        classes = super().find_classes(labels, samples)
+        kinds, tails, said = self._kinds(classes), [], []
+        limits, names = read_max_length(self.max_length, kinds), kinds.names.tolist()
+        unknown = np.flatnonzero(limits < 0)
+        if unknown.size and samples is None:
+            raise ValueError(
+                f"max_length must be given with partial labels: that of {names[unknown[0]]!r} is "
+                "not, and only complete labels tell the lengths of segments"
+            )
+        if samples is not None:
+            codes = np.searchsorted(classes, labels)
+            found = Segments.of(codes, samples.offsets, kinds, limits == 0)
+        for c in unknown:
+            own = found.length[found.kind == c]
+            limits[c] = min(math.ceil(np.quantile(own, _QUANTILE)), self._most(samples))
+            if own.max() > limits[c]:
+                tails.append(c)
+                what = f"{(own > limits[c]).sum()} of {own.size} {names[c]!r}"
+                said.append(
+                    f"{what} are longer than {limits[c]} nodes, the longest has {own.max()}"
+                )
+        if said:
+            warn_user(
+                f"segments: {'; '.join(said)}. All further nodes of these score the same; "
+                "max_length sets other limits"
+            )
+        self.limits_, self.tails_ = limits, np.array(tails, dtype=np.int64)
+        return classes
+
+    def _most(self, samples):
+        """Length of the longest segments that have features."""
+        if samples.segments is None:
+            return math.inf
+        return samples.segments.shape[1] // self.n_segment_features_
+
+    @property
+    def _longest(self):
+        """Number of nodes of the longest piece of a segment."""
+        if not hasattr(self, "limits_"):
+            raise ValueError(
+                "SemiChain learns from labels which segments there are: call partial_fit without "
+                "classes"
+            )
+        return max(int(self.limits_.max()), 1)
+
+    def _faults(self, codes, samples, classes):
+        """The segments, and a mask of nodes at which a wrong one begins."""
+        found = Segments.of(codes, samples.offsets, self._kinds(classes), self.limits_ == 0)
+        has_limit, wrong = self.limits_ > 0, found.is_wrong.copy()
+        has_limit[self.tails_] = False
+        is_long = found.length > self.limits_[found.kind]
+        wrong[found.start] |= is_long & has_limit[found.kind]
+        return found, wrong
+
+    def is_labelling(
+        self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray
+    ) -> np.ndarray:
+        """Whether the labels of each sample are those of segments, none of them too long."""
+        _, wrong = self._faults(codes, samples, classes)
+        return np.diff(np.append(0, np.cumsum(wrong))[samples.offsets]) == 0
+
+    def why_no_labelling(
+        self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray, i: int
+    ) -> str:
+        """The first segment of sample i that is wrong."""
+        found, wrong = self._faults(codes, samples, classes)
+        first = samples.offsets[i]
+        t = first + np.flatnonzero(wrong[first:])[0]
+        q, label = np.searchsorted(found.start, t), np.asarray(classes)[codes[t]].item()
+        if found.is_wrong[t]:
+            return f"has {label!r} at node {t - first}, where no chunk of its kind goes on"
+        return (
+            f"has a segment {label!r} of {found.length[q]} nodes, {t - first} to "
+            f"{found.stop[q] - first - 1}, but max_length is {self.limits_[found.kind[q]]}"
+        )
+
+    # The problem
+
+    def weight_shapes(
+        self, samples: Any, n_classes: int, fit_intercept: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(Features, those of segments, intercept) x labels; steps, lengths and tails in a row."""
+        n_rows = samples.features.shape[1] + self.n_end_rows + bool(fit_intercept)
+        width = n_shared(self._n_lengths(), self.limits_.size, self.tails_.size)
+        return (n_rows, n_classes), (1, width)
+
+    def _n_lengths(self):
+        """Number of weights of lengths of each kind."""
+        check_choice("lengths", self.lengths, ("table", "curve"))
+        return self._longest if self.lengths == "table" else 2
+
+    def _basis(self):
+        """Functions of the length; none if each has a weight of its own."""
+        size = np.arange(1.0, self._longest + 1)
+        curve = np.column_stack([size / size.size, np.log(size)])
+        return curve if self.lengths == "curve" else curve[:, :0].copy()
+
+    def make_problem(
+        self,
+        samples: SegmentNodes,
+        classes: Any,
+        fit_intercept: bool,
+        *,
+        codes: np.ndarray | None = None,
+        loss: LossLike = "hamming",
+        allowed: Any = None,
+        n_best: int = 1,
+    ) -> Problem:
+        """Build the problem; true segments are checked against `forbidden`."""
+        shapes = self.weight_shapes(samples, len(classes), fit_intercept)
+        kinds, limits, offsets = self._kinds(classes), self.limits_, samples.offsets
+        if kinds.names.size != limits.size:
+            raise ValueError(f"graph_.limits_ must have a number for each of {kinds.names.size}")
+        mask, n = transition_mask(self.forbidden, kinds.names), samples.lengths.size
+        if codes is not None and self.forbidden is not None:
+            start = Segments.of(codes, offsets, kinds, limits == 0).start
+            start = start[~np.isin(start, offsets)]
+            steps = kinds.of_label[codes], start - 1, start, offsets, kinds.names
+            check_steps(mask, *steps)
+            check_ends(mask, *steps)
+        if mask.bounds_ends:
+            ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
+            allowed = _bounded(ends, offsets, allowed)
+        # Runs are as long as they can be: without tags no segment follows one of its own kind.
+        apart = np.where(np.diag((limits > 0) & ~kinds.role.any()), -math.inf, 0.0)
+        table = mask.pairs + apart, self._basis(), longest_item(offsets)
+        own = segment_table(kinds, limits, self.tails_, *table)
+        nodes, row_ptr = self._rows(samples, shapes[0][0], fit_intercept, codes is not None)
+        grams = ()
+        if codes is not None:
+            grams = gram_of(nodes, row_ptr, shapes[0][0]), gram_of_constant(n, 1)
+        shared = {"edges": constant_rows(nodes, 1), "n_tables": np.ones(n, dtype=np.int64)}
+        rows = BlockRows.of(nodes, row_ptr, shapes, **shared, grams=grams)
+        space = SegmentSpace(
+            part_ptr=ends_of(rows.n_parts),
+            label_ptr=offsets,
+            allowed=node_mask(allowed, len(classes)),
+            own=own,
+            work=segment_scratch(own, n_best),
+        )
+        target = node_target(classes, codes, loss, offsets)
+        return Problem.of(rows, space, target, target.labels)
+
+    def _rows(self, samples, n_rows, fit_intercept, for_training):
+        """Feature rows of nodes and of segments, sample by sample, and where samples begin."""
+        if self.segment_features is None:
+            rows = feature_rows(samples.features, n_rows, fit_intercept, for_training)
+            return rows, samples.offsets
+        sample, t = places_of(np.zeros_like(samples.offsets[:-1]), samples.lengths)
+        stop, size = places_of(np.zeros_like(t), np.minimum(t + 1, self._longest))
+        # The intercept is a column of its own, since segments have none.
+        ones = sparse.csr_matrix(np.ones((t.size, 1))) if fit_intercept else None
+        segments = self._features_of(samples, sample, t, stop, size)
+        nodes = samples.features
+        if sparse.issparse(nodes):  # SciPy wants one type of indices
+            nodes = sparse.csr_matrix((nodes.data, nodes.indices, nodes.indptr), nodes.shape)
+        blocks = [[nodes, None, ones], [None, segments, None]]
+        blocks = blocks if fit_intercept else [row[:2] for row in blocks]
+        order = np.argsort(np.append(sample, sample[stop]), kind="stable")
+        matrix = normal_csr(sparse.bmat(blocks, format="csr")[order])
+        counts = samples.lengths + n_segments(samples.lengths, self._longest)
+        return feature_rows(matrix, n_rows, False), ends_of(counts)
+
+    def _features_of(self, samples, sample, t, stop, size):
+        """CSR features of segments whose last nodes are `stop`, with `size` nodes before it."""
+        width = self.n_segment_features_
+        if samples.given is None:
+            most = self._most(samples)
+            if most < self._longest:
+                raise ValueError(
+                    f"X has features of segments of at most {most} nodes, but segments may have "
+                    f"{self._longest} (max_length)"
+                )
+            own = samples.segments.reshape(len(t), most, width)[stop - size, size]
+            return sparse.csr_matrix(own)
+        columns, values, counts = array("q"), array("d"), array("q")
+        for last, i, before in zip(t[stop].tolist(), sample[stop], size.tolist(), strict=True):
+            place = last - before, last + 1
+            row = np.asarray(self.segment_features(samples.given[i], *place))
+            if row.shape != (width,) or not np.isfinite(row).all():
+                raise ValueError(
+                    f"segment_features: sample {i}, start {place[0]}, stop {place[1]}: expected "
+                    f"{width} finite numbers, got {row!r}"
+                )
+            used = np.flatnonzero(row)
+            columns.extend(used.tolist())
+            values.extend(row[used].tolist())
+            counts.append(used.size)
+        columns, values, counts = map(np.array, (columns, values, counts))
+        return sparse.csr_matrix((values, columns, ends_of(counts)), (size.size, width))
+
+    # Weights and outputs
+
+    def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
+        """Weights of (kind, next kind)."""
+        n = self.limits_.size
+        return pair_weights[0, : n * n].reshape(n, n)
+
+    def pair_names(self, classes: Any) -> np.ndarray:
+        """Kinds of segments, of which ``pairwise_coef_`` has the pairs.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            ``classes_`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_kinds,)
+            Their names.
+        """
+        return self._kinds(classes).names
+
+    def segment_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
+        """Yield terms of segments of one sample for :func:`skstruct.inspection.explain`.
+
+        Each is the node where a segment begins, the kind before it or "", a name, value and weight.
+        """
+        kinds, n = self._kinds(estimator.classes_), self.limits_.size
+        found = Segments.of(codes, samples.offsets, kinds, self.limits_ == 0)
+        size = np.where(self.limits_ > 0, self.limits_, 1)[found.kind]
+        size = np.minimum(found.length, size)
+        names, steps = kinds.names.tolist(), self.pair_tables(estimator.pair_weights_, n)
+        weights, before = self.length_weights(estimator), None
+        each = zip(*found[:3], size, found.length - size, strict=True)
+        if self.segment_features is not None:
+            sample = np.zeros_like(codes), np.arange(codes.size)
+            rows = self._features_of(samples, *sample, found.start + size - 1, size - 1).toarray()
+        for q, (start, _, kind, length, more) in enumerate(each):
+            if before is not None:
+                yield start, names[before], "<transition>", 1.0, steps[before, kind]
+            if self.limits_[kind] > 0:
+                yield start, "", f"<length {length}>", 1.0, weights[names[kind]][length - 1]
+            if more:
+                yield start, "", "<further nodes>", float(more), weights[names[kind]][-1]
+            for j in np.flatnonzero(rows[q]) if self.segment_features is not None else ():
+                weight = estimator.boundary_coef_[j, kinds.first[kind]]
+                yield start, "", self.end_names[j], rows[q, j], weight
+            before = kind
+
+    def length_weights(self, estimator: BaseEstimator) -> dict:
+        """Scores of the lengths of segments.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with this structure as its ``graph_``.
+
+        Returns
+        -------
+        dict
+            For each kind an array of the scores of 1, 2, ... nodes, up to its limit; where longer
+            segments are possible, one more number: the score of each further node. Nothing for
+            kinds of single nodes.
+        """
+        n, n_lengths, basis = self.limits_.size, self._n_lengths(), self._basis()
+        weights = estimator.pair_weights_[0, n * n :]
+        tables = weights[: n * n_lengths].reshape(n, n_lengths)
+        tables = tables if self.lengths == "table" else tables @ basis.T
+        further = dict(zip(self.tails_.tolist(), weights[n * n_lengths :, None], strict=True))
+        return {
+            name: np.append(tables[c, : self.limits_[c]], further.get(c, ()))
+            for c, name in enumerate(self._kinds(estimator.classes_).names.tolist())
+        }
+
+    def kept_columns(
+        self, previous: Any, classes: Any, previous_classes: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Labels by value; steps, lengths and tails by their kinds."""
+        node, _ = super().kept_columns(previous, classes, previous_classes)
+        before = previous._columns(previous_classes)
+        return node, kept_positions(before, self._columns(classes))
+
+    def _columns(self, classes):
+        """What each column of the pair table is for."""
+        names, n = self._kinds(classes).names.tolist(), self._n_lengths()
+        steps = [("step", a, b) for a in names for b in names]
+        lengths = [(self.lengths, a, m) for a in names for m in range(n)]
+        return steps + lengths + [("tail", names[c]) for c in self.tails_.tolist()]
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: SegmentNodes) -> np.ndarray:
+        """Labels, or lists of segments where y had them in fit."""
+        if not self.is_listed_:
+            return super().answers(codes, classes, samples)
+        return listed_segments(codes, samples.offsets, self._kinds(classes))
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: SegmentNodes, i: int) -> np.ndarray:
+        """The same for the labellings of one sample."""
+        if not self.is_listed_:
+            return super().ranked(codes, classes, samples, i)
+        ends = np.arange(len(codes) + 1) * codes.shape[1]
+        return listed_segments(codes.ravel(), ends, self._kinds(classes))

@@ -1,0 +1,494 @@
+"""Labellings that are made of segments: semi-Markov chains."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.memory import check_memory
+from ..core.offsets import ends_of
+from ..core.oracles import (
+    add_indicator,
+    chunk_marginals,
+    exp_oracle,
+    forbid,
+    max_marginals,
+    max_oracle,
+    sample_oracle,
+    score,
+    top_k_oracle,
+)
+from ..inference.arcs import (
+    Arcs,
+    ArcScratch,
+    arc_max_marginals,
+    arc_scratch,
+    best_path,
+    best_paths,
+    draw_path,
+    log_given_next,
+    sum_paths,
+)
+from ..inference.numerics import fast_exp
+from .labels import LabelSpace, forbid_labels
+
+
+class SegmentTable(NamedTuple):
+    """What segments there may be: the field ``own`` of the space.
+
+    Arcs are pieces: a segment of a kind, or one more node of a kind whose longest piece has been
+    used up (a tail). Their left class is the kind, or that of the tail; the right class tells which
+    tail may follow.
+    """
+
+    # The pieces of the longest sample: those of a sample of n nodes come first.
+    arcs: Arcs
+    # (n_kinds + n_tails,): Labels of the first and of the other nodes of a piece, and its kind.
+    first: np.ndarray
+    further: np.ndarray
+    base: np.ndarray
+    # (n_labels,): Kind of each label, and whether it always begins a segment.
+    kind: np.ndarray
+    opens: np.ndarray
+    # (n_kinds,): Longest piece, 0 for single nodes in any number; class of the tail, or -1.
+    limit: np.ndarray
+    tail: np.ndarray
+    # (n_kinds, n_kinds): 0, or -inf for kinds that may not be neighbours.
+    mask: np.ndarray
+    # (longest, n_basis): Functions of the length; without columns each length has its weight.
+    basis: np.ndarray
+
+
+class SegmentScratch(NamedTuple):
+    """Scratch of one thread."""
+
+    # Of the algorithms on arcs.
+    arcs: ArcScratch
+    # (n_arcs,): Scores, and marginals.
+    scores: np.ndarray
+    marginals: np.ndarray
+    # (n_classes, n_classes): Scores of connections, and how often each is used.
+    table: np.ndarray
+    used: np.ndarray
+    # (n_classes,): Sums of one vertex.
+    more: np.ndarray
+    # (n_kinds, longest): Of each length.
+    lengths: np.ndarray
+    # (n_best, n_vertices): Paths.
+    paths: np.ndarray
+
+
+class SegmentSpace(LabelSpace):
+    """Sequences of labels that fall into segments, one way only.
+
+    Parts of a sample of n nodes: those of the nodes; perhaps a row for each segment, sorted by
+    where it ends, then by length, in which the first label of a kind stands for it; and those of
+    neighbouring kinds, of lengths and of tails, added up over the sample.
+    """
+
+    structure = "SemiChain"
+
+    @property
+    def chunk_schemes(self) -> tuple:
+        """Schemes under which chunks are segments, the usual one first."""
+        return (None, "iob2", "bio") if self.own.opens.any() else ("runs",)
+
+    @property
+    def n_tables(self) -> np.ndarray:
+        """Rows of added parts: one in each sample."""
+        return np.ones(self.part_ptr.size - 1, dtype=np.int64)
+
+    @property
+    def width(self) -> int:
+        """Parts of such a row."""
+        n_kinds, (longest, n_basis) = self.own.limit.size, self.own.basis.shape
+        return n_shared(n_basis or longest, n_kinds, self.own.base.size - n_kinds)
+
+
+def n_shared(n_lengths: int, n_kinds: int, n_tails: int) -> int:
+    """Number of parts that are added up over a sample: the width of the pair table."""
+    return n_kinds * (n_kinds + n_lengths) + n_tails
+
+
+def n_segments(lengths: np.ndarray, longest: int) -> np.ndarray:
+    """Number of segments of at most `longest` nodes of samples of such lengths."""
+    short = np.minimum(lengths, longest)
+    return short * (short + 1) // 2 + (lengths - short) * longest
+
+
+def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
+    """The table for samples of at most n nodes; `tails` are the kinds with a tail."""
+    longest, n_kinds = len(basis), limits.size
+    base = np.append(np.arange(n_kinds), tails)
+    tail = np.full(n_kinds, -1)
+    tail[tails] = n_kinds + np.arange(len(tails))
+    most = np.append(np.maximum(limits, 1), np.ones(len(tails), dtype=np.int64))
+    n_arcs = int(sum(n_segments(np.array([n]), own)[0] for own in most))
+    check_memory(
+        40 * n_arcs,
+        f"the {n_arcs:,} segments of a sample of {n:,} nodes",
+        "lower max_length, or cut long samples",
+    )
+    # Of the last vertex: by length, then by class. Those of a vertex near the start are fewer.
+    length, left = np.nonzero(most >= np.arange(1, longest + 1)[:, None])
+    length += 1
+    right = np.where((left < n_kinds) & (length == limits[base[left]]), tail[base[left]], left)
+    right = np.where(right < 0, left, right)
+    counts = np.searchsorted(length, np.arange(n + 1), side="right")  # of those of each vertex
+    ptr = ends_of(counts)
+    each = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+    begin = np.repeat(np.arange(n + 1), counts) - length[each]
+    left, right, begin = (own.astype(np.int32) for own in (left[each], right[each], begin))
+    return SegmentTable(
+        arcs=Arcs(ptr, begin, left, right),
+        first=np.append(kinds.first, kinds.further[tails]),
+        further=np.append(kinds.further, kinds.further[tails]),
+        base=base,
+        kind=kinds.of_label,
+        opens=(kinds.role == 1).astype(np.uint8),
+        limit=limits,
+        tail=tail,
+        mask=mask,
+        basis=basis,
+    )
+
+
+def segment_scratch(own: SegmentTable, n_best: int) -> SegmentScratch:
+    """Scratch for the samples of a table."""
+    n_vertices, n_arcs, n_classes = own.arcs.ptr.size - 1, own.arcs.begin.size, own.base.size
+    return SegmentScratch(
+        arcs=arc_scratch(n_vertices, n_classes, n_classes, n_best),
+        scores=np.empty(n_arcs),
+        marginals=np.empty(n_arcs),
+        table=np.empty((n_classes, n_classes)),
+        used=np.empty((n_classes, n_classes)),
+        more=np.empty(n_classes),
+        lengths=np.empty((own.limit.size, len(own.basis))),
+        paths=np.empty((max(n_best, 1), n_vertices), dtype=np.int32),
+    )
+
+
+@inner_kernel(inline=True)
+def _shape(space, i):
+    """Numbers of nodes and labels, and where the parts of steps, lengths and tails begin."""
+    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
+    n_kinds, n_tails = own.limit.shape[0], own.base.shape[0] - own.limit.shape[0]
+    n_lengths = own.basis.shape[1] if own.basis.shape[1] > 0 else own.basis.shape[0]
+    tails = space.part_ptr[i + 1] - space.part_ptr[i] - n_tails
+    lengths = tails - n_kinds * n_lengths
+    return n, space.allowed.shape[1], lengths - n_kinds * n_kinds, lengths, tails
+
+
+@inner_kernel(inline=True)
+def _row(n, stop, length, longest):
+    """Row of a segment among all rows of a sample of n nodes."""
+    before = stop - 1 if stop - 1 < longest else longest
+    return n + before * (before + 1) // 2 + (stop - 1 - before) * longest + length - 1
+
+
+@forbid.register(SegmentSpace)
+@kernel
+def _(space, i, theta):
+    _, _, steps, _, _ = _shape(space, i)
+    mask = space.own.mask
+    for a in range(mask.shape[0]):
+        for b in range(mask.shape[0]):
+            theta[steps + a * mask.shape[0] + b] += mask[a, b]
+    forbid_labels(space, i, theta)
+
+
+# From labels to parts.
+
+
+@inner_kernel
+def _segment_at(own, labels, t, n):
+    """Kind of the segment that begins at node t, where it stops, and the nodes of its piece."""
+    kind, stop = own.kind[labels[t]], t + 1
+    limit = own.limit[kind]
+    while stop < n and limit > 0:
+        if own.kind[labels[stop]] != kind or own.opens[labels[stop]] != 0:
+            break
+        stop += 1
+    return kind, stop, limit if 0 < limit < stop - t else stop - t
+
+
+@inner_kernel(inline=True)
+def _add_length(own, at, kind, length, c, mu):
+    """Add the parts of a length of a kind, whose parts begin at `at`."""
+    n_basis = own.basis.shape[1]
+    if n_basis == 0:
+        mu[at + kind * own.basis.shape[0] + length - 1] += c
+    for f in range(n_basis):
+        mu[at + kind * n_basis + f] += c * own.basis[length - 1, f]
+
+
+@inner_kernel(inline=True)
+def _length_score(own, theta, at, kind, length):
+    n_basis, total = own.basis.shape[1], 0.0
+    if n_basis == 0:
+        total = theta[at + kind * own.basis.shape[0] + length - 1]
+    for f in range(n_basis):
+        total += own.basis[length - 1, f] * theta[at + kind * n_basis + f]
+    return total
+
+
+@add_indicator.register(SegmentSpace)
+@kernel
+def _(space, i, labels, c, mu):
+    own = space.own
+    n, n_labels, steps, lengths, tails = _shape(space, i)
+    t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
+    while t < n:
+        kind, stop, size = _segment_at(own, labels, t, n)
+        for u in range(t, stop):
+            mu[u * n_labels + labels[u]] += c
+        if before >= 0:
+            mu[steps + before * n_kinds + kind] += c
+        if own.limit[kind] > 0:
+            _add_length(own, lengths, kind, size, c, mu)
+        if steps > n * n_labels:
+            mu[_row(n, t + size, size, longest) * n_labels + own.first[kind]] += c
+        if own.tail[kind] >= 0:
+            mu[tails + own.tail[kind] - n_kinds] += c * (stop - t - size)
+        t, before = stop, kind
+
+
+@score.register(SegmentSpace)
+@kernel
+def _(space, i, theta, labels):
+    own = space.own
+    n, n_labels, steps, lengths, tails = _shape(space, i)
+    t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
+    total = 0.0
+    while t < n:
+        kind, stop, size = _segment_at(own, labels, t, n)
+        if labels[t] != own.first[kind]:
+            return -math.inf
+        for u in range(t, stop):
+            total += theta[u * n_labels + labels[u]]
+        if before >= 0:
+            total += theta[steps + before * n_kinds + kind]
+        if own.limit[kind] > 0:
+            total += _length_score(own, theta, lengths, kind, size)
+        if steps > n * n_labels:
+            total += theta[_row(n, t + size, size, longest) * n_labels + own.first[kind]]
+        if size < stop - t:
+            if own.tail[kind] < 0:
+                return -math.inf
+            total += (stop - t - size) * theta[tails + own.tail[kind] - n_kinds]
+        t, before = stop, kind
+    return total
+
+
+# Between parts and arcs.
+
+
+@inner_kernel
+def _set_scores(space, i, theta):
+    """Write the scores of arcs and connections to the scratch; returns the number of nodes."""
+    own, work, arcs = space.own, space.work, space.own.arcs
+    n, n_labels, steps, lengths, tails = _shape(space, i)
+    n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
+    for j in range(n_classes):
+        for k in range(n_kinds):
+            work.table[j, k] = theta[steps + own.base[j] * n_kinds + k]
+        for k in range(n_kinds, n_classes):
+            work.table[j, k] = 0.0 if j == k else -math.inf
+    for kind in range(n_kinds):
+        for m in range(own.limit[kind]):
+            work.lengths[kind, m] = _length_score(own, theta, lengths, kind, m + 1)
+    has_rows = steps > n * n_labels
+    for v in range(1, n + 1):
+        for k in range(n_classes):
+            work.more[k] = 0.0
+        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+            k, t = arcs.left[q], arcs.begin[q]
+            value = work.more[k] + theta[t * n_labels + own.first[k]]
+            work.more[k] += theta[t * n_labels + own.further[k]]
+            if k >= n_kinds:  # not at the first node
+                value += theta[tails + k - n_kinds] if t > 0 else -math.inf
+            elif has_rows:
+                value += theta[_row(n, v, v - t, longest) * n_labels + own.first[k]]
+            if k < n_kinds and own.limit[k] > 0:
+                value += work.lengths[k, v - t - 1]
+            work.scores[q] = value
+    return n
+
+
+@inner_kernel
+def _write_labels(own, path, n, labels):
+    """Labels of the nodes on a path."""
+    v = n
+    while v > 0:
+        q = path[v]
+        t, k = own.arcs.begin[q], own.arcs.left[q]
+        labels[t] = own.first[k]
+        for u in range(t + 1, v):
+            labels[u] = own.further[k]
+        v = t
+
+
+@max_oracle.register(SegmentSpace)
+@kernel
+def _(space, i, theta, labels):
+    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    value = best_path(own.arcs, n, work.scores, work.table, work.paths[0], work.arcs)
+    if value > -math.inf:
+        _write_labels(own, work.paths[0], n, labels)
+    return value
+
+
+@top_k_oracle.register(SegmentSpace)
+@kernel
+def _(space, i, theta, values, labels):
+    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    best_paths(own.arcs, n, work.scores, work.table, values, work.paths, work.arcs)
+    for r in range(values.shape[0]):
+        for t in range(n):
+            labels[r, t] = 0
+        if values[r] > -math.inf:
+            _write_labels(own, work.paths[r], n, labels[r])
+
+
+@exp_oracle.register(SegmentSpace)
+@kernel
+def _(space, i, theta, temperature, mu):
+    own, work, arcs = space.own, space.work, space.own.arcs
+    n, n_labels, steps, lengths, tails = _shape(space, i)
+    _set_scores(space, i, theta)
+    used, scores = work.used if mu.shape[0] > 0 else work.used[:0], work.scores
+    value = sum_paths(arcs, n, scores, work.table, temperature, work.marginals, used, work.arcs)
+    n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
+    for q in range(space.part_ptr[i + 1] - space.part_ptr[i] if mu.shape[0] > 0 else 0):
+        mu[q] = 0.0
+    if mu.shape[0] == 0 or not value > -math.inf:
+        return value
+    for j in range(n_classes):
+        for k in range(n_kinds):
+            mu[steps + own.base[j] * n_kinds + k] += work.used[j, k]
+    has_rows = steps > n * n_labels
+    for kind in range(n_kinds):
+        for m in range(longest):
+            work.lengths[kind, m] = 0.0
+    for v in range(1, n + 1):
+        for k in range(n_classes):
+            work.more[k] = 0.0
+        for q in range(arcs.ptr[v + 1] - 1, arcs.ptr[v] - 1, -1):
+            k, t, p = arcs.left[q], arcs.begin[q], work.marginals[q]
+            mu[t * n_labels + own.first[k]] += p
+            mu[t * n_labels + own.further[k]] += work.more[k]
+            work.more[k] += p
+            if k >= n_kinds:
+                mu[tails + k - n_kinds] += p
+            elif has_rows:
+                mu[_row(n, v, v - t, longest) * n_labels + own.first[k]] += p
+            if k < n_kinds and own.limit[k] > 0:
+                work.lengths[k, v - t - 1] += p
+    for kind in range(n_kinds):
+        for m in range(own.limit[kind]):
+            _add_length(own, lengths, kind, m + 1, work.lengths[kind, m], mu)
+    return value
+
+
+@max_marginals.register(SegmentSpace)
+@kernel
+def _(space, i, theta, out):
+    own, work, arcs = space.own, space.work, space.own.arcs
+    n, n_labels, _, _, _ = _shape(space, i)
+    _set_scores(space, i, theta)
+    arc_max_marginals(arcs, n, work.scores, work.table, work.marginals, work.arcs)
+    for q in range(n * n_labels):
+        out[q] = -math.inf
+    for v in range(1, n + 1):
+        for k in range(own.base.shape[0]):
+            work.more[k] = -math.inf
+        for q in range(arcs.ptr[v + 1] - 1, arcs.ptr[v] - 1, -1):
+            k, at = arcs.left[q], arcs.begin[q] * n_labels
+            first, further = at + own.first[k], at + own.further[k]
+            out[first] = max(out[first], work.marginals[q])
+            out[further] = max(out[further], work.more[k])
+            work.more[k] = max(work.more[k], work.marginals[q])
+
+
+@sample_oracle.register(SegmentSpace)
+@kernel
+def _(space, i, theta, mu, room, uniforms, labels):
+    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    scores, table, none = work.scores, work.table, work.used[:0]
+    value = sum_paths(own.arcs, n, scores, table, 1.0, work.marginals, none, work.arcs)
+    for d in range(labels.shape[0] if value > -math.inf else 0):
+        draw_path(own.arcs, n, scores, table, value, uniforms, d, work.paths[0], work.arcs)
+        _write_labels(own, work.paths[0], n, labels[d])
+    return value
+
+
+# Probabilities of chunks.
+
+
+@inner_kernel
+def _find(arcs, v, t, k):
+    """The arc from t to v of a left class, or -1."""
+    for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
+        if arcs.begin[q] == t and arcs.left[q] == k:
+            return q
+    return -1
+
+
+@inner_kernel
+def _piece_before(space, v, start, kind):
+    """The last arc of the segment of a kind from `start` to v; -1 if there is none."""
+    own, limit = space.own, space.own.limit[kind]
+    if limit == 0:
+        return _find(own.arcs, v, v - 1, kind)
+    if v - start <= limit:
+        return _find(own.arcs, v, start, kind)
+    return _find(own.arcs, v, v - 1, own.tail[kind]) if own.tail[kind] >= 0 else -1
+
+
+@inner_kernel
+def _given_next(space, log_z, q, v, k):
+    """Probability of an arc given what follows."""
+    own, work = space.own, space.work
+    rest = work.scores, work.table, 1.0, log_z, work.arcs
+    value = log_given_next(own.arcs, *rest, q, v, k)
+    return fast_exp(value) if value > -math.inf else 0.0
+
+
+@inner_kernel
+def _chunk_probability(space, n, log_z, start, stop, kind):
+    """Probability of a segment, or of a run of single nodes, that no neighbour continues."""
+    own, work, arcs = space.own, space.work, space.own.arcs
+    q, single, share = _piece_before(space, stop, start, kind), own.limit[kind] == 0, 0.0
+    if q < 0:
+        return 0.0
+    if stop == n:
+        share = _given_next(space, log_z, q, n, -1)
+    for k in range(own.base.shape[0] if stop < n else 0):
+        goes_on = k == own.tail[kind] or (single and k == kind)
+        if not goes_on and work.arcs.rest[stop, k] > 0.0:
+            share += work.arcs.rest[stop, k] * _given_next(space, log_z, q, stop, k)
+    while arcs.begin[q] > start:
+        v, k = arcs.begin[q], arcs.left[q]
+        q = _piece_before(space, v, start, kind)
+        share *= _given_next(space, log_z, q, v, k)
+    if single and start > 0:
+        q = _find(arcs, start, start - 1, kind)
+        share *= max(1.0 - _given_next(space, log_z, q, start, kind), 0.0)
+    return share
+
+
+@chunk_marginals.register(SegmentSpace)
+@kernel
+def _(space, i, theta, rules, chunks, mu, out):
+    value = exp_oracle(space, i, theta, 1.0, mu)
+    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
+    for c in range(chunks.shape[0] if value > -math.inf else 0):
+        out[c] = 0.0
+        for kind in range(own.limit.shape[0]):
+            if rules.kind[own.first[kind]] == chunks[c, 2]:
+                start, stop = chunks[c, 0], chunks[c, 1]
+                out[c] += _chunk_probability(space, n, value, start, stop, kind)
+    return value

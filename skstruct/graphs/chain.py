@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..data.constraints import check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
+from ..data.states import refuse_states
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
@@ -81,6 +82,9 @@ class Chain(PairwiseGraph):
         Rules that all labellings obey, in training and in prediction, such as
         ``AtMostOnce("ZIP")``. The product of their automata must be small: a few rules on few
         labels. ``predict`` accepts more of them, for prediction only.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
 
     See Also
     --------
@@ -102,11 +106,13 @@ class Chain(PairwiseGraph):
         edge_features: bool = False,
         forbidden: str | Iterable | None = None,
         rules: list | None = None,
+        states_per_label: int | Mapping = 1,
     ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
         self.rules = rules
+        self.states_per_label = states_per_label
 
     @property
     def n_end_rows(self) -> int:
@@ -181,6 +187,7 @@ class Chain(PairwiseGraph):
 
     def with_rules(self, rules: Any) -> Chain:
         """The chain with further rules."""
+        refuse_states(self, "rules are of labels, not of states", TypeError)
         other = copy.copy(self)
         other.rules = [*read_rules(self.rules), *read_rules(rules)]
         return other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -287,6 +287,9 @@ class Pairwise(PairwiseGraph):
         Largest table of a junction tree, in entries. With "auto", estimators that can also train on
         relaxations use a junction tree only if all its tables have at most 256 entries per score of
         a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
 
     See Also
     --------
@@ -341,6 +344,7 @@ class Pairwise(PairwiseGraph):
         attractive: bool = False,
         inference: str = "auto",
         max_table: int = 2**16,
+        states_per_label: int | Mapping = 1,
     ) -> None:
         self.edge_features = edge_features
         self.edge_types = edge_types
@@ -349,6 +353,7 @@ class Pairwise(PairwiseGraph):
         self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
+        self.states_per_label = states_per_label
 
     # What the estimator of :meth:`suited` needs where inference is "auto".
     _prefers_exact = _prefers_marginals = False

@@ -88,7 +88,8 @@ class ProbabilisticPredictor:
         self._refuse_unsolved(self._pass(node_marginals, problem, nodes), keep, problem)
         hidden = self.graph_.hidden_states(self.classes_)
         nodes = nodes if hidden is None else hidden.sums(nodes)
-        wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_, nodes[:0])
+        wrapped = self.graph_.wrap_marginals(_clipped(nodes), self.classes_, samples)
+        wrapped = as_given(wrapped, X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _read_ruled(self, X, rules):

@@ -372,6 +372,10 @@ class Graph(ABC, BaseEstimator):
         ends = samples.offsets.tolist()
         return object_array([flat[start:stop] for start, stop in pairwise(ends)])
 
+    def wrap_marginals(self, table: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
+        """Return marginals of nodes, (n_nodes, n_classes), for each sample; as :meth:`wrap`."""
+        return self.wrap(table, samples)
+
     def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
         """Return the labels of codes, in their shape: the inverse of :meth:`encode`."""
         return classes.take(codes)  # faster than by an index

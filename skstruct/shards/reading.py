@@ -184,13 +184,23 @@ def _beyond(numbers, ends):
 # Structures in manifests: by name, with parameters in JSON; no class names are imported.
 
 # Parameters that matter when a problem is built, not when its samples are packed.
-_AFTER_PACKING = {"boundary", "forbidden", "rules", "interactions", "inference", "max_table"}
+_AFTER_PACKING = {
+    "boundary",
+    "forbidden",
+    "rules",
+    "interactions",
+    "inference",
+    "max_table",
+    "states_per_label",
+}
 _PLAIN = ("find_classes", "encode", "read_training", "score")
 
 
 def refuse_unpackable(graph: Graph) -> None:
     """Reject a structure whose samples cannot be packed a part at a time."""
     kind = type(graph)
+    if getattr(graph, "node_types", None) is not None:
+        raise TypeError("shards are for graphs of one type of nodes: node_types must be None")
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
         raise TypeError(

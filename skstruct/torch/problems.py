@@ -101,6 +101,11 @@ def resolve(graph: Any) -> Graph:
         raise TypeError(f"graph must be 'chain' or a structure such as Tree(), got {graph!r}")
     if getattr(graph, "boundary", False):
         raise ValueError("Chain(boundary=True): pass the scores of the ends as start and stop")
+    if getattr(graph, "order", 1) != 1:
+        raise ValueError(f"{graph}: an order above 1 is for estimators; here pairs have scores")
+    refuse_states(graph, "scores are those of labels")
+    if getattr(graph, "node_types", None) is not None:
+        raise ValueError(f"{graph}: node_types is for estimators; here nodes are of one type")
     if getattr(graph, "attractive", False):
         raise ValueError("attractive=True is for estimators, which keep their weights attractive")
     return graph
@@ -224,7 +229,6 @@ class _Reader(BaseEstimator):
 def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
     """Pack a batch for `labels` (codes of nodes, or y): a copy of the graph, pair shape, task."""
     graph, reader = clone(graph), _Reader()
-    refuse_states(graph, "scores are those of labels")
     if graph.has_label_sets:
         graph.n_labels_ = n_columns
     if isinstance(graph, ItemGraph) and n_columns != 1:

@@ -381,7 +381,7 @@ def _forward(unary, automaton, inverse, high, scratch):
             here[t, q] *= share
             unsafe |= (here[t, q] > 0.0) & (here[t, q] <= SMALLEST_FACTOR)
         scratch.scale[t] = total
-        log_z += math.log(total)
+        log_z += -math.inf if total == 0.0 else math.log(total)
     total = 0.0
     for q in range(labels.shape[0]):
         end = scratch.table[automaton.rows[q], n_labels] if automaton.ends[q] == 1 else 0.0
@@ -389,8 +389,9 @@ def _forward(unary, automaton, inverse, high, scratch):
         total += here[n - 1, q] * end
     for q in range(labels.shape[0]):
         scratch.back[n - 1, q] /= total
-    log_z += high * inverse + math.log(total)
-    return log_z if unsafe == 0 and total > SMALLEST_FACTOR else math.nan
+    if unsafe != 0 or not total > SMALLEST_FACTOR:
+        return math.nan
+    return log_z + (high * inverse + math.log(total))
 
 
 @inner_kernel

@@ -250,6 +250,20 @@ def test_streams_keep_the_ngrams_of_their_first_batch():
     np.testing.assert_array_equal(model.graph_.ngrams_, known)
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize("order", [1, 2])
+def test_huge_scores_as_plain_python(order):
+    X, y = sequences(n=8)
+    model = SAGCRF(Chain(order=order, forbidden="iob2"), max_iter=1, tol=1e9).fit(X, y)
+    drawn = np.random.default_rng(0).normal(size=model.pair_weights_.shape)
+    for scale in (1.0, 1e4, 1e8):
+        model.pair_weights_ = scale * drawn
+        with np.errstate(all="ignore"):  # compiled kernels do not warn
+            tables = model.predict_marginals(X)
+        for table in tables:
+            np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
 def test_warm_starts_match_ngrams():
     X, y = sequences(n=30)
     model = SAGCRF(Chain(order=2), tol=1e-6, max_iter=1000, warm_start=True, random_state=0)

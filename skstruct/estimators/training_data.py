@@ -74,9 +74,8 @@ def read_training_data(
         _refuse_with_states(model, graph, node_weight, stream)
         partial = partial or PartialLabels.none(labels.size)
     codes = graph.encode(labels, classes, samples.offsets)
-    if stream is None or stream.is_new:
-        known = codes if partial is None else np.where(partial.hidden, -1, codes)
-        graph.learn(known, samples.offsets, classes)
+    known = codes if partial is None else np.where(partial.hidden, -1, codes)
+    graph.learn(known, samples.offsets, classes)
     _check_size(model, graph, samples, classes)
     indices, completion = np.flatnonzero(keep), None
     if partial is not None:

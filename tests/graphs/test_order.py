@@ -241,13 +241,16 @@ def test_shards_have_the_ngrams_of_all(tmp_path):
     assert parts.objective_ == pytest.approx(whole.objective_, rel=1e-5)
 
 
-def test_streams_keep_the_ngrams_of_their_first_batch():
+def test_streams_take_up_the_ngrams_of_all_batches():
     X, y = sequences(n=30)
-    model = SAGCRF(Chain(order=2), random_state=0)
-    model.partial_fit(X[:15], y[:15], classes=LABELS)
-    known = model.graph_.ngrams_.copy()
-    model.partial_fit(X[15:], y[15:])
-    np.testing.assert_array_equal(model.graph_.ngrams_, known)
+    model = SAGCRF(Chain(order=3, boundary=True), random_state=0)
+    model.partial_fit(X[:5], y[:5], classes=LABELS)
+    first, n = model.graph_, len(model.graph_.ngrams_)
+    model.partial_fit(X[5:], y[5:])
+    whole = SAGCRF(Chain(order=3, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    np.testing.assert_array_equal(model.graph_.ngrams_, whole.graph_.ngrams_)
+    assert len(first.ngrams_) == n < len(whole.graph_.ngrams_)  # a copy learns
+    assert np.count_nonzero(model.pair_weights_[0, 9:]) > n
 
 
 @pytest.mark.plain

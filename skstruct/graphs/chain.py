@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.arguments import check_choice
+from ..core.arguments import check_choice, check_integer
 from ..core.factors import PairwiseFactors
 from ..core.offsets import longest_item
 from ..core.problem import Problem
@@ -158,7 +158,7 @@ class Chain(PairwiseGraph):
 
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take up the n-grams that occur."""
-        order = check_choice("order", self.order, (1, 2, 3))
+        order = check_integer("order", check_choice("order", self.order, (1, 2, 3)))
         if order == 1:
             return
         if self.edge_features:
@@ -176,7 +176,7 @@ class Chain(PairwiseGraph):
         if self.order != 1 and not hasattr(self, "ngrams_"):
             raise ValueError(f"{self}: n-grams are those of training labels, and there are none")
         node, (n_rows, width) = super().weight_shapes(samples, n_classes, fit_intercept)
-        return node, (n_rows, width + len(getattr(self, "ngrams_", ())))
+        return node, (n_rows, width + len(self._ngrams()))
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """Weights of (label, next label), without those of longer n-grams."""
@@ -242,11 +242,22 @@ class Chain(PairwiseGraph):
         )
         return make(space=ChainSpace(**fields, own=(), work=work))
 
+    def _ngrams(self):
+        """The n-grams that have weights; of a stored model they may be damaged."""
+        ngrams = getattr(self, "ngrams_", np.empty((0, 2), dtype=np.int64))
+        is_table = isinstance(ngrams, np.ndarray) and ngrams.dtype == np.int64
+        if not is_table or ngrams.ndim != 2 or ngrams.shape[1] != self.order + 1:
+            raise ValueError(
+                "the model is damaged: graph_.ngrams_ must be an int64 array of shape (n_ngrams, "
+                f"{self.order + 1})"
+            )
+        return ngrams
+
     def _contexts(self, classes):
         """The contexts of n-grams, and the product of the rules, or None."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
-        ngrams = getattr(self, "ngrams_", np.empty((0, 2), dtype=np.int64))
-        return contexts_of(ngrams, len(classes)), product_of(rules, classes) if rules else None
+        contexts = contexts_of(self._ngrams(), len(classes))
+        return contexts, product_of(rules, classes) if rules else None
 
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""

@@ -39,7 +39,7 @@ from .nodes import Rows, example_sequences, no_rows, read_rows
 # Edges between labels: given by users, learned, or read from a stored model.
 
 
-def check_edges(edges, n_labels, n_classes: int) -> None:
+def check_edges(edges, hierarchy, n_labels, n_classes: int) -> None:
     """Raise ValueError for labels and edges that were changed since fit."""
     if not isinstance(n_labels, (int, np.integer)) or n_labels != n_classes:
         raise ValueError(f"graph_.n_labels_ is {n_labels!r}, but there are {n_classes} labels")
@@ -51,6 +51,10 @@ def check_edges(edges, n_labels, n_classes: int) -> None:
     keys = np.sort(edges, axis=1) @ np.array([n_labels, 1], dtype=np.int64)
     if (edges[:, 0] == edges[:, 1]).any() or np.unique(keys).size < len(edges):
         raise ValueError("graph_.edges_ joins a label to itself, or two labels twice")
+    if not isinstance(hierarchy, np.ndarray) or not np.array_equal(
+        edges[: len(hierarchy)], hierarchy
+    ):
+        raise ValueError("graph_.hierarchy_ must be an array of the first edges")
 
 
 def read_edges(edges, n: int) -> np.ndarray:
@@ -85,8 +89,10 @@ def read_edges(edges, n: int) -> np.ndarray:
 
 def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
     """The pairs (child, parent) that a user gave, as numbers of labels; `columns` may name them."""
-    names = {name: j for j, name in enumerate(columns) if isinstance(name, str)}
-    rows = []
+    names, rows = {name: j for j, name in enumerate(columns) if isinstance(name, str)}, []
+    is_list = hierarchy is None or isinstance(hierarchy, Iterable)
+    if isinstance(hierarchy, str) or not is_list:
+        raise ValueError(f"hierarchy must be a list of pairs (child, parent), got {hierarchy!r}")
     for row, pair in enumerate(() if hierarchy is None else hierarchy):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"hierarchy: row {row} is {pair!r}, not a pair (child, parent)")
@@ -96,6 +102,9 @@ def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
                 f"hierarchy: row {row} names the label {unknown[0]!r}, but the columns of y are "
                 f"{[*names] or 'not named: labels are numbers'}"
             )
+        for name in pair:
+            if isinstance(name, str) and list(columns).count(name) > 1:
+                raise ValueError(f"hierarchy: row {row}: several columns of y are named {name!r}")
         rows.append([names[name] if isinstance(name, str) else name for name in pair])
     try:
         return read_edges(rows, n).astype(np.int32)
@@ -408,7 +417,7 @@ class MultiLabel(Graph):
         n_best: int = 1,
     ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
-        check_edges(self.edges_, self.n_labels_, len(classes))
+        check_edges(self.edges_, self.hierarchy_, self.n_labels_, len(classes))
         if codes is not None:
             self._check_implications(codes)
         n, m = self.n_labels_, len(self.edges_)
@@ -452,8 +461,10 @@ class MultiLabel(Graph):
     def _check_implications(self, codes):
         child, parent = self.hierarchy_.T
         table = codes.reshape(-1, self.n_labels_)
+        names = [name if isinstance(name, str) else j for j, name in enumerate(self._columns)]
+        names = names or range(self.n_labels_)
         for i, e in np.argwhere(table[:, child] > table[:, parent])[:1]:
-            child, parent = tuple(self.hierarchy)[e]
+            child, parent = names[child[e]], names[parent[e]]
             raise ValueError(
                 f"y: sample {i} has the label {child!r} without its parent {parent!r} (hierarchy)"
             )

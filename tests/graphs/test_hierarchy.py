@@ -161,6 +161,7 @@ def test_names_of_columns_pickles_and_searches():
 
 
 BAD = {
+    "hierarchy must be a list of pairs .*, got 5": 5,
     "row 1 is 'ba', not a pair": [(1, 0), "ba"],
     r"row 0 names the label 'x', but the columns of y are not named": [("x", 0)],
     r"row 0 is \[5, 0\], but labels are 0 to 4": [(5, 0)],
@@ -176,6 +177,24 @@ def test_bad_pairs(message):
     X, Y = _table()
     with pytest.raises(ValueError, match=message):
         SAGCRF(MultiLabel("tree", hierarchy=BAD[message])).fit(X, Y)
+
+
+def test_names_of_several_columns_and_labels_without_parents():
+    X, Y = np.eye(2), np.array([[1, 0, 0], [0, 1, 1]])
+    frame = pd.DataFrame(Y, columns=["a", "a", "b"])
+    with pytest.raises(ValueError, match="row 0: several columns of y are named 'a'"):
+        SAGCRF(MultiLabel(hierarchy=[("b", "a")])).fit(X, frame)
+    for hierarchy in (iter([(0, 1)]), np.array([[0, 1]])):
+        with pytest.raises(ValueError, match="sample 0 has the label 0 without its parent 1"):
+            SAGCRF(MultiLabel(hierarchy=hierarchy)).fit(X, Y)
+
+
+@pytest.mark.parametrize("change", [None, np.array([[0, 1]]), np.zeros((40, 2), dtype=np.int32)])
+def test_a_damaged_hierarchy(change):
+    crf = SAGCRF(MultiLabel(hierarchy=FOREST), max_iter=1, tol=1e9).fit(*_table())
+    crf.graph_.hierarchy_ = change
+    with pytest.raises(ValueError, match=r"graph_.hierarchy_ must be"):
+        crf.predict(_table()[0])
 
 
 def test_what_is_refused():

@@ -1,6 +1,7 @@
 """Chains of higher order: n-grams of labels as an automaton."""
 
 import itertools
+import json
 import pickle
 import re
 
@@ -251,6 +252,44 @@ def test_streams_take_up_the_ngrams_of_all_batches():
     np.testing.assert_array_equal(model.graph_.ngrams_, whole.graph_.ngrams_)
     assert len(first.ngrams_) == n < len(whole.graph_.ngrams_)  # a copy learns
     assert np.count_nonzero(model.pair_weights_[0, 9:]) > n
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda grams: None,
+        lambda grams: grams.tolist(),
+        lambda grams: grams[:, 1:],
+        lambda grams: grams.astype(float),
+        lambda grams: grams + 50,
+        lambda grams: -np.ones_like(grams),
+        lambda grams: np.where(grams == 4, 3, grams),
+    ],
+)
+def test_damaged_ngrams_are_named(change):
+    X, y = sequences()
+    model = SAGCRF(Chain(order=2, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    model.graph_.ngrams_ = change(model.graph_.ngrams_)
+    with pytest.raises(ValueError, match=r"the model is damaged: graph_\.ngrams_"):
+        model.predict(X)
+
+
+def test_damaged_states_of_a_file(tmp_path):
+    X, y = sequences()
+    path = tmp_path / "model.npz"
+    export(SAGCRF(Chain(order=2), max_iter=1, tol=1e9).fit(X, y), path)
+    arrays = dict(np.load(path))
+    header = json.loads(arrays["header"].tobytes())
+    table = json.dumps(header | {"structure": "table"}).encode()
+    changes = [
+        ({"state_labels": arrays["state_labels"] * 0}, "a state of another one"),
+        ({"after": np.ones_like(arrays["after"])}, "a state of another one"),
+        ({"header": np.frombuffer(table, np.uint8)}, "a table has no states"),
+    ]
+    for change, message in changes:
+        np.savez(path, **arrays | change)
+        with pytest.raises(ValueError, match=message):
+            Tagger.load(path)
 
 
 @pytest.mark.plain

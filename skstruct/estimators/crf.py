@@ -404,8 +404,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         self._observed = self.graph_.observed(problem, data.samples, allowed, *kinds)
         if self._observed is None:
             raise TypeError(
-                f"{self._few_weights} is for chains, trees and graphs, not for "
-                f"{type(self.graph_).__name__}"
+                f"{self._few_weights} is for chains of order 1, trees and graphs, not for "
+                f"{self.graph_}"
             )
         return problem
 

@@ -567,7 +567,7 @@ def _node_terms(model, samples, columns, shown, names):
             yield node, "", names[j], value, table[j, columns[node]]
     if hasattr(model.graph_, "segment_terms"):
         yield from model.graph_.segment_terms(model, columns, samples)
-    elif len(model.boundary_coef_):
+    elif columns.size and len(model.boundary_coef_):
         for node, row, name in ((0, 0, "<start>"), (columns.size - 1, 1, "<stop>")):
             yield node, "", name, 1.0, model.boundary_coef_[row, columns[node]]
     if model._has_intercept:

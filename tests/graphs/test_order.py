@@ -254,6 +254,12 @@ def test_streams_take_up_the_ngrams_of_all_batches():
     assert np.count_nonzero(model.pair_weights_[0, 9:]) > n
 
 
+@pytest.mark.parametrize("order", [2.0, True])
+def test_orders_are_integers(order):
+    with pytest.raises(ValueError, match="order must be an integer"):
+        SAGCRF(Chain(order=order)).fit(*sequences())
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -290,6 +296,17 @@ def test_damaged_states_of_a_file(tmp_path):
         np.savez(path, **arrays | change)
         with pytest.raises(ValueError, match=message):
             Tagger.load(path)
+
+
+def test_weights_of_what_occurs_are_for_order_1():
+    with pytest.raises(TypeError, match=r"order 1, .* not for Chain\(order=2\)"):
+        SAGCRF(Chain(order=2), all_possible_transitions=False).fit(*sequences())
+
+
+def test_no_nodes_are_explained_by_nothing():
+    X, y = sequences()
+    model = SAGCRF(Chain(order=2, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    assert len(explain(model, X[0][:0])) == 0
 
 
 @pytest.mark.plain

@@ -135,7 +135,7 @@ _STATE, _TRANSITION = 0, 1
 
 def read_crfsuite(path, estimator) -> Pipeline:
     """Return a fitted pipeline with the weights of a CRFsuite model."""
-    labels, weights, steps, reader, _ = read_fields(path, CRFSUITE, "a CRFsuite model file")
+    labels, weights, steps, reader, *_ = read_fields(path, CRFSUITE, "a CRFsuite model file")
     vectorizer = SequenceVectorizer(separator=":").fit([[[*reader.row]]])
     rows = np.array([reader.row[name] for name in vectorizer.vocabulary_], dtype=np.int64)
     estimator.graph_, estimator.classes_ = Chain(), np.array(labels)

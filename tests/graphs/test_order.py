@@ -254,6 +254,16 @@ def test_streams_take_up_the_ngrams_of_all_batches():
     assert np.count_nonzero(model.pair_weights_[0, 9:]) > n
 
 
+def test_rules_of_a_large_product_need_order_1():
+    names = [*"abcdefghijkl"]
+    rng = np.random.default_rng(0)
+    y = [rng.permutation(names * 3) for _ in range(4)]
+    X = [np.eye(12)[np.searchsorted(names, labels)] for labels in y]
+    model = SAGCRF(Chain(order=3), C=10.0, max_iter=5, tol=1e9, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"sample 0: rules: the product .* need order=1"):
+        model.predict(X, rules=[AtMostOnce()])
+
+
 @pytest.mark.parametrize("order", [2.0, True])
 def test_orders_are_integers(order):
     with pytest.raises(ValueError, match="order must be an integer"):

@@ -334,6 +334,8 @@ class _Packer:
                 # A shard may have few samples for its classes; all of them may have enough.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 labels = self.graph.read_y(part.y, samples)
+        if getattr(self.graph, "is_listed_", False):
+            raise ValueError("y: shards hold labels of nodes, not segments (start, stop, label)")
         self._check_kind(samples, part.first)
         self._take_names(X, part.first)
         return samples, labels

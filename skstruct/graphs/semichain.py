@@ -341,12 +341,13 @@ class SemiChain(NodeGraph):
             grams = gram_of(nodes, row_ptr, shapes[0][0]), gram_of_constant(n, 1)
         shared = {"edges": constant_rows(nodes, 1), "n_tables": np.ones(n, dtype=np.int64)}
         rows = BlockRows.of(nodes, row_ptr, shapes, **shared, grams=grams)
+        part_ptr = ends_of(rows.n_parts)
         space = SegmentSpace(
-            part_ptr=ends_of(rows.n_parts),
+            part_ptr=part_ptr,
             label_ptr=offsets,
             allowed=node_mask(allowed, len(classes)),
             own=own,
-            work=segment_scratch(own, n_best),
+            work=segment_scratch(own, part_ptr, offsets, n_best),
         )
         target = node_target(classes, codes, loss, offsets)
         return Problem.of(rows, space, target, target.labels)

@@ -87,10 +87,11 @@ class SemiChain(NodeGraph):
         and of its logarithm.
     segment_features : callable or True, default=None
         Features of segments. A function ``f(x, start, stop)`` of the sample as given and of its
-        nodes ``start:stop`` returns a 1-D array of fixed length; it is called for all segments up
-        to the largest limit. With True, a sample of X is a pair (features, segment features of
-        shape (n_nodes, longest, n_segment_features)), where ``[t, l - 1]`` is for the l nodes from
-        t on.
+        nodes ``start:stop`` returns a 1-D array of fixed length. It is called for all segments up
+        to the largest limit, one by one, which may take longer than the training. With True, a
+        sample of X is a pair (features, segment features of shape (n_nodes, longest,
+        n_segment_features)), where ``[t, l - 1]`` is for the l nodes from t on; such arrays are
+        read at once.
     forbidden : list of pairs, default=None
         Pairs (kind, next kind) of segments that are not neighbours, in training and in prediction;
         None is an end of the sequence.
@@ -105,7 +106,9 @@ class SemiChain(NodeGraph):
     y has one label per node, or a list of segments ``(start, stop, label)`` per sample: of all
     nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
-    :meth:`length_weights` for the others. A quantile as a limit needs complete labels.
+    :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
+    with known labels. Shards (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no
+    features of segments.
 
     References
     ----------
@@ -389,14 +392,17 @@ class SemiChain(NodeGraph):
         else:
             places = zip(start.tolist(), stop.tolist(), strict=True)
             rows = [np.asarray(self.segment_features(given[i], *place)) for place in places]
-        sound = [row.shape == shape and np.isfinite(row).all() for row in rows]
-        if not all(sound):
-            q = sound.index(False)
+        wrong = np.array([row.shape != shape for row in rows])
+        if not wrong.any():
+            rows = np.array(rows, dtype=np.float64)
+            wrong = ~np.isfinite(rows).all(axis=1)
+        if wrong.any():
+            q = wrong.argmax()
             raise ValueError(
                 f"segment_features: sample {i}, start {start[q]}, stop {stop[q]}: expected "
                 f"{shape[0]} finite numbers, got {rows[q]!r}"
             )
-        return np.array(rows, dtype=np.float64).reshape(-1, *shape)
+        return rows
 
     # Weights and outputs
 

@@ -174,8 +174,8 @@ def pack_shards(
     shard_size : int, default=10000
         Samples per shard. A shard should fit into memory several times.
     graph : Graph or {"auto", "chain", "multiclass"}, default="auto"
-        The structure: Chain, Tree, Pairwise, Grid, MultiClass, or one of your own with labels of
-        nodes.
+        The structure: Chain, SemiChain, Tree, Pairwise, Grid, MultiClass, or one of your own with
+        labels of nodes.
     sample_weight : array-like or iterator of float, default=None
         Weights of the samples, larger than 0.
     vectorizer : transformer, default=None

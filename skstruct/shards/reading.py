@@ -198,9 +198,9 @@ def refuse_unpackable(graph: Graph) -> None:
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
         raise TypeError(
-            f"shards are for structures whose labels are those of nodes (Chain, Tree, Pairwise, "
-            f"Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is trained on "
-            "samples in memory: fit(X, y)"
+            f"shards are for structures whose labels are those of nodes (Chain, SemiChain, Tree, "
+            f"Pairwise, Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is "
+            "trained on samples in memory: fit(X, y)"
         )
     if getattr(graph, "segment_features", None) is not None:
         raise TypeError("shards hold features of nodes, segment_features must be None")

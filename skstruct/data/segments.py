@@ -28,8 +28,6 @@ class Kinds(NamedTuple):
     # (n_labels,): Kind and role of each label.
     of_label: np.ndarray
     role: np.ndarray
-    # (n_kinds,): Whether segments of the kind are single nodes, whatever the labels.
-    is_single: np.ndarray
 
     @classmethod
     def of(cls, classes: np.ndarray, scheme: str | None) -> Kinds:
@@ -37,7 +35,7 @@ class Kinds(NamedTuple):
         own = np.arange(len(classes))
         if scheme is None:
             anywhere = np.full(own.size, ANYWHERE, dtype=np.uint8)
-            return cls(np.asarray(classes), own, own, own, anywhere, own < 0)
+            return cls(np.asarray(classes), own, own, own, anywhere)
         tags = [_split(label) for label in np.asarray(classes).tolist()]
         names = [name for tag, name in tags if tag != "I"]
         for tag, name in tags:
@@ -52,7 +50,7 @@ class Kinds(NamedTuple):
         further = np.array([at.get(("I", tags[k][1]), k) for k in first.tolist()])
         of_label = np.array([names.index(name) for _, name in tags])
         role = np.where(is_further, FURTHER, FIRST).astype(np.uint8)
-        return cls(object_array(names), first, further, of_label, role, first == further)
+        return cls(object_array(names), first, further, of_label, role)
 
     @property
     def outside(self) -> int:
@@ -114,7 +112,8 @@ def read_max_length(max_length: Any, kinds: Kinds) -> np.ndarray:
         if (value := given.get(name)) is not None:
             is_endless = is_dict and value == np.inf
             limits[c] = 0 if is_endless else check_integer("max_length", value)
-    limits[kinds.is_single] = 1
+    if kinds.role.any():  # without a tag of further nodes
+        limits[kinds.first == kinds.further] = 1
     if kinds.outside >= 0:
         if is_dict and given.get(_OUTSIDE, np.inf) != np.inf:
             raise ValueError("max_length: with scheme='bio' the length of 'O' has no limit")

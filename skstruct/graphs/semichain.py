@@ -259,35 +259,29 @@ class SemiChain(NodeGraph):
         return max(int(self.limits_.max()), 1)
 
     def _faults(self, codes, samples, classes):
-        """The segments, and a mask of nodes at which a wrong one begins."""
+        """Mask of the nodes at which what begins is no segment."""
         found = Segments.of(codes, samples.offsets, self._kinds(classes), self.limits_ == 0)
-        has_limit, wrong = self.limits_ > 0, found.is_wrong.copy()
-        has_limit[self.tails_] = False
-        is_long = found.length > self.limits_[found.kind]
-        wrong[found.start] |= is_long & has_limit[found.kind]
-        return found, wrong
+        most = np.where(self.limits_ > 0, self.limits_, codes.size)
+        most[self.tails_] = codes.size
+        found.is_wrong[found.start] |= found.length > most[found.kind]
+        return found.is_wrong
 
     def is_labelling(
         self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray
     ) -> np.ndarray:
         """Whether the labels of each sample are those of segments, none of them too long."""
-        _, wrong = self._faults(codes, samples, classes)
+        wrong = self._faults(codes, samples, classes)
         return np.diff(np.append(0, np.cumsum(wrong))[samples.offsets]) == 0
 
     def why_no_labelling(
         self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray, i: int
     ) -> str:
-        """The first segment of sample i that is wrong."""
-        found, wrong = self._faults(codes, samples, classes)
-        first = samples.offsets[i]
-        t = first + np.flatnonzero(wrong[first:])[0]
-        q, label = np.searchsorted(found.start, t), np.asarray(classes)[codes[t]].item()
-        if found.is_wrong[t]:
-            return f"has {label!r} at node {t - first}, where no chunk of its kind goes on"
-        return (
-            f"has a segment {label!r} of {found.length[q]} nodes, {t - first} to "
-            f"{found.stop[q] - first - 1}, but max_length is {self.limits_[found.kind[q]]}"
-        )
+        """Where the first segment of sample i that is wrong begins."""
+        t = self._faults(codes, samples, classes)[samples.offsets[i] :].argmax()
+        code = codes[samples.offsets[i] + t]
+        label, kind = np.asarray(classes)[code].item(), self._kinds(classes).of_label[code]
+        most = f"at most {self.limits_[kind]} nodes (max_length)"
+        return f"has {label!r} at node {t}, where no segment of {most} begins"
 
     # The problem
 

@@ -119,22 +119,19 @@ def n_segments(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
     """The table for samples of at most n nodes; `tails` are the kinds with a tail."""
-    longest, n_kinds = len(basis), limits.size
-    base = np.append(np.arange(n_kinds), tails)
-    tail = np.full(n_kinds, -1)
-    tail[tails] = n_kinds + np.arange(len(tails))
+    base = np.append(np.arange(limits.size), tails)
+    after = np.arange(base.size)
+    after[tails] = after[limits.size :]
     most = np.append(np.maximum(limits, 1), np.ones(len(tails), dtype=np.int64))
     n_arcs = int(sum(n_segments(np.array([n]), own)[0] for own in most))
     check_memory(
-        40 * n_arcs,
+        64 * n_arcs + n * len(basis) * base.size,
         f"the {n_arcs:,} segments of a sample of {n:,} nodes",
         "lower max_length, or cut long samples",
     )
-    size = np.arange(1, longest + 1)[:, None]
+    size = np.arange(1, len(basis) + 1)[:, None]
     vertex, length, left = np.nonzero((size <= np.arange(n + 1)[:, None, None]) & (size <= most))
-    begin, right = vertex - length - 1, left.copy()
-    is_full = (left < n_kinds) & (length + 1 == limits[base[left]]) & (tail[base[left]] >= 0)
-    right[is_full] = tail[left[is_full]]
+    begin, right = vertex - length - 1, np.where(length + 1 == most[left], after[left], left)
     ptr = np.searchsorted(vertex, np.arange(n + 2))
     left, right, begin = (own.astype(np.int32) for own in (left, right, begin))
     return SegmentTable(
@@ -145,7 +142,7 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         kind=kinds.of_label,
         opens=(kinds.role == 1).astype(np.uint8),
         limit=limits,
-        tail=tail,
+        tail=np.where(after > base, after, -1)[: limits.size],
         mask=mask,
         basis=basis,
     )

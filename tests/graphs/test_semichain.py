@@ -311,13 +311,17 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (
             SemiChain(2),
             RUNS,
-            "y: sample 0 has a segment 'b' of 3 nodes, 2 to 4, but max_length is 2",
+            "y: sample 0 has 'b' at node 2, where no segment of at most 2 nodes",
         ),
-        (SemiChain({"b": 2}), RUNS[1:], "sample 2 has a segment 'b' of 3 nodes, 3 to 5"),
+        (
+            SemiChain({"b": 2}),
+            RUNS[1:],
+            "sample 2 has 'b' at node 3, where no segment of at most 2 nodes",
+        ),
         (
             SemiChain(9, "bio"),
             [["B-X", "O"], ["O", "I-X"]],
-            "y: sample 1 has 'I-X' at node 1, where no chunk of its kind goes on",
+            "y: sample 1 has 'I-X' at node 1, where no segment of at most 9 nodes",
         ),
         (SemiChain(9, "bio"), [["I-X", "O"]], "y has 'I-X' but never 'B-X'"),
         (SemiChain(9, "bio"), [["S-X", "O"]], "the label 'S-X' is not O, B-... or I-..."),
@@ -386,7 +390,9 @@ def test_streams():
     assert model.graph_.limits_.tolist() == [1, 1, 1]
     model = SubgradientSSVM(SemiChain(), random_state=0).partial_fit(X[:1], RUNS[:1], classes)
     assert model.graph_.limits_.tolist() == [2, 3, 3]
-    with pytest.raises(ValueError, match="sample 0 has a segment 'b' of 3 nodes, 1 to 3"):
+    with pytest.raises(
+        ValueError, match="sample 0 has 'b' at node 1, where no segment of at most 2 nodes"
+    ):
         SubgradientSSVM(SemiChain(2)).partial_fit([np.ones((4, 2))], [[*"abbb"]], classes)
     # Predictions keep the form of the first batch.
     listed = [[(0, 2, "a"), (2, 5, "b")]]
@@ -426,7 +432,9 @@ def test_shards(tmp_path):
         assert_allclose(on_shards.objective_, here.objective_, rtol=1e-5)
         for one, other in zip(on_shards.predict(shards), on_shards.predict(X), strict=True):
             np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="sample 2 has a segment 'b' of 3 nodes, 3 to 5"):
+    with pytest.raises(
+        ValueError, match="sample 2 has 'b' at node 3, where no segment of at most 2 nodes"
+    ):
         SAGCRF(SemiChain(2, lengths="curve"), **options).fit(
             pack_shards(X[1:], y[1:], tmp_path / "long", shard_size=2, graph=graph)
         )

@@ -1,4 +1,4 @@
-"""Chains of order 1, 2 and 3: errors, CPU seconds, memory; with ``--wapiti`` Wapiti, of order 1.
+"""Chains of order 1, 2 and 3: errors, CPU seconds, memory, growth; ``--wapiti``: Wapiti, order 1.
 
     python benchmarks/bench_orders.py --data FOLDER [--folds N] [--quick] [--wapiti] [--json OUT]
 
@@ -77,6 +77,27 @@ def text(folder, name, order, limit):
     }
 
 
+def growth(n_labels, order, n_nodes=20_000):
+    """States, and microseconds a node of marginals and of the best labelling, on drawn labels."""
+    rng = np.random.default_rng(0)
+    steps = rng.dirichlet(np.full(n_labels, 3.0 / n_labels), size=n_labels)  # few follow a label
+    y = []
+    for _ in range(n_nodes // 20):
+        labels = [rng.integers(n_labels)]
+        while len(labels) < 20:
+            labels.append(rng.choice(n_labels, p=steps[labels[-1]]))
+        y.append(np.array(labels))
+    X = [np.eye(n_labels)[labels] + rng.normal(size=(20, n_labels)) for labels in y]
+    model = crf(order).set_params(max_iter=1, tol=10.0).fit(X, y)
+    seconds = []
+    for call in (model.predict_marginals, model.predict):
+        call(X[:2])
+        began = time.process_time()
+        call(X)
+        seconds.append(1e6 * (time.process_time() - began) / n_nodes)
+    return {"n_grams": len(getattr(model.graph_, "ngrams_", ())), "us": seconds}
+
+
 def apart(args, name, order):
     """The result of a process of its own, so that its memory is known."""
     command = [sys.executable, __file__, "--data", str(args.data), "--one", name, str(order)]
@@ -126,6 +147,13 @@ def main():
             peer = rows[name, "wapiti"] = wapiti(_TEXT[name](args.data, limit), 1.0)
             seconds = peer["train_seconds"]
             print(f"| {name} | Wapiti | {peer['measure']:.2f} | | {seconds:.1f} | | |", flush=True)
+    print("\n| labels | order | n-grams | marginals, us a node | best labelling |")
+    print("|--:|--:|--:|--:|--:|")
+    for n_labels in (5, 20, 50):
+        for order in (1, 2, 3):
+            row = rows["growth", n_labels, order] = growth(n_labels, order)
+            marginals, best = row["us"]
+            print(f"| {n_labels} | {order} | {row['n_grams']:,} | {marginals:.1f} | {best:.1f} |")
     if args.json:
         named = {" ".join(map(str, key)): row for key, row in rows.items()}
         args.json.write_text(json.dumps(named, indent=1), encoding="utf-8")

@@ -140,6 +140,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The tables behind these views.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    states_ : ndarray of shape (n_states,)
+        The label of each row of ``coef_``: ``classes_``, or with :ref:`hidden_states` repeated.
     graph_ : Graph
         The structure that was used.
     inference_, training_inference_ : {"exact", "relaxed"}

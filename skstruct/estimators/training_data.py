@@ -16,7 +16,8 @@ from ..core.weights import Weights, zero_weights
 from ..data.labels import warn_of_mark
 from ..data.names import names_of
 from ..data.packing import read_sample_weight
-from ..data.partial import all_labels, allowed_labels, read_partial, split_partial
+from ..data.partial import PartialLabels, all_labels, allowed_labels, read_partial, split_partial
+from ..data.states import refuse_states
 from ..graphs.registry import choose_graph
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
@@ -69,6 +70,9 @@ def read_training_data(
     except ValueError as error:
         hint = model._when_inferred(graph) if stream is None else stream.hint
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
+    if graph.hidden_states(classes) is not None:
+        _refuse_with_states(model, graph, node_weight, stream)
+        partial = partial or PartialLabels.none(labels.size)
     codes = graph.encode(labels, classes, samples.offsets)
     if stream is None or stream.is_new:
         known = codes if partial is None else np.where(partial.hidden, -1, codes)
@@ -93,6 +97,16 @@ def read_training_data(
     n = data.sample_weight.size
     lam = regulariser(model, n, total)
     return data._replace(sample_weight=data.sample_weight * (n / total), lam=lam)
+
+
+def _refuse_with_states(model, graph, node_weight, stream):
+    """Reject what cannot be trained with hidden states."""
+    if not model._takes_partial_labels:
+        refuse_states(graph, f"{type(model).__name__} needs to know the state of each node")
+    if node_weight is not None:
+        refuse_states(graph, "class_weight and node_weight need the state of each node")
+    if stream is not None:
+        refuse_states(graph, "partial_fit needs the state of each node")
 
 
 _TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
@@ -157,8 +171,9 @@ def check_labellings(graph, codes, samples, classes, indices) -> None:
 
 def _check_size(model, graph, samples, classes):
     """Reject more weights than fit into memory, before anything is allocated."""
-    node, pair = graph.weight_shapes(samples, len(classes), model.fit_intercept)
-    n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+    n_states = len(graph.states(classes))
+    node, pair = graph.weight_shapes(samples, n_states, model.fit_intercept)
+    n_costs = 0 if graph.has_label_sets else n_states**2
     n_labellings = getattr(model, "n_best", 0) * int(samples.lengths.max(initial=0))
     check_memory(
         # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
@@ -200,7 +215,8 @@ class ImputedLabels:
     """Labellings that fit partial labels: the best ones at given weights."""
 
     def __init__(self, graph, samples, classes, fit_intercept, allowed, sample_indices, n_jobs):
-        self.graph, self.classes, self.allowed = graph, classes, allowed
+        self.graph, self.allowed = graph, allowed
+        self.classes = classes = graph.states(classes)
         self.sample_indices, self.n_jobs = sample_indices, n_jobs
         #: The structure's problem that allows only what the labels allow.
         self.clamped = graph.make_problem(samples, classes, fit_intercept, allowed=allowed)
@@ -267,4 +283,6 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
             raise ValueError(f"y: a set holds {labels.tolist()}: labels of a table are 0 or 1")
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
-    return allowed_labels(partial, codes, graph.n_states(classes), encode)
+    masks = allowed_labels(partial, codes, graph.n_states(classes), encode)
+    hidden = graph.hidden_states(classes)
+    return masks if hidden is None else hidden.widened(masks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..data.constraints import allowed_at_ends, check_ends, check_steps, transit
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
+from ..data.states import refuse_states
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
@@ -83,6 +84,9 @@ class Chain(PairwiseGraph):
         Number of labels before a label that its score depends on. Beyond pairs, n-grams of labels
         have weights if they occur in training; after labels that do not, shorter ones count, so
         that nothing is forbidden. With `boundary`, the start and the end are labels of n-grams.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
 
     Attributes
     ----------
@@ -119,12 +123,14 @@ class Chain(PairwiseGraph):
         forbidden: str | Iterable | None = None,
         rules: list | None = None,
         order: int = 1,
+        states_per_label: int | Mapping = 1,
     ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
         self.rules = rules
         self.order = order
+        self.states_per_label = states_per_label
 
     @property
     def n_end_rows(self) -> int:
@@ -148,6 +154,7 @@ class Chain(PairwiseGraph):
             return
         if self.edge_features:
             raise ValueError(f"order={order} is for chains without edge features")
+        refuse_states(self, f"order={order} is for labels of one state")
         found = ngrams_of(codes, offsets, len(classes), order, bool(self.boundary))
         if hasattr(self, "ngrams_"):
             found = np.unique(np.concatenate([self.ngrams_, found]), axis=0)
@@ -259,6 +266,7 @@ class Chain(PairwiseGraph):
 
     def with_rules(self, rules: Any) -> Chain:
         """The chain with further rules."""
+        refuse_states(self, "rules are of labels, not of states", TypeError)
         other = copy.copy(self)
         other.rules = [*read_rules(self.rules), *read_rules(rules)]
         return other

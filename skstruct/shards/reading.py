@@ -185,7 +185,7 @@ def _beyond(numbers, ends):
 
 # Parameters that matter when a problem is built, not when its samples are packed.
 _AFTER_PACKING = {
-    *("boundary", "forbidden", "rules", "order"),
+    *("boundary", "forbidden", "rules", "order", "states_per_label"),
     *("max_length", "scheme", "lengths"),
     *("interactions", "inference", "max_table"),
 }
@@ -195,6 +195,8 @@ _PLAIN = ("find_classes", "encode", "read_training", "score")
 def refuse_unpackable(graph: Graph) -> None:
     """Reject a structure whose samples cannot be packed a part at a time."""
     kind = type(graph)
+    if getattr(graph, "node_types", None) is not None:
+        raise TypeError("shards are for graphs of one type of nodes: node_types must be None")
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
         raise TypeError(

@@ -53,7 +53,8 @@ class Decoder:
 
     def _decoding_problem(self, samples, **options):
         """Return the problem of samples that have nodes."""
-        return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
+        states = self.graph_.states(self.classes_)
+        return self.graph_.make_problem(samples, states, self._has_intercept, **options)
 
     def _pass(self, kernel, problem, *arrays, room=None):
         """Call a kernel on all samples in threads, each with scratch; returns where it ended."""

@@ -17,6 +17,7 @@ from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
+from ..data.states import refuse_states
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
 from ..graphs.items import ItemGraph
@@ -223,6 +224,7 @@ class _Reader(BaseEstimator):
 def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) -> tuple:
     """Pack a batch for `labels` (codes of nodes, or y): a copy of the graph, pair shape, task."""
     graph, reader = clone(graph), _Reader()
+    refuse_states(graph, "scores are those of labels")
     if graph.has_label_sets:
         graph.n_labels_ = n_columns
     if isinstance(graph, ItemGraph) and n_columns != 1:

@@ -20,7 +20,7 @@ from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
 from .prediction import for_workers
-from .training_data import TrainingData, regulariser
+from .training_data import TrainingData, check_labellings, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
 _MAPPED = 1 << 22
@@ -56,7 +56,10 @@ class ShardSource:
         shard, model = self.shards.open(k, map_from=_MAPPED), copy.copy(self.model)
         if self.is_whole:
             shard = _renumbered(shard, self.n_features)
-        n = shard.sample_weight.size
+        n, first = shard.sample_weight.size, int(self.shards.n_samples[:k].sum())
+        check_labellings(
+            model.graph_, shard.codes, shard.samples, model.classes_, np.arange(first, first + n)
+        )
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
         if self.class_factors is not None:

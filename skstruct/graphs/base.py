@@ -302,9 +302,7 @@ class Graph(ABC, BaseEstimator):
     def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
         """Return the sorted labels that occur in samples that count: ``classes_`` of the estimator.
 
-        Structures that learn from labels do so here. A ValueError if there is only one class. If
-        labels are partial (not those of label sets), `labels` are all that occur, in no order, and
-        `samples` is None.
+        Structures that learn from labels do so here. A ValueError if there is only one class.
         """
         classes = np.unique(labels)
         if classes.size < 2:

@@ -15,7 +15,6 @@ from ..data.states import refuse_states
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
 from ..distributed.shard import ShardProblem, close_shards, inference_of
-from ..graphs.base import Graph
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
@@ -148,7 +147,7 @@ def fit_shards(model, shards, given, checkpoint):
         new.n_edge_features_in_ = shards.n_edge_features_in_
     new._take_names((shards.feature_names, shards.edge_feature_names))
     source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
-    if type(new.graph_).learn is not Graph.learn:
+    if new.graph_.learns:
         for k in range(source.n_shards):
             shard = shards.open(k, map_from=_MAPPED)
             new.graph_.learn(np.asarray(shard.codes), shard.samples.offsets, new.classes_)

@@ -147,6 +147,11 @@ class Chain(PairwiseGraph):
         self._check_counts(estimator, samples, reset)
         return samples
 
+    @property
+    def learns(self) -> bool:
+        """N-grams, if the order is above 1."""
+        return self.order != 1
+
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take up the n-grams that occur."""
         order = check_choice("order", self.order, (1, 2, 3))

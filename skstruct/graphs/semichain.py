@@ -128,6 +128,7 @@ class SemiChain(NodeGraph):
     True
     """
 
+    learns = True
     n_segment_features_ = 0
     longest_given_ = math.inf
     is_listed_ = False

@@ -4,7 +4,7 @@
 
 OCR letters, pixels and n-grams of letters with start and end: the mean of wrong letters over ten
 folds, nine for training, and over ten folds of distinct words, so that no word of the test is one
-of training (there are 55). ``C`` is 1, and for three of the latter also the best of 0.01, 0.1 and 1
+of training (there are 55). ``C`` is 1, and for one of the latter also the best of 0.01, 0.1 and 1
 by three folds of the training words. Chunks (CoNLL-2000) and parts of speech (Treebank): F1 or
 accuracy on the test part, with C = 1. CPU seconds of fit and of predict, one thread, warm kernels,
 default tolerance; peak memory of a process that reads the data, fits and predicts.
@@ -50,7 +50,7 @@ def letters(folder, order, n_folds, by_words):
         model = crf(order).fit(X, y)
         seconds.append(time.process_time() - began)
         errors.append(100.0 * (1.0 - model.score(data.X[test], data.y[test])))
-        if by_words and f < 3:
+        if by_words and f < 1:
             search = GridSearchCV(crf(order), {"C": [0.01, 0.1, 1.0]}, cv=GroupKFold(3))
             search.fit(list(X), list(y), groups=group[train])
             score = search.best_estimator_.score(data.X[test], data.y[test])

@@ -158,7 +158,7 @@ _GALLERY = {
     "text": """crfsuite_tutorial ner_grid_search confident_chunks chunking_templates
         token_classifier network_tagger dependency_trees costs l1_path""",
     "time_series": "activity_recognition edge_features segments hidden_states",
-    "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier",
+    "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier order",
     "label_sets": "scene label_sets",
     "graphs": "scribbles photo_segmentation snakes typed_snakes document_graph",
     "items": "word_alignment localisation reranking",

@@ -149,6 +149,15 @@ def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
     return mask
 
 
+def allowed_at_ends(mask: TransitionMask, offsets, allowed=None) -> np.ndarray:
+    """Masks of each node's labels, without those that are forbidden at an end."""
+    size = offsets[-1], mask.start.size
+    allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
+    allowed[offsets[:-1]] &= mask.start > -math.inf
+    allowed[offsets[1:] - 1] &= mask.stop > -math.inf
+    return allowed
+
+
 def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
     """A hint, if the labels follow another tagging scheme than the one asked for."""
     named = next((rule for rule in _rules(forbidden) if isinstance(rule, str)), None)

@@ -15,12 +15,11 @@ from ..data.states import refuse_states
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
 from ..distributed.shard import ShardProblem, close_shards, inference_of
-from ..graphs.base import Graph
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
 from .prediction import for_workers
-from .training_data import TrainingData, regulariser
+from .training_data import TrainingData, check_labellings, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
 _MAPPED = 1 << 22
@@ -56,7 +55,10 @@ class ShardSource:
         shard, model = self.shards.open(k, map_from=_MAPPED), copy.copy(self.model)
         if self.is_whole:
             shard = _renumbered(shard, self.n_features)
-        n = shard.sample_weight.size
+        n, first = shard.sample_weight.size, int(self.shards.n_samples[:k].sum())
+        check_labellings(
+            model.graph_, shard.codes, shard.samples, model.classes_, np.arange(first, first + n)
+        )
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
         if self.class_factors is not None:
@@ -145,7 +147,7 @@ def fit_shards(model, shards, given, checkpoint):
         new.n_edge_features_in_ = shards.n_edge_features_in_
     new._take_names((shards.feature_names, shards.edge_feature_names))
     source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
-    if type(new.graph_).learn is not Graph.learn:
+    if new.graph_.learns:
         for k in range(source.n_shards):
             shard = shards.open(k, map_from=_MAPPED)
             new.graph_.learn(np.asarray(shard.codes), shard.samples.offsets, new.classes_)

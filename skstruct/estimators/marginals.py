@@ -192,7 +192,10 @@ class ProbabilisticPredictor:
             self._refuse_unsolved([i], keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
-        out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
+        wrong = ~self.graph_.is_labelling(codes, samples, self.classes_)
+        if partial is not None:  # what stands for a missing label proves nothing
+            wrong &= np.diff(np.append(0, np.cumsum(partial.hidden))[samples.offsets]) == 0
+        out[wrong] = -np.inf
         return out
 
     def _partial_log_likelihood(self, samples, partial, problem, codes):

@@ -83,10 +83,7 @@ def read_training_data(
         options = bool(model.fit_intercept), allowed, indices, model.n_jobs
         completion = ImputedLabels(graph, samples, classes, *options)
         codes = completion.best()
-    wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
-    if wrong.size:
-        why = graph.why_no_labelling(codes, samples, classes, wrong[0])
-        raise ValueError(f"y: sample {indices[wrong[0]]} {why}")
+    check_labellings(graph, codes, samples, classes, indices)
     model.graph_, model.classes_ = graph, classes
     model._has_intercept = bool(model.fit_intercept)
     # scikit-learn reads columns of tables
@@ -157,10 +154,18 @@ def _find_classes(graph, labels, samples, partial, stream):
         labels = np.where(partial.hidden, found[:1], labels)
     if known is not None:
         return labels, known
-    classes = graph.find_classes(found, samples if found is labels else None)
+    classes = graph.find_classes(found, samples)
     if not (graph.has_label_sets or graph.has_items):
         warn_of_mark(classes)
     return labels, classes
+
+
+def check_labellings(graph, codes, samples, classes, indices) -> None:
+    """Reject true labels that are no labelling; `indices` number the samples in the message."""
+    wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
+    if wrong.size:
+        why = graph.why_no_labelling(codes, samples, classes, wrong[0])
+        raise ValueError(f"y: sample {indices[wrong[0]]} {why}")
 
 
 def _check_size(model, graph, samples, classes):

@@ -65,6 +65,8 @@ class Graph(ABC, BaseEstimator):
     states_per_label : int or mapping
         Number of hidden states of each label, a parameter of structures that have some: problems
         are then made with :meth:`states` as `classes`.
+    learns : bool
+        Whether :meth:`learn` takes anything from the labels.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     hint_of_scale : str
@@ -115,6 +117,7 @@ class Graph(ABC, BaseEstimator):
     takes_partial_labels = has_node_weights = False
     states_per_label = 1
     usual_features = "csr"
+    learns = False
     n_end_rows = 0
     when_inferred = hint_of_scale = ""
 
@@ -302,9 +305,7 @@ class Graph(ABC, BaseEstimator):
     def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
         """Return the sorted labels that occur in samples that count: ``classes_`` of the estimator.
 
-        Structures that learn from labels do so here. A ValueError if there is only one class. If
-        labels are partial (not those of label sets), `labels` are all that occur, in no order, and
-        `samples` is None.
+        Structures that learn from labels do so here. A ValueError if there is only one class.
         """
         classes = np.unique(labels)
         if classes.size < 2:
@@ -316,7 +317,7 @@ class Graph(ABC, BaseEstimator):
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take from codes of training labels, -1 where unknown, what the structure depends on.
 
-        Nothing by default. For shards it is called with each of them, and adds up.
+        Nothing by default. For shards it is called with each of them, if ``learns``, and adds up.
         """
 
     def encode(

@@ -17,7 +17,7 @@ from ..core.offsets import longest_item
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import aligned
-from ..data.constraints import check_ends, check_steps, transition_mask
+from ..data.constraints import allowed_at_ends, check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
@@ -57,15 +57,6 @@ class Sequences(NamedTuple):
 def _without_marks(gram):
     """An n-gram as a tuple, without what fills short ones."""
     return tuple(code for code in gram if code != -1)
-
-
-def _bounded(mask, ends, allowed=None):
-    """Masks of each node's labels, including forbidden ends."""
-    size = ends[-1], mask.start.size
-    allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
-    allowed[ends[:-1]] &= mask.start > -math.inf
-    allowed[ends[1:] - 1] &= mask.stop > -math.inf
-    return allowed
 
 
 class Chain(PairwiseGraph):
@@ -156,6 +147,11 @@ class Chain(PairwiseGraph):
         self._check_counts(estimator, samples, reset)
         return samples
 
+    @property
+    def learns(self) -> bool:
+        """N-grams, if the order is above 1."""
+        return self.order != 1
+
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take up the n-grams that occur."""
         order = check_integer("order", check_choice("order", self.order, (1, 2, 3)))
@@ -231,7 +227,7 @@ class Chain(PairwiseGraph):
             check_rules(rules, classes, codes, samples.offsets)
         n_classes = len(classes)
         if mask.bounds_ends:
-            allowed = _bounded(mask, samples.offsets, allowed)
+            allowed = allowed_at_ends(mask, samples.offsets, allowed)
         longest = max(longest_item(samples.offsets), 1)
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         if rules or self.order != 1:

@@ -116,7 +116,11 @@ def export(model: Any, path: PathLike) -> None:
     with written_beside(Path(path)) as file:
         np.savez_compressed(file, **arrays)
         n_steps = header.get("states", len(labels)) ** 2
-        check_size((len(node) + 3) * len(labels) + n_steps, file.tell())
+        try:
+            check_size((len(node) + 3) * len(labels) + n_steps, file.tell())
+        except ValueError as error:
+            hint = f"; {len(steps):,} states need a lower order, or fewer rules" if states else ""
+            raise ValueError(f"{error}{hint}") from None
 
 
 def _parts(model):

@@ -103,6 +103,12 @@ for _name, *_documented in (
         "[(0, 1, 'PER')]",
     ),
     (
+        "predict_states",
+        "Hidden states of the best labelling of each sample, as positions in ``states_``.",
+        "model.predict_states(X)[0].tolist()",
+        "[0, 1]",
+    ),
+    (
         "predict_top_k",
         "The k best labellings of each sample, and their scores.",
         "model.predict_top_k(X, k=2)[0][0][0].tolist()",  # the second has an equal rival

@@ -181,6 +181,11 @@ def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:
     return f" (forbidden={forbidden!r})"
 
 
+def _shown(label):
+    """A label as Python has it; classes of typed nodes are tuples."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def check_steps(
     mask: TransitionMask, codes, first, second, offsets, classes, forbidden=None
 ) -> None:
@@ -189,7 +194,7 @@ def check_steps(
     if broken.size:
         row = first[broken[0]]
         i = int(np.searchsorted(offsets, row, side="right")) - 1
-        pair = (classes[codes[row]].item(), classes[codes[second[broken[0]]]].item())
+        pair = tuple(_shown(classes[codes[at]]) for at in (row, second[broken[0]]))
         hint = other_scheme(forbidden, codes, first, second, offsets, classes)
         raise ValueError(
             f"y: sample {i}, node {row - offsets[i]} has the forbidden step {pair}{hint}"
@@ -208,7 +213,7 @@ def check_ends(
         broken = np.flatnonzero(np.isinf(ends[codes[rows]]))
         if broken.size:
             i = filled[broken[0]]
-            label = classes[codes[rows[broken[0]]]].item()
+            label = _shown(classes[codes[rows[broken[0]]]])
             hint = other_scheme(forbidden, codes, first, second, offsets, classes)
             raise ValueError(
                 f"y: sample {i} has the label {label!r}, forbidden at its {where} node{hint}"

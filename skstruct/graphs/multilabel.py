@@ -262,9 +262,10 @@ class MultiLabel(Graph):
         """Pack X and y; sets ``n_labels_``."""
         if self.inference not in ("auto", "relaxed"):
             raise ValueError(f"inference must be 'auto' or 'relaxed', got {self.inference!r}")
+        # Where labels are missing, y is read again without its names.
+        self._columns = tuple(getattr(y, "columns", self._columns))
         table = read_indicator(y, None)
         self.n_labels_ = table.shape[1]
-        self._columns = tuple(getattr(y, "columns", ()))
         samples = self.read_X(estimator, X, reset=True)
         read_indicator(y, samples.offsets.size - 1)
         return samples, table.ravel()

@@ -335,7 +335,7 @@ def test_callbacks_see_all_weights_and_restored_ones_are_certified(tmp_path):
 
 def test_what_is_refused(tmp_path):
     X, y = _draw()
-    with pytest.raises(TypeError, match="all_possible_states=False is for chains, trees and g"):
+    with pytest.raises(TypeError, match="all_possible_states=False is for chains of order 1"):
         SAGCRF(MultiClass(), **OBSERVED).fit(np.vstack(X), np.concatenate(y))
     with pytest.raises(ValueError, match="all_possible_transitions=False is not for partial_fit"):
         SAGCRF(all_possible_transitions=False).partial_fit(X, y, classes=["a", "b", "c"])

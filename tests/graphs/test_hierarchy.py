@@ -217,3 +217,12 @@ def test_many_labels_with_loops_are_enumerated():
     for i in range(5):
         scores = _scores(svm, X[i], labellings)
         assert_array_equal(predicted[i], labellings[scores.argmax()])
+
+
+def test_names_of_columns_where_labels_are_missing():
+    pd = pytest.importorskip("pandas")
+    Y = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1], [1, 1, 1]], dtype=float)
+    Y[0, 2] = np.nan
+    frame = pd.DataFrame(Y, columns=["cat", "mammal", "tree"])
+    model = SAGCRF(MultiLabel(hierarchy=[("cat", "mammal")]), random_state=0).fit(np.eye(4), frame)
+    assert model.graph_.hierarchy_.tolist() == [[0, 1]]

@@ -1161,7 +1161,7 @@ def test_weights_of_several_kinds_of_edges_are_shown():
 def test_oracles_of_chains_do_not_read_several_shared_tables(rules):
     """They would take the second one for that of the second edge."""
     X, y, graph = [np.eye(3)], [["a", "b", "c"]], _TwoKinds(rules=rules)
-    message = r"share 2 tables, but the oracles of .*ChainSpace know one"
+    message = r"share 2 tables, but the oracles of .*(Chain|Automaton)Space know one"
     for fit in (partial(check_structure, graph), SAGCRF(graph).fit):
         with pytest.raises(ValueError, match=message):
             fit(X, y)

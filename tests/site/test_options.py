@@ -193,8 +193,8 @@ def _have_scheme():
                 yield f"{name}.{member}".rstrip(".")
 
 
-# Methods of other models are those of SAGCRF.
-_SAME = ("*SSVM.predict_chunks", "lite.Tagger.chunks")
+# Methods of other models are those of SAGCRF; segments have few schemes of their own.
+_SAME = ("*SSVM.predict_chunks", "lite.Tagger.chunks", "SemiChain")
 
 
 def test_all_that_take_a_scheme_are_tried():

@@ -278,3 +278,11 @@ def test_bad_predictions_and_parameters(tmp_path):
             SAGCRF(Pairwise(node_types=wrong)).fit(X, y)
     with pytest.raises(TypeError, match="shards are for graphs of one type of nodes"):
         pack_shards(X, y, tmp_path / "shards", graph=Pairwise(node_types=TYPES))
+
+
+def test_a_forbidden_pair_of_types_is_named():
+    X = [{"nodes": {"a": np.eye(2), "p": np.eye(2)}, "edges": {("a", "p"): [[0, 0], [1, 1]]}}]
+    y = [{"a": ["u", "v"], "p": ["m", "n"]}]
+    graph = Pairwise(node_types=["a", "p"], forbidden=[(("a", "u"), ("p", "m"))])
+    with pytest.raises(ValueError, match=r"sample 0, node 0 has the forbidden step \(\('a', 'u'\)"):
+        SAGCRF(graph).fit(X, y)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Candidates,
         Chain,
         Grid,
+        Lattice,
         Matching,
         MultiClass,
         MultiLabel,
@@ -50,6 +51,7 @@ __all__ = [
     "Exactly",
     "ExtragradientSSVM",
     "Grid",
+    "Lattice",
     "Matching",
     "MultiClass",
     "MultiLabel",
@@ -73,7 +75,7 @@ __all__ = [
 ]
 
 _GRAPHS = {
-    *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
+    *("Boxes", "Candidates", "Chain", "Grid", "Lattice", "Matching"),
     *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree"),
 }
 _RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}

@@ -33,6 +33,7 @@ TRUSTED = [
     "skstruct.graphs.boxes.Boxes",
     "skstruct.graphs.candidates.Candidates",
     "skstruct.graphs.chain.Chain",
+    "skstruct.graphs.lattice.Lattice",
     "skstruct.graphs.pairwise.graph.Pairwise",
     "skstruct.graphs.pairwise.grid.Grid",
     "skstruct.graphs.matching.Matching",

@@ -11,6 +11,7 @@ from .base import Graph
 from .boxes import Boxes
 from .candidates import Candidates
 from .chain import Chain
+from .lattice import Lattice
 from .matching import Matching
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
@@ -26,6 +27,7 @@ __all__ = [
     "Graph",
     "Grid",
     "LabelSpace",
+    "Lattice",
     "Matching",
     "MultiClass",
     "MultiLabel",

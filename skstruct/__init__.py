@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Pairwise,
         SemiChain,
         Tree,
+        WordLattice,
     )
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "SubgradientSSVM",
     "TemperatureScaling",
     "Tree",
+    "WordLattice",
     "decode",
     "export",
     "fit_transitions",
@@ -76,7 +78,7 @@ __all__ = [
 
 _GRAPHS = {
     *("Boxes", "Candidates", "Chain", "Grid", "Lattice", "Matching"),
-    *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree"),
+    *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree", "WordLattice"),
 }
 _RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}
 _OF_ARRAYS = {"decode", "fit_transitions", "log_partition", "marginals", "sample", "top_k"}

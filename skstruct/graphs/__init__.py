@@ -19,6 +19,7 @@ from .nodes import NodeGraph
 from .pairwise import Grid, Pairwise, PairwiseGraph
 from .semichain import SemiChain
 from .tree import Tree
+from .words import WordLattice
 
 __all__ = [
     "Boxes",
@@ -42,6 +43,7 @@ __all__ = [
     "SemiChain",
     "SequenceSpace",
     "Tree",
+    "WordLattice",
     "max_marginals_by_maxima",
     "n_best_scratch",
     "top_k_by_max_marginals",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.offsets import ends_of
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data.packing import as_list, pack_nodes, packed, sample_of
@@ -22,7 +22,7 @@ from .items import ItemGraph, targets_of
 __all__ = ["Lattice"]
 
 
-@packed(nodes=("features", "arcs", "steps"))
+@packed(nodes=("features", "arcs", "steps"), samples=("given",))
 class LatticeArcs(NamedTuple):
     """Packed arcs."""
 
@@ -30,10 +30,12 @@ class LatticeArcs(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where the arcs of each sample begin.
     item_ptr: np.ndarray
-    # (n_arcs, 4): Begin, end, left class, right class.
+    # (n_arcs, >= 4): Begin, end, left class, right class, and perhaps more.
     arcs: np.ndarray
     # (n_arcs, 2): Begin and end among the ends of arcs; -1 for arcs on no path.
     steps: np.ndarray
+    # (n_samples,): What arcs were made from.
+    given: np.ndarray | None = None
 
     @property
     def offsets(self) -> np.ndarray:
@@ -117,9 +119,9 @@ class Lattice(ItemGraph):
                 raise ValueError(f"X: sample {i} has {len(own)} arcs, but {n} rows of features")
         return self._made(features, item_ptr, np.concatenate(arcs), estimator, reset)
 
-    def _made(self, features, item_ptr, arcs, estimator, reset):
+    def _made(self, features, item_ptr, arcs, estimator, reset, given=None):
         """Samples of checked arcs."""
-        most = arcs[:, :1:-1].max(axis=0, initial=0) + 1  # numbers of right and of left classes
+        most = arcs[:, [3, 2]].max(axis=0, initial=0) + 1  # numbers of right and of left classes
         if reset:
             if (np.diff(item_ptr) == 0).any():
                 empty = np.flatnonzero(np.diff(item_ptr) == 0)[0]
@@ -132,7 +134,7 @@ class Lattice(ItemGraph):
                     f"X: sample {i} has an arc of {('left', 'right')[side - 2]} class {n - 1}, but "
                     f"in fit there were only {known}, from 0 on"
                 )
-        samples = LatticeArcs(features, item_ptr, arcs, _steps(arcs, item_ptr))
+        samples = LatticeArcs(features, item_ptr, arcs, _steps(arcs, item_ptr), given)
         return self._counted(samples, estimator, reset)
 
     def read_y(self, y: SamplesLike, samples: LatticeArcs) -> np.ndarray:
@@ -238,7 +240,7 @@ class Lattice(ItemGraph):
             losses = np.where(kind == 1, -missed, extra), costs[0] * n_true
         make, fields = self._parts(samples, fit_intercept, codes, allowed, 1)
         target = LinkCosts(fields["item_ptr"], fields["part_ptr"], *losses, kind, *costs)
-        own = lattice_table(samples.steps, samples.arcs[:, 2:], samples.item_ptr, self.n_sides_)
+        own = lattice_table(samples.steps, samples.arcs[:, 2:4], samples.item_ptr, self.n_sides_)
         space = LatticeSpace(**fields, own=own, work=lattice_scratch(own, n_best))
         return make(space=space, target=target)
 
@@ -246,17 +248,17 @@ class Lattice(ItemGraph):
 
     def answers(self, codes: np.ndarray, classes: Any, samples: LatticeArcs) -> np.ndarray:
         """Positions of the arcs of each path."""
-        chosen = samples.chosen(codes)
-        owner = samples.owner[chosen]
-        ends = ends_of(np.bincount(owner, minlength=samples.lengths.size))[1:-1]
-        return object_array(
-            np.split(chosen - samples.item_ptr[owner], ends)[: samples.lengths.size]
-        )
+        ends = pairwise(samples.item_ptr.tolist())
+        return object_array([self._path(codes[a:b], samples, i) for i, (a, b) in enumerate(ends)])
 
     def ranked(self, codes: np.ndarray, classes: Any, samples: LatticeArcs, i: int) -> np.ndarray:
         """The same for the n best of one sample, best first."""
-        one = samples.take(np.arange(samples.lengths.size) == i)
-        return object_array([self.answers(path, classes, one)[0] for path in codes])
+        return object_array([self._path(path, samples, i) for path in codes])
+
+    def _path(self, codes, samples, i):
+        """Positions of the arcs that a labelling of sample i chooses, in the order of the path."""
+        chosen = np.flatnonzero(codes == 1)
+        return chosen[np.argsort(samples.arcs[samples.item_ptr[i] + chosen, 1])]
 
     def score(
         self,

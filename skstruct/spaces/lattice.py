@@ -63,6 +63,8 @@ class LatticeSpace(ItemSpace):
     """Arcs; after the part that every labelling has come those of pairs of classes."""
 
     structure = "Lattice"
+    #: Of words in strings, OEG has not begun to converge where SAG is done.
+    begins_with_oeg = False
 
 
 def lattice_table(steps: np.ndarray, sides: np.ndarray, item_ptr: np.ndarray, n_sides: tuple):

@@ -192,13 +192,31 @@ class Lattice(ItemGraph):
         return pair_weights[0].reshape(self.n_sides_)
 
     def side_names(self) -> tuple[list, list]:
-        """Names of right and of left classes, of which ``pairwise_coef_`` has the pairs."""
+        """Names of right and of left classes, of which ``pairwise_coef_`` has the pairs.
+
+        Returns
+        -------
+        tuple of two lists
+            Numbers; for :class:`WordLattice` strings.
+        """
         return tuple([*range(n)] for n in self.n_sides_)
 
     def connection_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> list:
-        """Terms of pairs of arcs of one sample for :func:`skstruct.inspection.explain`.
+        """Terms of pairs of arcs, for :func:`skstruct.inspection.explain`.
 
-        Each is the second arc, the right class of the first, a name, value and weight.
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with this structure as its ``graph_``.
+        codes : ndarray of shape (n_arcs,) of int
+            1 for the arcs of a path.
+        samples : NamedTuple
+            One packed sample.
+
+        Returns
+        -------
+        list of tuples
+            The second arc, the right class of the first, a name, value and weight.
         """
         chosen, table = samples.chosen(codes), estimator.pairwise_coef_
         right, left = samples.arcs[chosen[:-1], 3], samples.arcs[chosen[1:], 2]

@@ -35,9 +35,10 @@ class Dictionary(NamedTuple):
 
     @classmethod
     def of_words(cls, words: Iterable, longest: int) -> Dictionary:
-        """A dictionary without fields; unknown words are runs, and up to `longest` characters."""
+        """A dictionary without fields: unknown words are runs, and all of `longest` characters."""
         if isinstance(words, str) or not hasattr(words, "__len__"):
             raise TypeError(f"dictionary must be a list of words, got a {type(words).__name__}")
+        words = sorted(words) if isinstance(words, (set, frozenset)) else words
         for q, word in enumerate(words):
             if not isinstance(word, str) or not word:
                 raise ValueError(f"dictionary: word {q} must be a string of characters: {word!r}")
@@ -94,10 +95,11 @@ class Lookup:
         names = [] if is_known else [f"unknown={first}"]
         names += [f"fields={','.join(fields[: k + 1])}" for k in range(min(len(fields), _FIELDS))]
         if surface:
-            kind = self.kinds(surface[0])[0]
+            kind = " ".join(dict.fromkeys(self.kinds(char)[0] for char in surface))
             names += [f"length={min(len(surface), _LONGEST + 1)}", f"kind={kind}"]
         if self.dictionary.is_plain:
             names += [f"first={surface[0]}", f"last={surface[-1]}"]
+            names += [f"inside={surface[k : k + 2]}" for k in range(len(surface) - 1)]
         return f"word={','.join((first, *fields))}" if is_known else "", names
 
     def fits(self, number: int, fields: list) -> bool:
@@ -153,7 +155,10 @@ class Lookup:
             run += 1
         if group and run - first <= _LONGEST_RUN:
             ends.append(run)
-        for end in range(first, min(first + length, len(kinds) + 1)):
+        beginnings = range(first, min(first + length, len(kinds) + 1))
+        if self.dictionary.is_plain:  # of any kinds, such as a number and its unit
+            return sorted({*ends, *beginnings})
+        for end in beginnings:
             if group and end == run:
                 break
             ends.append(end)

@@ -31,17 +31,17 @@ class WordLattice(Lattice):
     A sample of X is a string, one of y the list of its words, which is what ``predict`` returns.
     Each word of the dictionary is an arc wherever it occurs, and so are unknown words, by kinds of
     characters (ideographs, syllabaries, letters, digits, others), as in MeCab. The score of an arc
-    depends on the word itself if it is a word of the training data, its length, kinds, first and
-    last characters, and the two characters around its beginning; for MeCab's dictionaries on the
-    word, its fields, and its length and kind. Pairs of neighbouring words score by kinds and
-    lengths, or first fields. Read more in the :ref:`User Guide <items_guide>`.
+    depends on the word itself if the training data have it, its length, kinds, characters and
+    pairs of them, and the two characters around its beginning; for MeCab's dictionaries on the
+    word, its fields, length and kinds. Pairs of neighbouring words score by kinds and lengths, or
+    first fields. Read more in the :ref:`User Guide <items_guide>`.
 
     Parameters
     ----------
     dictionary : list of str
         The words; :meth:`from_mecab` reads files instead.
     longest_unknown : int, default=4
-        Number of characters up to which all strings of one kind can be words, besides whole runs.
+        Number of characters up to which all strings can be words, besides whole runs of one kind.
         MeCab's files define their own.
     n_fields : int, default=1
         Number of fields of MeCab's entries (parts of speech) that define the classes of neighbours.
@@ -175,14 +175,18 @@ class WordLattice(Lattice):
         begin, end, number, unit, start = np.array(flat, dtype=np.int64).reshape(-1, 5).T
         labels = np.zeros(begin.size, dtype=np.int64)
         labels[true] = 1
+        names = [*itertools.starmap(lookup.features, units)]
+        around = [[f"around={pair}"] if has_surfaces and len(pair) > 1 else [] for pair in starts]
         if reset:
-            self._learn_names(units, starts, {*unit[true].tolist()})
+            seen = {*unit[true].tolist()}
+            kept = (
+                [own, *more] if own and u in seen else more for u, (own, more) in enumerate(names)
+            )
+            self._learn_names(itertools.chain.from_iterable([*kept, *around]))
             self.n_sides_ = (len(lookup.classes),) * 2
             estimator._feature_names = self.vocabulary_
-        names = ([own, *more] for own, more in itertools.starmap(lookup.features, units))
-        features = self._table(names)[unit]
-        if has_surfaces:
-            features += self._table(map(_around, starts))[start]
+        features = self._table([own, *more] for own, more in names)[unit]
+        features += self._table(around)[start]
         side = np.array([*itertools.starmap(lookup.class_of, units)], dtype=np.int64)[unit]
         arcs, ends = np.column_stack([begin, end, side, side, number]), ends_of(np.array(counts))
         given = object_array(texts)
@@ -200,17 +204,11 @@ class WordLattice(Lattice):
             begin = end
         return found
 
-    def _learn_names(self, units, starts, true):
-        """Number the names of features; those of words themselves where they are true."""
-        known = getattr(self, "vocabulary_", None)
-        known = {} if known is None else dict(known.positions())
-        for unit, key in enumerate(units):
-            own, names = self._lookup.features(*key)
-            for name in [own, *names] if own and unit in true else names:
-                known.setdefault(name, len(known))
-        for name in itertools.chain.from_iterable(map(_around, starts)):
-            if self._lookup.dictionary.is_plain:
-                known.setdefault(name, len(known))
+    def _learn_names(self, names):
+        """Number the names of features, those of earlier batches first."""
+        known = dict(self.vocabulary_.positions()) if hasattr(self, "vocabulary_") else {}
+        for name in names:
+            known.setdefault(name, len(known))
         self.vocabulary_ = VocabularyNames(known)
 
     def _table(self, rows):
@@ -298,11 +296,6 @@ class WordLattice(Lattice):
         """Strings of one letter."""
         words = [["a"] * n for n in rng.integers(1, 4, 3)]
         return ["".join(own) for own in words], words
-
-
-def _around(start):
-    """The two characters around a place that is not the first."""
-    return [f"around={start}"] if len(start) > 1 else []
 
 
 def _read_words(y, texts):

@@ -83,7 +83,7 @@ def test_words_of_a_list_and_unknown_ones():
     assert known == [(0, 2), (0, 3), (1, 2)]
     # "abc" is a run and "ab" a beginning, but both are words of the dictionary.
     unknown = [(b, e) for b, e, q in found if q >= lookup.n_words]
-    assert unknown == [(0, 1), (1, 3), (2, 3), (3, 4)]
+    assert unknown == [(0, 1), (1, 3), (2, 3), (2, 4), (3, 4)]
     kinds = [lookup.kinds(c)[0] for c in "東𠀋あアー9٣яa!🙂"]
     han, kana = ["HAN"] * 2, ["HIRAGANA", "KATAKANA", "KATAKANA"]
     assert kinds == [*han, *kana, "DIGIT", "DIGIT", "LETTER", "LETTER", "OTHER", "OTHER"]

@@ -51,6 +51,7 @@ STRUCTURES = [
     MultiLabel("full", inference="relaxed"),
     Chain(),
     Chain(edge_features=True),
+    Chain(order=2),
     SemiChain(),
     Tree(),
     Pairwise(inference="tree"),

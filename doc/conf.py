@@ -157,10 +157,10 @@ numpydoc_xref_aliases = {
 _GALLERY = {
     "text": """crfsuite_tutorial ner_grid_search confident_chunks chunking_templates
         token_classifier network_tagger dependency_trees word_segmentation costs l1_path""",
-    "time_series": "activity_recognition edge_features segments",
-    "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier",
+    "time_series": "activity_recognition edge_features segments hidden_states",
+    "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier order",
     "label_sets": "scene label_sets",
-    "graphs": "scribbles photo_segmentation snakes document_graph",
+    "graphs": "scribbles photo_segmentation snakes typed_snakes document_graph",
     "items": "word_alignment localisation reranking",
     "map_inference": "map_segmentation map_bounds",
     "training": "callbacks ssvm_solvers many_labels extragradient nonlinear_scores own_structure",

@@ -147,6 +147,8 @@ def _read_export(data):
     if not np.isfinite(weights[: n_rows + 1]).all():
         raise ValueError("node has weights that are not finite")
     is_chain = header["structure"] == "chain"
+    if n_states is not None and not is_chain:
+        raise ValueError("a table has no states")
     steps = states = None
     if n_states is not None:
         steps, *states = _states(arrays, n, n_states)
@@ -165,6 +167,9 @@ def _states(arrays, n, n_states):
         most = n - 1 if name == "state_labels" else n_states  # 0 is no state, 1 the first
         if place.shape != shape or (place.size and not 0 <= place.min() <= place.max() <= most):
             raise ValueError(f"{name} has no states of the model")
+    for place in (first, after):
+        if ((place > 0) & (labels[place - 1] != np.arange(n))).any():
+            raise ValueError("a label leads to a state of another one")
     scores = _table(arrays, "steps", (n_states, n + 1))
     steps = np.full((n_states, n_states + 1), -math.inf)
     np.put_along_axis(steps, after - 1, scores[:, :n], axis=1)  # no state: the last column

@@ -54,6 +54,7 @@ print(ngram_frame(model)[:8])
 # %%
 # Cross-validation by random folds would have chosen order 3, since each code is in every fold.
 # With ``GroupKFold`` on the codes it sees new ones, as the second curve does.
-#
+
+# %%
 # **Next:** :doc:`/auto_examples/handwriting/plot_n_best_constrained` where a list is known;
 # :ref:`structures_guide` has the options of chains.

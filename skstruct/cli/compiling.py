@@ -167,7 +167,12 @@ def _read_model(path):
         estimator.graph_, estimator.classes_ = estimator.graph, np.array(tagger.classes)
         estimator.n_features_in_, estimator._has_intercept = 1, True
         estimator.node_weights_ = np.zeros((2, n))
-        steps = np.nan_to_num(tagger._steps, neginf=-1e10).reshape(1, n * n)
+        if tagger._states is None:
+            steps = np.nan_to_num(tagger._steps, neginf=-1e10).reshape(1, n * n)
+        else:  # of rules or of a higher order, whose kernels are the same
+            estimator.graph_ = Chain(order=2)
+            estimator.graph_.ngrams_ = np.empty((0, 3), dtype=np.int64)
+            steps = np.zeros((1, n * n))
         estimator.pair_weights_ = np.zeros((0, 0)) if tagger._is_table else steps
         return estimator
     model = read_any(path, TRUSTED)

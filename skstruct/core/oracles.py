@@ -404,6 +404,14 @@ class ChunkRules(NamedTuple):
         order, ptr = np.argsort(kind, kind="stable"), ends_of(np.bincount(kind))
         return cls(*tables, kind, order, ptr, bool((begins & stays).any()))
 
+    def repeated(self, labels):
+        """The rules for other labels, of which `labels` has the counterpart here."""
+        at, kind = np.append(labels, self.kind.size), self.kind[labels]
+        tables = (np.ascontiguousarray(table[np.ix_(at, at)]) for table in self[:5])
+        order = np.argsort(kind, kind="stable")
+        ptr = ends_of(np.bincount(kind, minlength=self.ptr.size - 1))
+        return ChunkRules(*tables, kind, order, ptr, self.is_ambiguous)
+
 
 declare(ChunkRules.of(np.zeros((3, 1, 1), dtype=bool), np.zeros(0, dtype=np.int64)))
 

@@ -91,13 +91,16 @@ def _mask(rules, labels):
             pairs += [(a, b) for a in ends for b in ends if not _allowed_by_scheme(scheme, a, b)]
         else:
             pairs.append(rule)
-    position = {label: k for k, label in enumerate(labels)}
+    position = {}  # a label may have several states
+    for k, label in enumerate(labels):
+        position.setdefault(label, []).append(k)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"forbidden: {pair!r} is not a pair (label, next label)")
         for label in pair:
             if label is not None and label not in position:
-                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {[*labels]}")
+                known = [*position]
+                raise ValueError(f"forbidden: unknown label {label!r}; the classes are {known}")
         before, after = (None if label is None else position[label] for label in pair)
         if before is None and after is None:
             raise ValueError("forbidden: (None, None) would forbid nothing but the empty sequence")
@@ -106,7 +109,8 @@ def _mask(rules, labels):
         elif after is None:
             mask.stop[before] = -math.inf
         else:
-            mask.pairs[before, after] = -math.inf
+            for k in before:
+                mask.pairs[k, after] = -math.inf
     return mask
 
 
@@ -143,6 +147,15 @@ def step_mask(forbidden, classes: np.ndarray, kind: str) -> TransitionMask:
     if mask.bounds_ends:
         raise ValueError(f"forbidden: {kind} have no first and last node, None is not allowed")
     return mask
+
+
+def allowed_at_ends(mask: TransitionMask, offsets, allowed=None) -> np.ndarray:
+    """Masks of each node's labels, without those that are forbidden at an end."""
+    size = offsets[-1], mask.start.size
+    allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
+    allowed[offsets[:-1]] &= mask.start > -math.inf
+    allowed[offsets[1:] - 1] &= mask.stop > -math.inf
+    return allowed
 
 
 def other_scheme(forbidden, codes, first, second, offsets, classes) -> str:

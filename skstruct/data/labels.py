@@ -279,8 +279,13 @@ def encode(
 ) -> np.ndarray:
     """Positions of `labels` in sorted `classes`."""
     try:
-        codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-        unknown = np.flatnonzero(classes[codes] != labels)
+        if classes.dtype.kind == "O":  # pairs (type, label), not all of which compare
+            known = {value: k for k, value in enumerate(classes.tolist())}
+            codes = np.array([known.get(value, -1) for value in labels.tolist()], dtype=np.int64)
+            unknown = np.flatnonzero(codes < 0)
+        else:
+            codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+            unknown = np.flatnonzero(classes[codes] != labels)
     except TypeError:
         raise TypeError(
             f"{name} has labels of type {labels.dtype}, but the classes are of type {classes.dtype}"

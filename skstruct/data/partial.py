@@ -76,6 +76,11 @@ class PartialLabels(NamedTuple):
         """Mask of the nodes that have no single label."""
         return self.which != KNOWN
 
+    @classmethod
+    def none(cls, n_nodes: int) -> PartialLabels:
+        """Those of nodes that all have a label."""
+        return cls(np.full(n_nodes, KNOWN, dtype=np.int32), [None])
+
     def take(self, keep: np.ndarray) -> PartialLabels | None:
         """Those of the nodes that are kept; None if all of these have a label."""
         which = self.which[keep]

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..core.arguments import check_integer
 from .labels import read_sequence_labels
-from .packing import sample_of
 from .ragged import RaggedArray, object_array
 
 _OUTSIDE = "O"
@@ -29,16 +28,14 @@ class Kinds(NamedTuple):
     # (n_labels,): Kind and role of each label.
     of_label: np.ndarray
     role: np.ndarray
-    # (n_kinds,): Whether segments of the kind are single nodes, whatever the labels.
-    is_single: np.ndarray
 
     @classmethod
     def of(cls, classes: np.ndarray, scheme: str | None) -> Kinds:
         """The kinds of sorted labels: the labels, or the kinds of tags "B-X", "I-X", "O"."""
         own = np.arange(len(classes))
         if scheme is None:
-            role = np.full(own.size, ANYWHERE, dtype=np.uint8)
-            return cls(np.asarray(classes), own, own, own, role, np.zeros(own.size, dtype=bool))
+            anywhere = np.full(own.size, ANYWHERE, dtype=np.uint8)
+            return cls(np.asarray(classes), own, own, own, anywhere)
         tags = [_split(label) for label in np.asarray(classes).tolist()]
         names = [name for tag, name in tags if tag != "I"]
         for tag, name in tags:
@@ -47,13 +44,19 @@ class Kinds(NamedTuple):
                     f"scheme={scheme!r}: y has {_joined(tag, name)!r} but never "
                     f"{_joined('B', name)!r}, which begins a chunk"
                 )
+        is_further = np.array([tag == "I" for tag, _ in tags])
+        first = np.flatnonzero(~is_further)
         at = {tag: k for k, tag in enumerate(tags)}
-        first = np.array([k for k, (tag, _) in enumerate(tags) if tag != "I"])
-        further = [at.get(("I", tags[k][1]), k) for k in first.tolist()]
-        role = np.array([FURTHER if tag == "I" else FIRST for tag, _ in tags], dtype=np.uint8)
+        further = np.array([at.get(("I", tags[k][1]), k) for k in first.tolist()])
         of_label = np.array([names.index(name) for _, name in tags])
-        further = np.array(further)
-        return cls(object_array(names), first, further, of_label, role, first == further)
+        role = np.where(is_further, FURTHER, FIRST).astype(np.uint8)
+        return cls(object_array(names), first, further, of_label, role)
+
+    @property
+    def outside(self) -> int:
+        """The kind of nodes in no segment, -1 if there is none."""
+        names = self.names.tolist()
+        return names.index(_OUTSIDE) if self.role.any() and _OUTSIDE in names else -1
 
 
 def _split(label):
@@ -83,8 +86,8 @@ class Segments(NamedTuple):
     def of(
         cls, codes: np.ndarray, offsets: np.ndarray, kinds: Kinds, is_single: np.ndarray
     ) -> Segments:
-        """The segments that codes of labels stand for; `is_single`: kinds of single nodes."""
-        kind, role = kinds.of_label[codes], kinds.role[codes]
+        """The segments of codes, of kind -1 where these are; `is_single`: kinds of single nodes."""
+        kind, role = np.where(codes < 0, -1, kinds.of_label[codes]), kinds.role[codes]
         begins = (role == FIRST) | is_single[kind]
         begins[1:] |= kind[1:] != kind[:-1]
         begins[offsets[:-1][np.diff(offsets) > 0]] = True
@@ -100,32 +103,32 @@ class Segments(NamedTuple):
 
 def read_max_length(max_length: Any, kinds: Kinds) -> np.ndarray:
     """Longest segment of each kind: 0 where they are single nodes in any number, -1 if unknown."""
-    names = kinds.names.tolist()
-    given = max_length if isinstance(max_length, Mapping) else dict.fromkeys(names, max_length)
-    unknown = [name for name in given if name not in names]
-    if unknown:
+    names, is_dict = kinds.names.tolist(), isinstance(max_length, Mapping)
+    given = max_length if is_dict else dict.fromkeys(names, max_length)
+    if unknown := [name for name in given if name not in names]:
         raise ValueError(f"max_length: unknown kind {unknown[0]!r}; the kinds are {names}")
     limits = np.full(len(names), -1, dtype=np.int64)
     for c, name in enumerate(names):
-        value = given.get(name)
-        if value is not None:
-            is_endless = isinstance(max_length, Mapping) and value == np.inf
+        if (value := given.get(name)) is not None:
+            is_endless = is_dict and value == np.inf
             limits[c] = 0 if is_endless else check_integer("max_length", value)
-    limits[kinds.is_single] = 1
-    if kinds.role.any() and _OUTSIDE in names:
-        if isinstance(max_length, Mapping) and given.get(_OUTSIDE, np.inf) != np.inf:
+    if kinds.role.any():  # without a tag of further nodes
+        limits[kinds.first == kinds.further] = 1
+    if kinds.outside >= 0:
+        if is_dict and given.get(_OUTSIDE, np.inf) != np.inf:
             raise ValueError("max_length: with scheme='bio' the length of 'O' has no limit")
-        limits[names.index(_OUTSIDE)] = 0
+        limits[kinds.outside] = 0
     return limits
 
 
-def has_segments(y: Any) -> bool:
-    """Return whether y holds tuples (start, stop, label), not labels."""
+def has_segments(y: Any, if_empty: bool = False) -> bool:
+    """Return whether y holds tuples (start, stop, label), not labels; `if_empty`: if all is []."""
     if isinstance(y, RaggedArray) or not isinstance(y, (list, tuple, np.ndarray)):
         return False
-    filled = (item for item in y if isinstance(item, (list, tuple)) and len(item))
-    first = next(filled, ())
-    return len(first) > 0 and all(isinstance(one, tuple) and len(one) >= 3 for one in first)
+    first = next((own for own in y if isinstance(own, (list, tuple)) and len(own)), None)
+    if first is None:
+        return if_empty and all(isinstance(own, list) for own in y)
+    return all(isinstance(one, tuple) and len(one) >= 3 for one in first)
 
 
 def read_segments(y: Any, offsets: np.ndarray, scheme: str | None, endless: Any) -> np.ndarray:
@@ -133,69 +136,56 @@ def read_segments(y: Any, offsets: np.ndarray, scheme: str | None, endless: Any)
     if len(y) != offsets.size - 1:
         raise ValueError(f"X has {offsets.size - 1} samples, but y has {len(y)}")
     labels = [
-        _labels_of(own, i, int(n), scheme, endless)
-        for i, (own, n) in enumerate(zip(y, np.diff(offsets), strict=True))
+        _labels_of(own, f"y: sample {i}", n, scheme, endless)
+        for i, (own, n) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True))
     ]
     return read_sequence_labels(labels, offsets)
 
 
-def _labels_of(segments, i, n, scheme, endless):
+def _labels_of(segments, where, n, scheme, endless):
     """The labels of one sample of n nodes."""
-    read = sorted((_read_one(one, i, n, scheme) for one in segments), key=lambda one: one[:2])
-    labels, end, last = [], 0, None
-    for one in read:
-        start, stop, label = one
+    labels, last = [None] * n, (0, 0, None)
+    for one in sorted((_read_one(one, where, n) for one in segments), key=lambda one: one[:2]):
+        (start, stop, label), (_, end, before) = one, last
         if start < end:
-            raise ValueError(f"y: sample {i}: {one!r} overlaps the segment before it")
-        if scheme is None and start == end > 0 and label == last and label not in endless:
+            raise ValueError(f"{where}: {one!r} overlaps the segment before it")
+        if scheme is not None and not isinstance(label, str):
+            raise TypeError(f"{where}: the label of {one!r} must be a str")
+        if scheme is None and start == end > 0 and label == before and label not in endless:
             raise ValueError(
-                f"y: sample {i}: {one!r} follows a segment of the same label: their labels would "
-                "be those of one segment"
+                f"{where}: {one!r} follows a segment of the same label: their labels would be "
+                "those of one segment"
             )
-        labels += _gap(i, end, start, scheme)
-        length = stop - start
-        if scheme is None:
-            labels += [label] * length
-        else:
-            labels += [_joined("B", label)] + [_joined("I", label)] * (length - 1)
-        end, last = stop, label
-    return labels + _gap(i, end, n, scheme)
+        tags = [label] * 2 if scheme is None else [_joined("B", label), _joined("I", label)]
+        labels[start:stop] = tags[:1] + tags[1:] * (stop - start - 1)
+        last = one
+    if scheme is None and None in labels:
+        raise ValueError(
+            f"{where}: node {labels.index(None)} is in no segment (only with scheme='bio' are such "
+            "nodes outside)"
+        )
+    return [_OUTSIDE if label is None else label for label in labels]
 
 
-def _read_one(one, i, n, scheme):
+def _read_one(one, where, n):
     """A segment as (start, stop, label); what follows these in its tuple is ignored."""
     try:
         start, stop, label = one[:3]
-        start, stop = index(start), index(stop)
-        is_inside = 0 <= start < stop <= n
+        if 0 <= index(start) < index(stop) <= n:
+            return index(start), index(stop), label
     except (TypeError, ValueError):
-        is_inside = False
-    if not is_inside:
-        raise ValueError(
-            f"y: sample {i}: {one!r} is not (start, stop, label), where 0 <= start < stop <= {n}"
-        )
-    if scheme is not None and not isinstance(label, str):
-        raise TypeError(f"y: sample {i}: the label of {one!r} must be a str")
-    return start, stop, label
-
-
-def _gap(i, start, stop, scheme):
-    """Labels of nodes in no segment."""
-    if scheme is None and start < stop:
-        raise ValueError(
-            f"y: sample {i}: nodes {start} to {stop - 1} are in no segment (only with scheme='bio' "
-            "are they outside)"
-        )
-    return [_OUTSIDE] * (stop - start)
+        pass
+    raise ValueError(
+        f"{where}: {one!r} is not (start, stop, label), where 0 <= start < stop <= {n}"
+    )
 
 
 def listed_segments(codes: np.ndarray, offsets: np.ndarray, kinds: Kinds) -> np.ndarray:
     """Segments (start, stop, label) of each sample; neighbours of one label are one."""
     found = Segments.of(codes, offsets, kinds, np.zeros(kinds.names.size, dtype=bool))
     names, out = kinds.names.tolist(), [[] for _ in range(offsets.size - 1)]
-    for start, stop, kind in zip(found.start, found.stop, found.kind, strict=True):
-        if not (kinds.role.any() and names[kind] == _OUTSIDE):
-            i = sample_of(start, offsets)
-            first = offsets[i]
-            out[i].append((int(start - first), int(stop - first), names[kind]))
+    owner = np.searchsorted(offsets, found.start, side="right") - 1
+    for i, start, stop, kind in zip(owner.tolist(), *found[:3], strict=True):
+        if kind != kinds.outside:
+            out[i].append((int(start - offsets[i]), int(stop - offsets[i]), names[kind]))
     return object_array(out)

@@ -183,7 +183,7 @@ def as_labels(values, name: str, place, any_values: bool = False) -> np.ndarray:
             array = np.array(values)
     if array.dtype.kind not in "biu" and any(issubclass(k, (int, np.integer)) for k in kinds):
         # Python's integers, which NumPy has made floats or left as they were
-        large = [t for t, value in enumerate(values) if not -_EXACT <= value <= _EXACT]
+        large = [t for t, value in enumerate(values) if value < -_EXACT or value > _EXACT]
         if large:
             raise ValueError(
                 f"{name} has an integer beyond the range of np.int64 ({place(large[0])})"

@@ -22,6 +22,7 @@ from ..core.problem import require_problem
 from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
+from ..data.states import drawn_weights
 from ..graphs.registry import known_kind, wrong_graph
 from ..shards.reading import Shards
 from ..solvers.run import SampleOverflow
@@ -283,10 +284,12 @@ class StructuredEstimator(
                 sample_weight = validation.sample_weight
             data = read_training_data(new, X, y, sample_weight, node_weight)
             problem = new._make_problem(data)
-            shapes = new.graph_.weight_shapes(data.samples, len(new.classes_), self.fit_intercept)
+            shapes = new.graph_.weight_shapes(data.samples, len(new.states_), self.fit_intercept)
             context, common = self._begin(new, X, y)
             previous = self if getattr(self, "warm_start", False) else None
             common["start"] = new._start(previous, problem, shapes)
+            if common["start"] is None and new.graph_.hidden_states(new.classes_) is not None:
+                common["start"] = drawn_weights(data.samples, shapes, new._generator())
             try:
                 if data.completion is None:
                     result = new._solve(problem, shapes, data.sample_weight, data.lam, **common)
@@ -380,7 +383,7 @@ class StructuredEstimator(
     def _forbidden_sample(self, data):
         """The first sample whose true labels have a forbidden part: structures may not check it."""
         problem = self.graph_.make_problem(
-            data.samples, self.classes_, self._has_intercept, codes=data.codes
+            data.samples, self.states_, self._has_intercept, codes=data.codes
         )
         ptr = problem.label_ptr
         for i, n_parts in enumerate(np.diff(problem.part_ptr)):
@@ -415,7 +418,7 @@ class StructuredEstimator(
         """Return what `_solve` takes: the problem, unless a solver needs more."""
         problem = self.graph_.make_problem(
             data.samples,
-            self.classes_,
+            self.states_,
             self._has_intercept,
             codes=data.codes,
             loss=self._task_loss(data),

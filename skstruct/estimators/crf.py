@@ -140,6 +140,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The tables behind these views.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    states_ : ndarray of shape (n_states,)
+        The label of each row of ``coef_``: ``classes_``, or with :ref:`hidden_states` repeated.
     graph_ : Graph
         The structure that was used.
     inference_, training_inference_ : {"exact", "relaxed"}
@@ -402,8 +404,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         self._observed = self.graph_.observed(problem, data.samples, allowed, *kinds)
         if self._observed is None:
             raise TypeError(
-                f"{self._few_weights} is for chains, trees and graphs, not for "
-                f"{type(self.graph_).__name__}"
+                f"{self._few_weights} is for chains of order 1, trees and graphs, not for "
+                f"{self.graph_}"
             )
         return problem
 

@@ -16,6 +16,7 @@ from ..core.arguments import warn_user
 from ..core.text_files import unpacked
 from ..data.constraints import transition_mask
 from ..data.names import ListedNames
+from ..data.states import refuse_states
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..lite import CRFSUITE, RECORD, most_weights, read_fields, what_else
@@ -63,6 +64,7 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
         raise ValueError(f"{program} has no edge features: the model is one of {graph}")
     if graph.rules or graph.order != 1:
         raise ValueError(f"{program} has no rules and no order above 1: the model is of {graph}")
+    refuse_states(graph, f"{program} has no hidden states")
     labels = model.classes_.tolist()
     other = next((label for label in labels if not isinstance(label, str)), None)
     if other is not None:
@@ -133,7 +135,7 @@ _STATE, _TRANSITION = 0, 1
 
 def read_crfsuite(path, estimator) -> Pipeline:
     """Return a fitted pipeline with the weights of a CRFsuite model."""
-    labels, weights, steps, reader, _ = read_fields(path, CRFSUITE, "a CRFsuite model file")
+    labels, weights, steps, reader, *_ = read_fields(path, CRFSUITE, "a CRFsuite model file")
     vectorizer = SequenceVectorizer(separator=":").fit([[[*reader.row]]])
     rows = np.array([reader.row[name] for name in vectorizer.vocabulary_], dtype=np.int64)
     estimator.graph_, estimator.classes_ = Chain(), np.array(labels)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.typing import PathLike
 from ..data.constraints import transition_mask
+from ..data.states import refuse_states
 from ..data.store import written_beside
 from ..graphs.chain import Chain, step_automaton
 from ..graphs.multiclass import MultiClass
@@ -115,7 +116,11 @@ def export(model: Any, path: PathLike) -> None:
     with written_beside(Path(path)) as file:
         np.savez_compressed(file, **arrays)
         n_steps = header.get("states", len(labels)) ** 2
-        check_size((len(node) + 3) * len(labels) + n_steps, file.tell())
+        try:
+            check_size((len(node) + 3) * len(labels) + n_steps, file.tell())
+        except ValueError as error:
+            hint = f"; {len(steps):,} states need a lower order, or fewer rules" if states else ""
+            raise ValueError(f"{error}{hint}") from None
 
 
 def _parts(model):
@@ -174,6 +179,7 @@ def _parts(model):
 
 def _labels(estimator):
     """The classes as JSON has them."""
+    refuse_states(estimator.graph_, "the file has no place for hidden states")
     labels = np.asarray(estimator.classes_).tolist()
     kinds = {type(label) for label in labels}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:

@@ -11,15 +11,15 @@ from joblib import hash as hash_of
 from ..core.gram import Gram, not_stored
 from ..core.jit.cache_key import closure, digest
 from ..data.matrices import csr_from_parts
+from ..data.states import refuse_states
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
 from ..distributed.shard import ShardProblem, close_shards, inference_of
-from ..graphs.base import Graph
 from ..graphs.registry import known_kind
 from ..shards.reading import fitting
 from .early_stopping import EarlyStopping
 from .prediction import for_workers
-from .training_data import TrainingData, regulariser
+from .training_data import TrainingData, check_labellings, regulariser
 
 # Bytes of files that are mapped. Processes keep many parts open, and may not have many files open.
 _MAPPED = 1 << 22
@@ -55,7 +55,10 @@ class ShardSource:
         shard, model = self.shards.open(k, map_from=_MAPPED), copy.copy(self.model)
         if self.is_whole:
             shard = _renumbered(shard, self.n_features)
-        n = shard.sample_weight.size
+        n, first = shard.sample_weight.size, int(self.shards.n_samples[:k].sum())
+        check_labellings(
+            model.graph_, shard.codes, shard.samples, model.classes_, np.arange(first, first + n)
+        )
         weight = shard.sample_weight * (self.n_samples / self.total)
         data = TrainingData(shard.samples, shard.codes, weight, np.inf, np.arange(n))
         if self.class_factors is not None:
@@ -136,6 +139,7 @@ def fit_shards(model, shards, given, checkpoint):
         graph = copy.deepcopy(shards.graph)
     else:
         graph = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
+    refuse_states(graph, "training on Shards needs the state of each node")
     new.graph_ = graph.suited(new._takes_relaxations, new._needs_marginals)
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_
@@ -143,7 +147,7 @@ def fit_shards(model, shards, given, checkpoint):
         new.n_edge_features_in_ = shards.n_edge_features_in_
     new._take_names((shards.feature_names, shards.edge_feature_names))
     source = ShardSource(shards, new, new._multiplies_rows, _class_factors(new, shards))
-    if type(new.graph_).learn is not Graph.learn:
+    if new.graph_.learns:
         for k in range(source.n_shards):
             shard = shards.open(k, map_from=_MAPPED)
             new.graph_.learn(np.asarray(shard.codes), shard.samples.offsets, new.classes_)

@@ -12,7 +12,9 @@ from ..core.offsets import ends_of, longest_item
 from ..core.oracles import edge_marginals, exp_oracle, sample_oracle
 from ..core.parallel import make_scratch, over_samples
 from ..core.typing import RandomStateLike, SamplesLike
+from ..data.partial import PartialLabels
 from ..data.ragged import object_array
+from ..data.states import refuse_states
 from ..losses.operations import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import (
@@ -81,10 +83,13 @@ class ProbabilisticPredictor:
         self._warn_of_bounds(problem)
         if pairwise:
             self._require(edge_marginals, problem, "call with pairwise=False")
-        n_classes = self.graph_.n_marginals(self.classes_)
-        nodes = np.empty((samples.offsets[-1], n_classes))
+        n_states = self.graph_.n_marginals(self.states_)
+        nodes = np.empty((samples.offsets[-1], n_states))
         self._refuse_unsolved(self._pass(node_marginals, problem, nodes), keep, problem)
-        wrapped = as_given(self.graph_.wrap(_clipped(nodes), samples), X, self.graph_, nodes[:0])
+        hidden = self.graph_.hidden_states(self.classes_)
+        nodes = nodes if hidden is None else hidden.sums(nodes)
+        wrapped = self.graph_.wrap_marginals(_clipped(nodes), self.classes_, samples)
+        wrapped = as_given(wrapped, X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
 
     def _read_ruled(self, X, rules):
@@ -101,13 +106,15 @@ class ProbabilisticPredictor:
             warn_user(why)
 
     def _edges(self, samples, keep, problem):
-        n_classes = len(self.classes_)
+        n_states = len(self.states_)
         n_edges = samples.n_edges
-        ptr = ends_of(n_edges[keep]) * n_classes**2
+        ptr = ends_of(n_edges[keep]) * n_states**2
         flat = np.empty(ptr[-1])
         self._refuse_unsolved(self._pass(pair_marginals, problem, flat, ptr), keep, problem)
         ends = np.cumsum(n_edges)
-        tables = _clipped(flat).reshape(-1, n_classes, n_classes)
+        tables = flat.reshape(-1, n_states, n_states)
+        hidden = self.graph_.hidden_states(self.classes_)
+        tables = _clipped(tables if hidden is None else hidden.sums(tables, 2))
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
     def predict_proba(self, X: SamplesLike | Shards, rules: list | None = None) -> np.ndarray:
@@ -171,24 +178,30 @@ class ProbabilisticPredictor:
         else:
             labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
             codes = self.graph_.encode(labels, self.classes_, samples.offsets)
-        problem = problem.with_labels(codes)
+        hidden = self.graph_.hidden_states(self.classes_)
+        if hidden is not None:
+            partial = partial or PartialLabels.none(codes.size)
+        problem = problem.with_labels(codes if hidden is None else hidden.first[codes])
         values = np.empty(int(keep.sum()))
         if partial is not None:
             self._refuse_unsolved(self._pass(overflowing, problem), keep)
-            values = self._partial_log_likelihood(samples, partial, problem)
+            values = self._partial_log_likelihood(samples, partial, problem, codes)
         else:
             self._refuse_unsolved(self._pass(log_likelihoods, problem, values), keep)
         for i in np.flatnonzero(np.isnan(values))[:1]:  # nothing is possible
             self._refuse_unsolved([i], keep, problem)
         out = np.zeros(keep.size)
         out[keep] = values + 0.0  # no -0.0
-        out[~self.graph_.is_labelling(codes, samples, self.classes_)] = -np.inf
+        wrong = ~self.graph_.is_labelling(codes, samples, self.classes_)
+        if partial is not None:  # what stands for a missing label proves nothing
+            wrong &= np.diff(np.append(0, np.cumsum(partial.hidden))[samples.offsets]) == 0
+        out[wrong] = -np.inf
         return out
 
-    def _partial_log_likelihood(self, samples, partial, problem):
+    def _partial_log_likelihood(self, samples, partial, problem, codes):
         """Return log-likelihoods of all labellings that fit partial labels."""
         filled, graph = samples.without_empty(), self.graph_
-        allowed = allowed_mask(graph, partial, problem.labels, self.classes_)
+        allowed = allowed_mask(graph, partial, codes, self.classes_)
         task = graph, filled, self.classes_, self._has_intercept, allowed
         loss = ImputedLabels(*task, np.arange(filled.offsets.size), self.n_jobs).marginal_log_loss()
         out, w = np.empty((3, filled.offsets.size - 1)), self._weights()
@@ -262,6 +275,8 @@ class ProbabilisticPredictor:
         codes = np.empty((n, n_nodes), dtype=np.int32)
         ends = self._pass(draws, problem, uniforms, codes, room=self._room(problem, samples))
         self._refuse_unsolved(ends, keep, problem)
+        hidden = self.graph_.hidden_states(self.classes_)
+        codes = codes if hidden is None else hidden.label[codes]
         nodes = self.graph_.wrap(np.arange(n_nodes), samples)
         chosen = (codes[:, np.atleast_1d(own)] for own in nodes)
         return object_array(
@@ -279,7 +294,7 @@ class ProbabilisticPredictor:
 
     def _room(self, problem, samples):
         """Numbers that are the marginals of the edges of a sample, or its potentials."""
-        n_pairs = len(self.classes_) ** 2 * int(samples.n_edges.max(initial=0))
+        n_pairs = len(self.states_) ** 2 * int(samples.n_edges.max(initial=0))
         return max(n_pairs, longest_item(problem.part_ptr))
 
     @on_one_state
@@ -310,6 +325,7 @@ class ProbabilisticPredictor:
             If X is not as in fit, or inference on it is not exact.
         """
         samples, keep, problem = self._read_ruled(X, rules)
+        refuse_states(self.graph_, "entropies are those of states", TypeError)
         self._require_exact(problem, "entropies")
         values = np.empty(int(keep.sum()))
         ends = self._pass(entropies, problem, values, room=self._room(problem, samples))

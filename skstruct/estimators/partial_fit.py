@@ -39,8 +39,6 @@ class _Known(NamedTuple):
     classes: np.ndarray | None
     # Advice if there are too few labels.
     hint: str = ""
-    # Whether no batch came before.
-    is_new: bool = True
 
 
 class Streaming:
@@ -69,7 +67,8 @@ class Streaming:
         ----------
         X : list, object array, 3-D array, RaggedArray, or 2-D array or sparse matrix
             Samples as for `fit`. Without names of features their number is fixed, so hash them
-            (``SequenceVectorizer(hashing=True)``); new features by name start with weight 0.
+            (``SequenceVectorizer(hashing=True)``); new features by name start with weight 0, as
+            new n-grams of labels do.
         y : list, object array, RaggedArray or 1-D array
             Their labels, as for `fit`.
         classes : array-like of shape (n_classes,), default=None
@@ -171,7 +170,7 @@ def _known(model, before, X, y, classes) -> _Known:
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{before.classes_!r}"
             )
-        return _Known(copy.deepcopy(before.graph_), before.classes_, is_new=False)
+        return _Known(copy.deepcopy(before.graph_), before.classes_)
     graph = choose_graph(model.graph, X, y)
     if classes is None or not _has_names(graph):
         return _Known(graph, None, f"; {_ALL_CLASSES}" if _has_names(graph) else "")

@@ -131,8 +131,8 @@ def _table_shapes(state):
     """Return the shapes of weight tables that follow from the rest of a fitted state."""
     try:
         samples = state["graph_"].no_samples(SimpleNamespace(**state))
-        n_classes = len(state["classes_"])
-        return state["graph_"].weight_shapes(samples, n_classes, state["_has_intercept"])
+        n_states = len(state["graph_"].states(state["classes_"]))
+        return state["graph_"].weight_shapes(samples, n_states, state["_has_intercept"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"the stored model is damaged: {error!r}") from None
 

@@ -37,6 +37,7 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
+from ..data.states import refuse_states
 from ..distributed.engine import Engine
 from ..lite import chunk_rules
 from ..shards.packing import relocated
@@ -343,10 +344,19 @@ class Predictor(NamedFeatures, Decoder):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights of node features, (n_classes, n_features): a view; CSR after `sparsify`."""
+        """Weights of node features, (n_classes, n_features): a view; CSR after `sparsify`.
+
+        Where labels have hidden states, rows are states: see `states_`.
+        """
         check_is_fitted(self)
         dense = self.node_weights_[: self.n_features_in_].T
         return sparse.csr_matrix(dense) if hasattr(self, "_stored_as") else dense
+
+    @property
+    def states_(self) -> np.ndarray:
+        """The label of each row of ``coef_``: ``classes_``, repeated for hidden states."""
+        check_is_fitted(self)
+        return self.graph_.states(self.classes_)
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -359,7 +369,7 @@ class Predictor(NamedFeatures, Decoder):
     def pairwise_coef_(self) -> np.ndarray:
         """Weights of label pairs: a view, whose shape the class documents."""
         check_is_fitted(self)
-        return self.graph_.pair_tables(self.pair_weights_, len(self.classes_))
+        return self.graph_.pair_tables(self.pair_weights_, len(self.states_))
 
     @property
     def boundary_coef_(self) -> np.ndarray:
@@ -456,7 +466,7 @@ class Predictor(NamedFeatures, Decoder):
     def _problem_of(self, samples, allowed=None, n_best=1):
         """Return samples, a mask of those with nodes, and the problem of these."""
         if allowed is not None:
-            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)
+            allowed = self._read_allowed(allowed, samples)
         self._check_tables(samples)
         if self._temperature is not None:
             samples = self._cooled(samples)
@@ -467,6 +477,11 @@ class Predictor(NamedFeatures, Decoder):
             check_memory(n_best * each, what, "ask for fewer (k), or for some samples at a time")
         problem = self._decoding_problem(samples.without_empty(), allowed=allowed, n_best=n_best)
         return samples, keep, problem
+
+    def _read_allowed(self, allowed, samples):
+        masks = self.graph_.read_allowed(allowed, samples, self.classes_)
+        hidden = self.graph_.hidden_states(self.classes_)
+        return masks if hidden is None else hidden.widened(masks)
 
     def _cooled(self, samples):
         """Divide the weights by the temperature, only those of features that the samples have."""
@@ -482,7 +497,7 @@ class Predictor(NamedFeatures, Decoder):
 
     def _check_tables(self, samples):
         """Reject a model whose weight tables do not fit samples and classes."""
-        shapes = self.graph_.weight_shapes(samples, len(self.classes_), self._has_intercept)
+        shapes = self.graph_.weight_shapes(samples, len(self.states_), self._has_intercept)
         check_shapes(self, dict(zip(TABLES, shapes, strict=True)))
 
     def _item_scores(self, samples):
@@ -582,8 +597,48 @@ class Predictor(NamedFeatures, Decoder):
         answers = self.graph_.answers(codes, self.classes_, samples)
         return as_given(answers, X, self.graph_, self.classes_[:0])
 
+    @on_one_state
+    def predict_states(self, X: SamplesLike | Shards) -> np.ndarray:
+        """Hidden states of the best labelling of each sample.
+
+        Parameters
+        ----------
+        X : list, object array, 3-D array, RaggedArray, 2-D array or sparse matrix, or Shards
+            Samples of the kind seen in fit.
+
+        Returns
+        -------
+        ndarray
+            As of :meth:`predict`, positions in ``states_`` instead of labels: rows of ``coef_``.
+
+        See Also
+        --------
+        skstruct.Chain : Its parameter `states_per_label`.
+
+        Examples
+        --------
+        A label on both sides of another one is two half-lines:
+
+        >>> from skstruct import SAGCRF, MultiClass
+        >>> X, y = [[0.0], [1.0], [2.0]], ["outside", "middle", "outside"]
+        >>> graph = MultiClass(states_per_label={"outside": 2})
+        >>> crf = SAGCRF(graph, C=100, random_state=0).fit(X, y)
+        >>> crf.states_.tolist(), crf.predict_states(X).tolist()
+        (['middle', 'outside', 'outside'], [2, 0, 1])
+        >>> crf.predict(X).tolist()
+        ['outside', 'middle', 'outside']
+        """
+        samples, states = self._best_states(X)
+        return as_given(self.graph_.wrap(states, samples), X, self.graph_, states[:0])
+
     def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
+        samples, codes = self._best_states(X, allowed, rules)
+        hidden = self.graph_.hidden_states(self.classes_)
+        return samples, codes if hidden is None else hidden.label[codes]
+
+    def _best_states(self, X, allowed=None, rules=None):
+        """Return samples, and the best states of all nodes as positions in ``states_``."""
         samples = self._read_samples(X)
         ruled = None if rules is None else self.graph_.with_rules(rules)
         samples, keep, problem = self._problem_of(samples, allowed)
@@ -622,12 +677,10 @@ class Predictor(NamedFeatures, Decoder):
             return False
         nodes = slice(*samples.offsets[i : i + 2])
         if allowed is not None:
-            allowed = self.graph_.read_allowed(allowed, samples, self.classes_)[nodes]
+            allowed = self._read_allowed(allowed, samples)[nodes]
         sample = samples.take(np.arange(samples.lengths.size) == i)
         try:
-            problem = exact.make_problem(
-                sample, self.classes_, self._has_intercept, allowed=allowed
-            )
+            problem = exact.make_problem(sample, self.states_, self._has_intercept, allowed=allowed)
         except ValueError:  # too wide
             return False
         problem, found = exact.decoding(problem, w), np.empty(sample.offsets[-1], dtype=np.int32)
@@ -682,6 +735,8 @@ class Predictor(NamedFeatures, Decoder):
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        check_is_fitted(self)
+        refuse_states(self.graph_, "n best labellings are those of states", TypeError)
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         ruled = None if rules is None else self.graph_.with_rules(rules)
         self._require(max_oracle, problem, "call predict_marginals")  # defaults build on it
@@ -792,6 +847,8 @@ class Predictor(NamedFeatures, Decoder):
             )
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
+        hidden = self.graph_.hidden_states(self.classes_)
+        steps = steps if hidden is None else steps.repeated(hidden.label)
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warn_user(
@@ -854,6 +911,9 @@ class Predictor(NamedFeatures, Decoder):
                 if self.graph_.has_items:
                     sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
                 self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
+            hidden = self.graph_.hidden_states(self.classes_)
+            if hidden is not None:
+                scores = np.maximum.reduceat(scores, hidden.first, axis=1)
             return self.graph_.decision(scores, self, X, samples)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]

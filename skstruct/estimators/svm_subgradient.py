@@ -60,8 +60,9 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         Weights, as in :class:`SAGCRF`.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted, and names of features and label columns, if X or y has them.
+    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
+        features and label columns, if X or y has them.
     n_features_in_ : int
         Number of node features.
     n_iter_ : int

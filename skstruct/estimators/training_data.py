@@ -16,7 +16,8 @@ from ..core.weights import Weights, zero_weights
 from ..data.labels import warn_of_mark
 from ..data.names import names_of
 from ..data.packing import read_sample_weight
-from ..data.partial import all_labels, allowed_labels, read_partial, split_partial
+from ..data.partial import PartialLabels, all_labels, allowed_labels, read_partial, split_partial
+from ..data.states import refuse_states
 from ..graphs.registry import choose_graph
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
@@ -69,10 +70,12 @@ def read_training_data(
     except ValueError as error:
         hint = model._when_inferred(graph) if stream is None else stream.hint
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
+    if graph.hidden_states(classes) is not None:
+        _refuse_with_states(model, graph, node_weight, stream)
+        partial = partial or PartialLabels.none(labels.size)
     codes = graph.encode(labels, classes, samples.offsets)
-    if stream is None or stream.is_new:
-        known = codes if partial is None else np.where(partial.hidden, -1, codes)
-        graph.learn(known, samples.offsets, classes)
+    known = codes if partial is None else np.where(partial.hidden, -1, codes)
+    graph.learn(known, samples.offsets, classes)
     _check_size(model, graph, samples, classes)
     indices, completion = np.flatnonzero(keep), None
     if partial is not None:
@@ -80,10 +83,7 @@ def read_training_data(
         options = bool(model.fit_intercept), allowed, indices, model.n_jobs
         completion = ImputedLabels(graph, samples, classes, *options)
         codes = completion.best()
-    wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
-    if wrong.size:
-        why = graph.why_no_labelling(codes, samples, classes, wrong[0])
-        raise ValueError(f"y: sample {indices[wrong[0]]} {why}")
+    check_labellings(graph, codes, samples, classes, indices)
     model.graph_, model.classes_ = graph, classes
     model._has_intercept = bool(model.fit_intercept)
     # scikit-learn reads columns of tables
@@ -96,6 +96,16 @@ def read_training_data(
     n = data.sample_weight.size
     lam = regulariser(model, n, total)
     return data._replace(sample_weight=data.sample_weight * (n / total), lam=lam)
+
+
+def _refuse_with_states(model, graph, node_weight, stream):
+    """Reject what cannot be trained with hidden states."""
+    if not model._takes_partial_labels:
+        refuse_states(graph, f"{type(model).__name__} needs to know the state of each node")
+    if node_weight is not None:
+        refuse_states(graph, "class_weight and node_weight need the state of each node")
+    if stream is not None:
+        refuse_states(graph, "partial_fit needs the state of each node")
 
 
 _TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
@@ -144,16 +154,25 @@ def _find_classes(graph, labels, samples, partial, stream):
         labels = np.where(partial.hidden, found[:1], labels)
     if known is not None:
         return labels, known
-    classes = graph.find_classes(found, samples if found is labels else None)
+    classes = graph.find_classes(found, samples)
     if not (graph.has_label_sets or graph.has_items):
         warn_of_mark(classes)
     return labels, classes
 
 
+def check_labellings(graph, codes, samples, classes, indices) -> None:
+    """Reject true labels that are no labelling; `indices` number the samples in the message."""
+    wrong = np.flatnonzero(~graph.is_labelling(codes, samples, classes))
+    if wrong.size:
+        why = graph.why_no_labelling(codes, samples, classes, wrong[0])
+        raise ValueError(f"y: sample {indices[wrong[0]]} {why}")
+
+
 def _check_size(model, graph, samples, classes):
     """Reject more weights than fit into memory, before anything is allocated."""
-    node, pair = graph.weight_shapes(samples, len(classes), model.fit_intercept)
-    n_costs = 0 if graph.has_label_sets else len(classes) ** 2
+    n_states = len(graph.states(classes))
+    node, pair = graph.weight_shapes(samples, n_states, model.fit_intercept)
+    n_costs = 0 if graph.has_label_sets else n_states**2
     n_labellings = getattr(model, "n_best", 0) * int(samples.lengths.max(initial=0))
     check_memory(
         # The weights and their gradient, the costs of pairs of labels, scratch of one sample.
@@ -195,7 +214,8 @@ class ImputedLabels:
     """Labellings that fit partial labels: the best ones at given weights."""
 
     def __init__(self, graph, samples, classes, fit_intercept, allowed, sample_indices, n_jobs):
-        self.graph, self.classes, self.allowed = graph, classes, allowed
+        self.graph, self.allowed = graph, allowed
+        self.classes = classes = graph.states(classes)
         self.sample_indices, self.n_jobs = sample_indices, n_jobs
         #: The structure's problem that allows only what the labels allow.
         self.clamped = graph.make_problem(samples, classes, fit_intercept, allowed=allowed)
@@ -262,4 +282,6 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
             raise ValueError(f"y: a set holds {labels.tolist()}: labels of a table are 0 or 1")
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
-    return allowed_labels(partial, codes, graph.n_states(classes), encode)
+    masks = allowed_labels(partial, codes, graph.n_states(classes), encode)
+    hidden = graph.hidden_states(classes)
+    return masks if hidden is None else hidden.widened(masks)

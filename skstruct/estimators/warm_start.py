@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.arguments import warn_user
 from ..core.weights import Weights
+from ..data.states import state_names
 from ..scores import LinearMap
 
 _ROWS = 1 << 16  # copied at once
@@ -84,7 +85,12 @@ def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weight
         )
     names = [vars(one).get("_feature_names") for one in (previous, model)]
     features = match_columns(*names, previous.n_features_in_, model.n_features_in_)
-    columns, pair_columns = graph.kept_columns(before, model.classes_, previous.classes_)
+    classes, classes_before = model.classes_, previous.classes_
+    if model.states_ is not model.classes_ or previous.states_ is not previous.classes_:
+        classes, classes_before = (
+            state_names(one.graph_, one.classes_, apart=True) for one in (model, previous)
+        )
+    columns, pair_columns = graph.kept_columns(before, classes, classes_before)
     if not (columns >= 0).any():
         raise CannotWarmStart("no label of the previous fit is left: training starts from scratch")
     blocks = [

@@ -16,6 +16,7 @@ from ..data import labels as label_codes
 from ..data.node_weights import balanced_weights, given_weights, read_sequence_weights
 from ..data.partial import read_sample_masks
 from ..data.ragged import object_array
+from ..data.states import HiddenStates, hidden_states
 
 # Weights of an earlier fit that have the same meaning in a new one.
 
@@ -61,6 +62,11 @@ class Graph(ABC, BaseEstimator):
     takes_partial_labels : bool
         Whether y may have missing labels and sets of labels: labels are those of nodes, and masks
         of :meth:`read_allowed` clamp them.
+    states_per_label : int or mapping
+        Number of hidden states of each label, a parameter of structures that have some: problems
+        are then made with :meth:`states` as `classes`.
+    learns : bool
+        Whether :meth:`learn` takes anything from the labels.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
     hint_of_scale : str
@@ -109,7 +115,9 @@ class Graph(ABC, BaseEstimator):
     has_label_sets = False
     has_items = False
     takes_partial_labels = has_node_weights = False
+    states_per_label = 1
     usual_features = "csr"
+    learns = False
     n_end_rows = 0
     when_inferred = hint_of_scale = ""
 
@@ -297,9 +305,7 @@ class Graph(ABC, BaseEstimator):
     def find_classes(self, labels: np.ndarray, samples: Any) -> Any:
         """Return the sorted labels that occur in samples that count: ``classes_`` of the estimator.
 
-        Structures that learn from labels do so here. A ValueError if there is only one class. If
-        labels are partial (not those of label sets), `labels` are all that occur, in no order, and
-        `samples` is None.
+        Structures that learn from labels do so here. A ValueError if there is only one class.
         """
         classes = np.unique(labels)
         if classes.size < 2:
@@ -311,7 +317,7 @@ class Graph(ABC, BaseEstimator):
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take from codes of training labels, -1 where unknown, what the structure depends on.
 
-        Nothing by default. For shards it is called with each of them, and adds up.
+        Nothing by default. For shards it is called with each of them, if ``learns``, and adds up.
         """
 
     def encode(
@@ -334,6 +340,15 @@ class Graph(ABC, BaseEstimator):
         It follows the words "sample i", as "has labels that ... does not have" does.
         """
         return f"has labels that {type(self).__name__} does not have"
+
+    def hidden_states(self, classes: Any) -> HiddenStates | None:
+        """Return the states of labels, None if each label is one state."""
+        return hidden_states(self.states_per_label, classes)
+
+    def states(self, classes: Any) -> Any:
+        """Return the label of each state, (n_states,): the `classes` of problems."""
+        hidden = self.hidden_states(classes)
+        return classes if hidden is None else classes[hidden.label]
 
     def n_states(self, classes: Any) -> int:
         """Return the number of labels that one node can have: by default all classes."""
@@ -372,6 +387,10 @@ class Graph(ABC, BaseEstimator):
         """Return results of nodes, (n_nodes, ...), as X is: by default one array per sample."""
         ends = samples.offsets.tolist()
         return object_array([flat[start:stop] for start, stop in pairwise(ends)])
+
+    def wrap_marginals(self, table: np.ndarray, classes: Any, samples: Any) -> np.ndarray:
+        """Return marginals of nodes, (n_nodes, n_classes), for each sample; as :meth:`wrap`."""
+        return self.wrap(table, samples)
 
     def decode(self, codes: np.ndarray, classes: Any) -> np.ndarray:
         """Return the labels of codes, in their shape: the inverse of :meth:`encode`."""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.arguments import check_choice
+from ..core.arguments import check_choice, check_integer
 from ..core.factors import PairwiseFactors
 from ..core.offsets import longest_item
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..core.weights import aligned
-from ..data.constraints import check_ends, check_steps, transition_mask
+from ..data.constraints import allowed_at_ends, check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
+from ..data.states import refuse_states
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
@@ -58,15 +59,6 @@ def _without_marks(gram):
     return tuple(code for code in gram if code != -1)
 
 
-def _bounded(mask, ends, allowed=None):
-    """Masks of each node's labels, including forbidden ends."""
-    size = ends[-1], mask.start.size
-    allowed = np.ones(size, dtype=np.uint8) if allowed is None else allowed.copy()
-    allowed[ends[:-1]] &= mask.start > -math.inf
-    allowed[ends[1:] - 1] &= mask.stop > -math.inf
-    return allowed
-
-
 class Chain(PairwiseGraph):
     """A sequence of nodes; each label interacts with the next.
 
@@ -92,6 +84,9 @@ class Chain(PairwiseGraph):
         Number of labels before a label that its score depends on. Beyond pairs, n-grams of labels
         have weights if they occur in training; after labels that do not, shorter ones count, so
         that nothing is forbidden. With `boundary`, the start and the end are labels of n-grams.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
 
     Attributes
     ----------
@@ -128,12 +123,14 @@ class Chain(PairwiseGraph):
         forbidden: str | Iterable | None = None,
         rules: list | None = None,
         order: int = 1,
+        states_per_label: int | Mapping = 1,
     ) -> None:
         self.boundary = boundary
         self.edge_features = edge_features
         self.forbidden = forbidden
         self.rules = rules
         self.order = order
+        self.states_per_label = states_per_label
 
     @property
     def n_end_rows(self) -> int:
@@ -150,13 +147,19 @@ class Chain(PairwiseGraph):
         self._check_counts(estimator, samples, reset)
         return samples
 
+    @property
+    def learns(self) -> bool:
+        """N-grams, if the order is above 1."""
+        return self.order != 1
+
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Take up the n-grams that occur."""
-        order = check_choice("order", self.order, (1, 2, 3))
+        order = check_integer("order", check_choice("order", self.order, (1, 2, 3)))
         if order == 1:
             return
         if self.edge_features:
             raise ValueError(f"order={order} is for chains without edge features")
+        refuse_states(self, f"order={order} is for labels of one state")
         found = ngrams_of(codes, offsets, len(classes), order, bool(self.boundary))
         if hasattr(self, "ngrams_"):
             found = np.unique(np.concatenate([self.ngrams_, found]), axis=0)
@@ -169,7 +172,7 @@ class Chain(PairwiseGraph):
         if self.order != 1 and not hasattr(self, "ngrams_"):
             raise ValueError(f"{self}: n-grams are those of training labels, and there are none")
         node, (n_rows, width) = super().weight_shapes(samples, n_classes, fit_intercept)
-        return node, (n_rows, width + len(getattr(self, "ngrams_", ())))
+        return node, (n_rows, width + len(self._ngrams()))
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """Weights of (label, next label), without those of longer n-grams."""
@@ -224,7 +227,7 @@ class Chain(PairwiseGraph):
             check_rules(rules, classes, codes, samples.offsets)
         n_classes = len(classes)
         if mask.bounds_ends:
-            allowed = _bounded(mask, samples.offsets, allowed)
+            allowed = allowed_at_ends(mask, samples.offsets, allowed)
         longest = max(longest_item(samples.offsets), 1)
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         if rules or self.order != 1:
@@ -235,11 +238,22 @@ class Chain(PairwiseGraph):
         )
         return make(space=ChainSpace(**fields, own=(), work=work))
 
+    def _ngrams(self):
+        """The n-grams that have weights; of a stored model they may be damaged."""
+        ngrams = getattr(self, "ngrams_", np.empty((0, 2), dtype=np.int64))
+        is_table = isinstance(ngrams, np.ndarray) and ngrams.dtype == np.int64
+        if not is_table or ngrams.ndim != 2 or ngrams.shape[1] != self.order + 1:
+            raise ValueError(
+                "the model is damaged: graph_.ngrams_ must be an int64 array of shape (n_ngrams, "
+                f"{self.order + 1})"
+            )
+        return ngrams
+
     def _contexts(self, classes):
         """The contexts of n-grams, and the product of the rules, or None."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
-        ngrams = getattr(self, "ngrams_", np.empty((0, 2), dtype=np.int64))
-        return contexts_of(ngrams, len(classes)), product_of(rules, classes) if rules else None
+        contexts = contexts_of(self._ngrams(), len(classes))
+        return contexts, product_of(rules, classes) if rules else None
 
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""
@@ -268,6 +282,7 @@ class Chain(PairwiseGraph):
 
     def with_rules(self, rules: Any) -> Chain:
         """The chain with further rules."""
+        refuse_states(self, "rules are of labels, not of states", TypeError)
         other = copy.copy(self)
         other.rules = [*read_rules(self.rules), *read_rules(rules)]
         return other

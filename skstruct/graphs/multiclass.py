@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ class MultiClass(Graph):
     A CRF is then multinomial logistic regression, a structural SVM the SVM of Crammer and Singer.
     Read more in the :ref:`User Guide <structures_guide>`.
 
+    Parameters
+    ----------
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
+
     See Also
     --------
     skstruct.MultiLabel : The structure of label sets.
@@ -44,6 +51,9 @@ class MultiClass(Graph):
     >>> SAGCRF(graph=MultiClass())
     SAGCRF(graph=MultiClass())
     """
+
+    def __init__(self, states_per_label: int | Mapping = 1) -> None:
+        self.states_per_label = states_per_label
 
     is_table = takes_partial_labels = has_node_weights = True
     edge_features = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ from .nodes import Rows, example_sequences, no_rows, read_rows
 # Edges between labels: given by users, learned, or read from a stored model.
 
 
-def check_edges(edges, n_labels, n_classes: int) -> None:
+def check_edges(edges, hierarchy, n_labels, n_classes: int) -> None:
     """Raise ValueError for labels and edges that were changed since fit."""
     if not isinstance(n_labels, (int, np.integer)) or n_labels != n_classes:
         raise ValueError(f"graph_.n_labels_ is {n_labels!r}, but there are {n_classes} labels")
@@ -50,6 +51,10 @@ def check_edges(edges, n_labels, n_classes: int) -> None:
     keys = np.sort(edges, axis=1) @ np.array([n_labels, 1], dtype=np.int64)
     if (edges[:, 0] == edges[:, 1]).any() or np.unique(keys).size < len(edges):
         raise ValueError("graph_.edges_ joins a label to itself, or two labels twice")
+    if not isinstance(hierarchy, np.ndarray) or not np.array_equal(
+        edges[: len(hierarchy)], hierarchy
+    ):
+        raise ValueError("graph_.hierarchy_ must be an array of the first edges")
 
 
 def read_edges(edges, n: int) -> np.ndarray:
@@ -82,11 +87,47 @@ def read_edges(edges, n: int) -> np.ndarray:
     return array
 
 
-def chow_liu(table: np.ndarray) -> np.ndarray:
-    """The spanning tree of largest mutual information between labels; -1 is a missing label."""
+def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
+    """The pairs (child, parent) that a user gave, as numbers of labels; `columns` may name them."""
+    names, rows = {name: j for j, name in enumerate(columns) if isinstance(name, str)}, []
+    is_list = hierarchy is None or isinstance(hierarchy, Iterable)
+    if isinstance(hierarchy, str) or not is_list:
+        raise ValueError(f"hierarchy must be a list of pairs (child, parent), got {hierarchy!r}")
+    for row, pair in enumerate(() if hierarchy is None else hierarchy):
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"hierarchy: row {row} is {pair!r}, not a pair (child, parent)")
+        unknown = [name for name in pair if isinstance(name, str) and name not in names]
+        if unknown:
+            raise ValueError(
+                f"hierarchy: row {row} names the label {unknown[0]!r}, but the columns of y are "
+                f"{[*names] or 'not named: labels are numbers'}"
+            )
+        for name in pair:
+            if isinstance(name, str) and list(columns).count(name) > 1:
+                raise ValueError(f"hierarchy: row {row}: several columns of y are named {name!r}")
+        rows.append([names[name] if isinstance(name, str) else name for name in pair])
+    try:
+        return read_edges(rows, n).astype(np.int32)
+    except ValueError as error:
+        raise ValueError(str(error).replace("edges", "hierarchy", 1)) from None
+
+
+def closing_edges(edges: np.ndarray, n: int) -> np.ndarray:
+    """Positions of the edges that close a cycle with edges before them."""
+    order = np.arange(1, len(edges) + 1)
+    tree = csgraph.minimum_spanning_tree(sparse.coo_matrix((order, edges.T), (n, n)))
+    return np.setdiff1d(order, tree.data) - 1
+
+
+def chow_liu(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The spanning tree of largest mutual information between labels, among those with `wanted`.
+
+    -1 is a missing label.
+    """
     information = _information(table) if (table >= 0).all() else _information_where_known(table)
     # The minimum spanning tree, with positive weights: an entry of 0 would be a missing edge.
     weight = information.max() + 1.0 - information
+    weight[wanted.min(axis=1), wanted.max(axis=1)] = 0.5
     tree = csgraph.minimum_spanning_tree(np.triu(weight, 1)).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
 
@@ -148,13 +189,20 @@ class MultiLabel(Graph):
         Whether an edge scores all four combinations of its labels, not only "both".
     inference : {"auto", "relaxed"}, default="auto"
         "relaxed" uses the LP relaxation even where enumeration would be exact.
+    hierarchy : list of pairs, default=None
+        Pairs (child, parent) of labels, by number or by the names of the columns of y: a label set
+        with the child has the parent, too, in training and in prediction. The pairs are edges, as
+        those of `edges` are; the tree of "tree" contains them. Exact where all edges form a forest,
+        or with at most 16 labels.
 
     Attributes
     ----------
     n_labels_ : int
         Number of labels (of a structure inside a fitted estimator).
     edges_ : ndarray of shape (n_edges, 2)
-        The edges.
+        The edges, those of the hierarchy first.
+    hierarchy_ : ndarray of shape (n_implications, 2)
+        Children and parents, as numbers of labels.
 
     See Also
     --------
@@ -191,13 +239,20 @@ class MultiLabel(Graph):
     """
 
     is_table = has_label_sets = takes_partial_labels = has_node_weights = True
+    # Names of the labels, where y has some.
+    _columns = ()
 
     def __init__(
-        self, edges: str | ArrayLike | None = None, tables: bool = False, inference: str = "auto"
+        self,
+        edges: str | ArrayLike | None = None,
+        tables: bool = False,
+        inference: str = "auto",
+        hierarchy: Iterable | None = None,
     ) -> None:
         self.edges = edges
         self.tables = tables
         self.inference = inference
+        self.hierarchy = hierarchy
 
     # Reading
 
@@ -209,6 +264,7 @@ class MultiLabel(Graph):
             raise ValueError(f"inference must be 'auto' or 'relaxed', got {self.inference!r}")
         table = read_indicator(y, None)
         self.n_labels_ = table.shape[1]
+        self._columns = tuple(getattr(y, "columns", ()))
         samples = self.read_X(estimator, X, reset=True)
         read_indicator(y, samples.offsets.size - 1)
         return samples, table.ravel()
@@ -232,6 +288,7 @@ class MultiLabel(Graph):
         """Labels have numbers, see :class:`MultiLabel`; learns the edges."""
         n = self.n_labels_
         table = labels.reshape(-1, n)
+        self.hierarchy_ = read_hierarchy(self.hierarchy, self._columns, n)
         if isinstance(self.edges, str) and self.edges not in ("tree", "full"):
             raise ValueError(
                 f"edges must be None, 'tree', 'full' or an array of pairs, got {self.edges!r}"
@@ -241,11 +298,29 @@ class MultiLabel(Graph):
         elif isinstance(self.edges, str) and self.edges == "full":
             edges = np.stack(np.triu_indices(n, 1), axis=1)
         elif isinstance(self.edges, str):
-            edges = chow_liu(table)
+            edges = chow_liu(table, self.hierarchy_)
         else:
             edges = read_edges(self.edges, n)
+        known = set(map(frozenset, self.hierarchy_.tolist()))
+        others = [edge for edge in edges.tolist() if frozenset(edge) not in known]
+        edges = np.concatenate([self.hierarchy_, np.reshape(others, (-1, 2))])
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
+        self._refuse_cycles()
         return np.arange(n)
+
+    def _refuse_cycles(self):
+        """Raise ValueError where implications cannot be kept exactly."""
+        m = len(self.hierarchy_)
+        if m and self.inference == "relaxed":
+            raise ValueError("inference='relaxed' does not keep a hierarchy: use 'auto'")
+        edges, is_tree = self.edges_, isinstance(self.edges, str) and self.edges == "tree"
+        closing = closing_edges(edges[:m] if is_tree else edges, self.n_labels_)
+        if m and closing.size and (is_tree or self.n_labels_ > _FEW_LABELS):
+            where = "edges='tree'" if is_tree else f"more than {_FEW_LABELS} labels"
+            raise ValueError(
+                f"hierarchy: with {where} its pairs, and other edges, must form a forest, but the "
+                f"pair {tuple(edges[closing[0]].tolist())} closes a cycle"
+            )
 
     encode, decode = ItemGraph.encode, ItemGraph.decode
 
@@ -342,7 +417,9 @@ class MultiLabel(Graph):
         n_best: int = 1,
     ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
-        check_edges(self.edges_, self.n_labels_, len(classes))
+        check_edges(self.edges_, self.hierarchy_, self.n_labels_, len(classes))
+        if codes is not None:
+            self._check_implications(codes)
         n, m = self.n_labels_, len(self.edges_)
         shapes = self.weight_shapes(samples, n, fit_intercept)
         width = shapes[1][1]
@@ -365,6 +442,7 @@ class MultiLabel(Graph):
             "part_ptr": np.arange(n_samples + 1, dtype=np.int64) * (2 * n + width),
             "label_ptr": label_ptr,
             "ends": writable(np.asarray(self.edges_), np.int32),
+            "n_implied": len(self.hierarchy_),
             "full": int(bool(self.tables)),
             "allowed": node_mask(allowed, 2),
         }
@@ -379,6 +457,17 @@ class MultiLabel(Graph):
         space = FewLabelsSpace if few else ManyLabelsSpace
         own = neighbours(self.edges_, n)
         return make(space=space(**fields, own=own, work=loop_scratch(n, m, few)))
+
+    def _check_implications(self, codes):
+        child, parent = self.hierarchy_.T
+        table = codes.reshape(-1, self.n_labels_)
+        names = [name if isinstance(name, str) else j for j, name in enumerate(self._columns)]
+        names = names or range(self.n_labels_)
+        for i, e in np.argwhere(table[:, child] > table[:, parent])[:1]:
+            child, parent = names[child[e]], names[parent[e]]
+            raise ValueError(
+                f"y: sample {i} has the label {child!r} without its parent {parent!r} (hierarchy)"
+            )
 
     def relaxation(self, problem: Problem) -> Problem:
         """With cycles, the LP relaxation in place of enumeration."""
@@ -397,6 +486,8 @@ class MultiLabel(Graph):
     def factors(self, problem: Problem, samples: Rows) -> BinaryFactors:
         """The labels, and the edges that all samples share."""
         n, target = self.n_labels_, problem.target
+        if len(self.hierarchy_):
+            raise TypeError("GDMMSSVM does not take MultiLabel(hierarchy=...): use BCFWSSVM")
         return BinaryFactors(
             nodes=problem.rows.nodes,
             labels=problem.labels.reshape(-1, n),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,12 +13,12 @@ from sklearn.base import BaseEstimator
 from ..core.arguments import check_choice, warn_user
 from ..core.features import constant_rows
 from ..core.gram import gram_of, gram_of_constant
-from ..core.offsets import ends_of, longest_item, places_of
+from ..core.offsets import ends_of, longest_item
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
-from ..data.constraints import check_ends, check_steps, transition_mask
+from ..data.constraints import allowed_at_ends, check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr, numeric
-from ..data.packing import as_list, pack_nodes, packed, read_sequences
+from ..data.packing import as_list, packed, read_sequences
 from ..data.ragged import object_array
 from ..data.segments import (
     Kinds,
@@ -40,7 +39,6 @@ from ..spaces.segments import (
 )
 from ..targets.costs import node_target
 from .base import kept_positions
-from .chain import _bounded
 from .nodes import NodeGraph
 
 __all__ = ["SemiChain"]
@@ -50,7 +48,7 @@ _QUANTILE = 0.99
 _SCHEMES = None, "bio", "iob2"
 
 
-@packed(nodes=("features", "segments"), samples=("given",))
+@packed(samples=("given",))
 class SegmentNodes(NamedTuple):
     """Packed sequences, and what features of segments are made from."""
 
@@ -59,9 +57,7 @@ class SegmentNodes(NamedTuple):
     features: np.ndarray | sparse.csr_matrix
     # (n_samples + 1,): Where each sequence begins.
     offsets: np.ndarray
-    # (n_nodes, longest * n_segment_features): Those of the segments that begin at each node.
-    segments: np.ndarray | None = None
-    # (n_samples,): Samples as the user gave them, for a function.
+    # (n_samples,): Samples as the user gave them, or their arrays of features of segments.
     given: np.ndarray | None = None
 
 
@@ -91,10 +87,11 @@ class SemiChain(NodeGraph):
         and of its logarithm.
     segment_features : callable or True, default=None
         Features of segments. A function ``f(x, start, stop)`` of the sample as given and of its
-        nodes ``start:stop`` returns a 1-D array of fixed length; it is called for all segments up
-        to the largest limit. With True, a sample of X is a pair (features, segment features of
-        shape (n_nodes, longest, n_segment_features)), where ``[t, l - 1]`` is for the l nodes from
-        t on.
+        nodes ``start:stop`` returns a 1-D array of fixed length. It is called for all segments up
+        to the largest limit, one by one, which may take longer than the training. With True, a
+        sample of X is a pair (features, segment features of shape (n_nodes, longest,
+        n_segment_features)), where ``[t, l - 1]`` is for the l nodes from t on; such arrays are
+        read at once.
     forbidden : list of pairs, default=None
         Pairs (kind, next kind) of segments that are not neighbours, in training and in prediction;
         None is an end of the sequence.
@@ -109,7 +106,9 @@ class SemiChain(NodeGraph):
     y has one label per node, or a list of segments ``(start, stop, label)`` per sample: of all
     nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
-    :meth:`length_weights` for the others. A quantile as a limit needs complete labels.
+    :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
+    with known labels. Shards (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no
+    features of segments.
 
     References
     ----------
@@ -129,7 +128,9 @@ class SemiChain(NodeGraph):
     True
     """
 
+    learns = True
     n_segment_features_ = 0
+    longest_given_ = math.inf
     is_listed_ = False
 
     def __init__(
@@ -160,63 +161,52 @@ class SemiChain(NodeGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> SegmentNodes:
         """No sequences."""
-        given = np.empty(0, dtype=object) if callable(self.segment_features) else None
-        n = self.n_segment_features_
-        segments = np.empty((0, n)) if self.segment_features is True else None
-        return SegmentNodes(*super().no_samples(estimator), segments, given)
+        given = None if self.segment_features is None else np.empty(0, dtype=object)
+        return SegmentNodes(*super().no_samples(estimator), given)
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> SegmentNodes:
-        """Pack the sequences, and features of segments."""
-        how, segments, given = self.segment_features, None, None
+        """Pack the sequences, and keep what features of segments are made from."""
+        how, given = self.segment_features, None
         if how is True:
-            X, segments = self._read_pairs(X, reset)
+            X, given = self._read_pairs(X, reset)
         elif callable(how):
             given = object_array(list(X))
         elif how is not None:
             raise TypeError(f"segment_features must be a function, True or None, got {how!r}")
-        samples = SegmentNodes(*read_sequences(X)[:2], segments, given)
+        samples = SegmentNodes(*read_sequences(X)[:2], given)
         self._check_counts(estimator, samples, reset)
-        if reset and given is not None:
+        if reset and callable(how):
             self.n_segment_features_ = np.size(how(given[0], 0, 1))
         return samples
 
     def _read_pairs(self, X, reset):
-        """Features of nodes, and those of all segments, one row per node that they begin at."""
-        nodes, arrays, shape = [], [], None
+        """Features of nodes, and the arrays of those of segments."""
+        nodes, given = [], []
         for i, pair in enumerate(as_list(X, "X")):
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"X: sample {i} must be a pair (features, segment_features)")
             own = numeric(pair[1], f"X: sample {i} (segment features)")
-            shape = own.shape[1:] if shape is None else shape
             n = pair[0].shape[0] if hasattr(pair[0], "shape") else len(pair[0])
-            if own.ndim != 3 or len(own) != n or own.shape[1:] != shape or 0 in shape:
+            width = self.n_segment_features_ or "n_segment_features"
+            is_sound = own.ndim == 3 and len(own) == n and 0 not in own.shape[1:]
+            if not is_sound or width not in (own.shape[2], "n_segment_features"):
                 raise ValueError(
-                    f"X: segment features of sample {i} must be of shape ({n}, longest, n_segment_"
-                    f"features), the last two as in sample 0, got {own.shape}"
+                    f"X: segment features of sample {i} must be of shape ({n}, longest, {width}), "
+                    f"got {own.shape}"
                 )
+            self.n_segment_features_ = own.shape[2]
             nodes.append(pair[0])
-            arrays.append(own.reshape(n, math.prod(shape)).astype(np.float64))
+            given.append(own)
         if reset:
-            self.n_segment_features_ = shape[1]
-        elif shape[1] != self.n_segment_features_:
-            raise ValueError(
-                f"X has {shape[1]} segment features, in fit it had {self.n_segment_features_}"
-            )
-        return nodes, pack_nodes(arrays, "X (segment features)")[0]
-
-    def read_training(
-        self, estimator: BaseEstimator, X: SamplesLike, y: SamplesLike
-    ) -> tuple[SegmentNodes, np.ndarray]:
-        """Samples and labels; predictions have the form of y."""
-        self.is_listed_ = has_segments(y)
-        return super().read_training(estimator, X, y)
+            self.longest_given_ = max(own.shape[1] for own in given)
+        return nodes, object_array(given)
 
     def read_y(self, y: SamplesLike, samples: SegmentNodes) -> np.ndarray:
         """The labels of all nodes, from labels or segments."""
-        is_empty = isinstance(y, (list, tuple)) and all(
-            isinstance(own, list) and not own for own in y
-        )
-        if not has_segments(y) and not (self.is_listed_ and is_empty):
+        is_listed = has_segments(y, if_empty=self.is_listed_)
+        if not hasattr(self, "limits_"):  # predictions have the form that y has in training
+            self.is_listed_ = is_listed
+        if not is_listed:
             return super().read_y(y, samples)
         given = self.max_length if isinstance(self.max_length, Mapping) else {}
         endless = [label for label, limit in given.items() if limit == np.inf]
@@ -227,83 +217,72 @@ class SemiChain(NodeGraph):
     def _kinds(self, classes):
         return Kinds.of(classes, check_choice("scheme", self.scheme, _SCHEMES))
 
-    def find_classes(self, labels: np.ndarray, samples: SegmentNodes | None) -> np.ndarray:
-        """The labels; learns the longest segment of each kind."""
-        classes = super().find_classes(labels, samples)
+    def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
+        """Learn the longest segment of each kind where `max_length` does not say it."""
         kinds, tails, said = self._kinds(classes), [], []
         limits, names = read_max_length(self.max_length, kinds), kinds.names.tolist()
-        unknown = np.flatnonzero(limits < 0)
-        if unknown.size and samples is None:
-            raise ValueError(
-                f"max_length must be given with partial labels: that of {names[unknown[0]]!r} is "
-                "not, and only complete labels tell the lengths of segments"
-            )
-        if samples is not None:
-            codes = np.searchsorted(classes, labels)
-            found = Segments.of(codes, samples.offsets, kinds, limits == 0)
-        for c in unknown:
-            own = found.length[found.kind == c]
-            limits[c] = min(math.ceil(np.quantile(own, _QUANTILE)), self._most(samples))
-            if own.max() > limits[c]:
-                tails.append(c)
-                what = f"{(own > limits[c]).sum()} of {own.size} {names[c]!r}"
+        found = Segments.of(codes, offsets, kinds, limits == 0)
+        # What goes on from an unknown node has one more at least.
+        length = found.length + found.is_wrong[found.start]
+        seen = np.column_stack([found.kind, length, np.ones_like(length)])
+        seen = seen[(found.kind >= 0) & (limits[found.kind] < 0)]
+        seen = np.concatenate([getattr(self, "seen_", seen[:0]), seen])
+        rows, which = np.unique(seen[:, :2], axis=0, return_inverse=True)
+        counts = np.bincount(which.ravel(), seen[:, 2], len(rows)).astype(np.int64)
+        self.seen_ = np.column_stack([rows, counts])
+        for c in np.flatnonzero(limits < 0):
+            own = rows[:, 0] == c
+            # Where no segment is known: as those of all kinds.
+            length = np.repeat(rows[:, 1], np.where(own.any(), own, 1) * counts)
+            if not length.size:
+                raise ValueError(f"max_length must be given: no label tells that of {names[c]!r}")
+            limits[c] = min(math.ceil(np.quantile(length, _QUANTILE)), self.longest_given_)
+            n_long = int((length > limits[c]).sum())
+            tails += [c] * (n_long > 0)
+            if n_long and own.any():
                 said.append(
-                    f"{what} are longer than {limits[c]} nodes, the longest has {own.max()}"
+                    f"{n_long} of {length.size} {names[c]!r} are longer than {limits[c]} nodes, "
+                    f"the longest has {length.max()}"
                 )
-        if said:
+        # Of shards only those are told that the ones before have not.
+        if said and not {*tails} <= {*getattr(self, "tails_", ())}:
             warn_user(
                 f"segments: {'; '.join(said)}. All further nodes of these score the same; "
                 "max_length sets other limits"
             )
         self.limits_, self.tails_ = limits, np.array(tails, dtype=np.int64)
-        return classes
-
-    def _most(self, samples):
-        """Length of the longest segments that have features."""
-        if samples.segments is None:
-            return math.inf
-        return samples.segments.shape[1] // self.n_segment_features_
 
     @property
     def _longest(self):
         """Number of nodes of the longest piece of a segment."""
         if not hasattr(self, "limits_"):
-            raise ValueError(
-                "SemiChain learns from labels which segments there are: call partial_fit without "
-                "classes"
-            )
+            raise ValueError(f"{self}: lengths are those of training labels, and there are none")
         return max(int(self.limits_.max()), 1)
 
     def _faults(self, codes, samples, classes):
-        """The segments, and a mask of nodes at which a wrong one begins."""
+        """Mask of the nodes at which what begins is no segment."""
         found = Segments.of(codes, samples.offsets, self._kinds(classes), self.limits_ == 0)
-        has_limit, wrong = self.limits_ > 0, found.is_wrong.copy()
-        has_limit[self.tails_] = False
-        is_long = found.length > self.limits_[found.kind]
-        wrong[found.start] |= is_long & has_limit[found.kind]
-        return found, wrong
+        most = np.where(self.limits_ > 0, self.limits_, codes.size)
+        most[self.tails_] = codes.size
+        found.is_wrong[found.start] |= found.length > most[found.kind]
+        return found.is_wrong
 
     def is_labelling(
         self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray
     ) -> np.ndarray:
         """Whether the labels of each sample are those of segments, none of them too long."""
-        _, wrong = self._faults(codes, samples, classes)
+        wrong = self._faults(codes, samples, classes)
         return np.diff(np.append(0, np.cumsum(wrong))[samples.offsets]) == 0
 
     def why_no_labelling(
         self, codes: np.ndarray, samples: SegmentNodes, classes: np.ndarray, i: int
     ) -> str:
-        """The first segment of sample i that is wrong."""
-        found, wrong = self._faults(codes, samples, classes)
-        first = samples.offsets[i]
-        t = first + np.flatnonzero(wrong[first:])[0]
-        q, label = np.searchsorted(found.start, t), np.asarray(classes)[codes[t]].item()
-        if found.is_wrong[t]:
-            return f"has {label!r} at node {t - first}, where no chunk of its kind goes on"
-        return (
-            f"has a segment {label!r} of {found.length[q]} nodes, {t - first} to "
-            f"{found.stop[q] - first - 1}, but max_length is {self.limits_[found.kind[q]]}"
-        )
+        """Where the first segment of sample i that is wrong begins."""
+        t = self._faults(codes, samples, classes)[samples.offsets[i] :].argmax()
+        code = codes[samples.offsets[i] + t]
+        label, kind = np.asarray(classes)[code].item(), self._kinds(classes).of_label[code]
+        most = f"at most {self.limits_[kind]} nodes (max_length)"
+        return f"has {label!r} at node {t}, where no segment of {most} begins"
 
     # The problem
 
@@ -340,8 +319,6 @@ class SemiChain(NodeGraph):
         """Build the problem; true segments are checked against `forbidden`."""
         shapes = self.weight_shapes(samples, len(classes), fit_intercept)
         kinds, limits, offsets = self._kinds(classes), self.limits_, samples.offsets
-        if kinds.names.size != limits.size:
-            raise ValueError(f"graph_.limits_ must have a number for each of {kinds.names.size}")
         mask, n = transition_mask(self.forbidden, kinds.names), samples.lengths.size
         if codes is not None and self.forbidden is not None:
             start = Segments.of(codes, offsets, kinds, limits == 0).start
@@ -351,7 +328,7 @@ class SemiChain(NodeGraph):
             check_ends(mask, *steps)
         if mask.bounds_ends:
             ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
-            allowed = _bounded(ends, offsets, allowed)
+            allowed = allowed_at_ends(ends, offsets, allowed)
         # Runs are as long as they can be: without tags no segment follows one of its own kind.
         apart = np.where(np.diag((limits > 0) & ~kinds.role.any()), -math.inf, 0.0)
         table = mask.pairs + apart, self._basis(), longest_item(offsets)
@@ -362,12 +339,13 @@ class SemiChain(NodeGraph):
             grams = gram_of(nodes, row_ptr, shapes[0][0]), gram_of_constant(n, 1)
         shared = {"edges": constant_rows(nodes, 1), "n_tables": np.ones(n, dtype=np.int64)}
         rows = BlockRows.of(nodes, row_ptr, shapes, **shared, grams=grams)
+        part_ptr = ends_of(rows.n_parts)
         space = SegmentSpace(
-            part_ptr=ends_of(rows.n_parts),
+            part_ptr=part_ptr,
             label_ptr=offsets,
             allowed=node_mask(allowed, len(classes)),
             own=own,
-            work=segment_scratch(own, n_best),
+            work=segment_scratch(own, part_ptr, offsets, n_best),
         )
         target = node_target(classes, codes, loss, offsets)
         return Problem.of(rows, space, target, target.labels)
@@ -377,48 +355,49 @@ class SemiChain(NodeGraph):
         if self.segment_features is None:
             rows = feature_rows(samples.features, n_rows, fit_intercept, for_training)
             return rows, samples.offsets
-        sample, t = places_of(np.zeros_like(samples.offsets[:-1]), samples.lengths)
-        stop, size = places_of(np.zeros_like(t), np.minimum(t + 1, self._longest))
-        # The intercept is a column of its own, since segments have none.
-        ones = sparse.csr_matrix(np.ones((t.size, 1))) if fit_intercept else None
-        segments = self._features_of(samples, sample, t, stop, size)
+        found, lengths = [], samples.lengths
+        for i, n in enumerate(lengths.tolist()):
+            stop, size = np.nonzero(np.tri(n, self._longest, dtype=bool))
+            stop += 1
+            own = self._features_of(samples.given, i, stop - size - 1, stop)
+            found.append(sparse.csr_matrix(own))
+        segments = sparse.vstack([sparse.csr_matrix((0, self.n_segment_features_)), *found])
         nodes = samples.features
         if sparse.issparse(nodes):  # SciPy wants one type of indices
             nodes = sparse.csr_matrix((nodes.data, nodes.indices, nodes.indptr), nodes.shape)
-        blocks = [[nodes, None, ones], [None, segments, None]]
-        blocks = blocks if fit_intercept else [row[:2] for row in blocks]
-        order = np.argsort(np.append(sample, sample[stop]), kind="stable")
+        # The intercept is a column of its own, since segments have none.
+        ones = [sparse.csr_matrix(np.ones((nodes.shape[0], 1)))] if fit_intercept else []
+        blocks = [[nodes, None, *ones], [None, segments, *(None for _ in ones)]]
+        counts, each = n_segments(lengths, self._longest), np.arange(lengths.size)
+        order = np.argsort(np.repeat([*each, *each], [*lengths, *counts]), kind="stable")
         matrix = normal_csr(sparse.bmat(blocks, format="csr")[order])
-        counts = samples.lengths + n_segments(samples.lengths, self._longest)
-        return feature_rows(matrix, n_rows, False), ends_of(counts)
+        return feature_rows(matrix, n_rows, False), ends_of(lengths + counts)
 
-    def _features_of(self, samples, sample, t, stop, size):
-        """CSR features of segments whose last nodes are `stop`, with `size` nodes before it."""
-        width = self.n_segment_features_
-        if samples.given is None:
-            most = self._most(samples)
-            if most < self._longest:
+    def _features_of(self, given, i, start, stop):
+        """Features of segments of sample i, (n_segments, n_segment_features)."""
+        shape = (self.n_segment_features_,)
+        if self.segment_features is True:
+            most, longest = given[i].shape[1], (stop - start).max()
+            if most < longest:
                 raise ValueError(
-                    f"X has features of segments of at most {most} nodes, but segments may have "
-                    f"{self._longest} (max_length)"
+                    f"X: sample {i} has features of segments of at most {most} nodes, but segments "
+                    f"may have {longest} (max_length)"
                 )
-            own = samples.segments.reshape(len(t), most, width)[stop - size, size]
-            return sparse.csr_matrix(own)
-        columns, values, counts = array("q"), array("d"), array("q")
-        for last, i, before in zip(t[stop].tolist(), sample[stop], size.tolist(), strict=True):
-            place = last - before, last + 1
-            row = np.asarray(self.segment_features(samples.given[i], *place))
-            if row.shape != (width,) or not np.isfinite(row).all():
-                raise ValueError(
-                    f"segment_features: sample {i}, start {place[0]}, stop {place[1]}: expected "
-                    f"{width} finite numbers, got {row!r}"
-                )
-            used = np.flatnonzero(row)
-            columns.extend(used.tolist())
-            values.extend(row[used].tolist())
-            counts.append(used.size)
-        columns, values, counts = map(np.array, (columns, values, counts))
-        return sparse.csr_matrix((values, columns, ends_of(counts)), (size.size, width))
+            rows = given[i][start, stop - start - 1]
+        else:
+            places = zip(start.tolist(), stop.tolist(), strict=True)
+            rows = [np.asarray(self.segment_features(given[i], *place)) for place in places]
+        wrong = np.array([row.shape != shape for row in rows])
+        if not wrong.any():
+            rows = np.array(rows, dtype=np.float64)
+            wrong = ~np.isfinite(rows).all(axis=1)
+        if wrong.any():
+            q = wrong.argmax()
+            raise ValueError(
+                f"segment_features: sample {i}, start {start[q]}, stop {stop[q]}: expected "
+                f"{shape[0]} finite numbers, got {rows[q]!r}"
+            )
+        return rows
 
     # Weights and outputs
 
@@ -455,8 +434,7 @@ class SemiChain(NodeGraph):
         weights, before = self.length_weights(estimator), None
         each = zip(*found[:3], size, found.length - size, strict=True)
         if self.segment_features is not None:
-            sample = np.zeros_like(codes), np.arange(codes.size)
-            rows = self._features_of(samples, *sample, found.start + size - 1, size - 1).toarray()
+            rows = self._features_of(samples.given, 0, found.start, found.start + size)
         for q, (start, _, kind, length, more) in enumerate(each):
             if before is not None:
                 yield start, names[before], "<transition>", 1.0, steps[before, kind]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,9 @@ class Tree(PairwiseGraph):
     forbidden : list of pairs, default=None
         Pairs (label of the first end, label of the second) that are forbidden, in training and in
         prediction.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
 
     See Also
     --------
@@ -64,11 +67,16 @@ class Tree(PairwiseGraph):
     """
 
     def __init__(
-        self, forest: bool = True, edge_features: bool = False, forbidden: Iterable | None = None
+        self,
+        forest: bool = True,
+        edge_features: bool = False,
+        forbidden: Iterable | None = None,
+        states_per_label: int | Mapping = 1,
     ) -> None:
         self.forest = forest
         self.edge_features = edge_features
         self.forbidden = forbidden
+        self.states_per_label = states_per_label
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""

@@ -178,27 +178,6 @@ def best_paths(arcs, n, scores, table, values, paths, work):
             rest += table[arcs.right[paths[r, v]], k]
 
 
-@kernel
-def arc_max_marginals(arcs, n, scores, table, out, work):
-    """Write the score of the best path through each arc to `out`; -inf where there is none."""
-    _best_forward(arcs, n, scores, table, work)
-    rest, after = work.rest, work.sums
-    n_right, n_left = table.shape
-    for v in range(n):
-        for k in range(n_left):
-            rest[v, k] = -math.inf
-    for v in range(n, 0, -1):
-        for j in range(n_right):
-            after[j] = 0.0 if v == n else -math.inf
-            for k in range(n_left if v < n else 0):
-                after[j] = max(after[j], table[j, k] + rest[v, k])
-        for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-            b, k = arcs.begin[q], arcs.left[q]
-            value = scores[q] + after[arcs.right[q]]
-            rest[b, k] = max(rest[b, k], value)
-            out[q] = work.leave[b, k] + value
-
-
 @inner_kernel
 def _sums_of_leaving(work, v):
     """``shares <- sum over j of exp(arrive[v, j] - top) * factors[j]``; returns the top."""

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.weights import aligned
 from .forward_backward import LARGEST_RANGE, SMALLEST_FACTOR, exp_table
-from .numerics import TopList, clear_top, draw, fast_exp, offer_top, take_top, top_list
+from .numerics import TopList, clear_top, fast_exp, offer_top, take_top, top_list
 
 
 class Automaton(NamedTuple):
@@ -68,10 +68,9 @@ class AutomatonScratch(NamedTuple):
     # (n_rare,): Rare columns, and sums of their marginals.
     rare: np.ndarray
     rare_sums: np.ndarray
-    # (n_families, stride), (n_groups, stride): What the states of a family, and of a group have in
-    # common.
+    # (n_families, stride), (stride,): What the states of a family, and of a group have in common.
     families: np.ndarray
-    groups: np.ndarray
+    group: np.ndarray
     # (n_nodes, stride): Exponentials of the nodes' potentials.
     node: np.ndarray
     # (n_nodes, n_states): What arrives at a state, and what the nodes after it send back.
@@ -102,7 +101,7 @@ def automaton_scratch(automaton, n_rows, n_tables, n_nodes, n_best=1) -> Automat
         rare=np.empty(automaton.rare.size),
         rare_sums=np.empty(automaton.rare.size),
         families=rows(automaton.leads.shape[0], stride),
-        groups=rows(automaton.family.size, stride),
+        group=rows(1, stride)[0],
         node=rows(n_nodes, stride),
         here=rows(n_nodes, n_states),
         back=rows(n_nodes, n_states),
@@ -129,7 +128,7 @@ def split_rare(automaton, table, rare, nothing):
 def _best_steps(best, table, automaton, scratch, node, out):
     """``out[q]``: the largest of ``best[p] + table[row of p, k] + node[k]``, k the label of q."""
     rows, rare, leads, columns = automaton.rows, scratch.rare, automaton.leads, automaton.own
-    families, group, n_labels = scratch.families, scratch.groups[0], automaton.leads.shape[1]
+    families, group, n_labels = scratch.families, scratch.group, automaton.leads.shape[1]
     for q in range(out.shape[0]):
         out[q] = -math.inf
     for f in range(families.shape[0]):
@@ -280,27 +279,6 @@ def best_readings(unary, automaton, scratch, values, labels):
             suffix += table[automaton.rows[before], label]
 
 
-@kernel
-def best_through(unary, automaton, scratch, out):
-    """``out[t, k]``: the score of the best labelling with label k at node t."""
-    n, n_labels = unary.shape
-    steps, back = scratch.steps, scratch.back
-    _forward_best(unary, automaton, scratch)
-    for t in range(n - 1, -1, -1):
-        for k in range(n_labels):
-            out[t, k] = -math.inf
-        for p in range(back.shape[1]):
-            rest = _end(p, t, automaton, steps) if t == n - 1 else -math.inf
-            row = steps[0 if steps.shape[0] == 1 else t, automaton.rows[p]]
-            for k in range(n_labels if t < n - 1 else 0):
-                q = automaton.after[p, k]
-                if q >= 0:
-                    rest = max(rest, row[k] + (unary[t + 1, k] + back[t + 1, q]))
-            back[t, p] = rest
-            label = automaton.labels[p]
-            out[t, label] = max(out[t, label], scratch.here[t, p] + rest)
-
-
 # Sums over labellings, in the probability domain.
 
 
@@ -308,7 +286,7 @@ def best_through(unary, automaton, scratch, out):
 def _sum_steps(mass, automaton, scratch, node, out):
     """``out[q]``: the sum of ``mass[p] * table[row of p, k] * node[k]``, k the label of q."""
     rows, rare, table, columns = automaton.rows, scratch.rare, scratch.table, automaton.own
-    families, group, n_labels = scratch.families, scratch.groups[0], automaton.leads.shape[1]
+    families, group, n_labels = scratch.families, scratch.group, automaton.leads.shape[1]
     for q in range(out.shape[0]):
         out[q] = 0.0
     for f in range(families.shape[0]):
@@ -403,7 +381,7 @@ def _forward(unary, automaton, inverse, high, scratch):
             here[t, q] *= share
             unsafe |= (here[t, q] > 0.0) & (here[t, q] <= SMALLEST_FACTOR)
         scratch.scale[t] = total
-        log_z += math.log(total)
+        log_z += -math.inf if total == 0.0 else math.log(total)
     total = 0.0
     for q in range(labels.shape[0]):
         end = scratch.table[automaton.rows[q], n_labels] if automaton.ends[q] == 1 else 0.0
@@ -411,8 +389,9 @@ def _forward(unary, automaton, inverse, high, scratch):
         total += here[n - 1, q] * end
     for q in range(labels.shape[0]):
         scratch.back[n - 1, q] /= total
-    log_z += high * inverse + math.log(total)
-    return log_z if unsafe == 0 and total > SMALLEST_FACTOR else math.nan
+    if unsafe != 0 or not total > SMALLEST_FACTOR:
+        return math.nan
+    return log_z + (high * inverse + math.log(total))
 
 
 @inner_kernel
@@ -453,7 +432,7 @@ def _send_back(values, mass, automaton, scratch, node, out):
     The sums of marginals grow by ``mass[p] * node[k] * values[q]``.
     """
     table, sums, rare, families = scratch.table, scratch.sums, automaton.rare, scratch.families
-    n_labels, group = automaton.leads.shape[1], scratch.groups[0]
+    n_labels, group = automaton.leads.shape[1], scratch.group
     for f in range(families.shape[0]):
         for k in range(families.shape[1]):
             families[f, k] = 0.0
@@ -640,24 +619,6 @@ def sum_readings_in_logs(unary, automaton, temperature, scratch, node, edges, st
             for k in range(node.shape[1]):
                 node[t, k] = math.nan
     return log_z * temperature
-
-
-@kernel
-def draw_readings(unary, automaton, scratch, uniforms, labels):
-    """Draw labellings, a row of `labels` each; returns the log-partition."""
-    n, n_labels = unary.shape
-    log_z, shares = _backward_logs(unary, automaton, 1.0, scratch), scratch.node[0]
-    for d in range(labels.shape[0] if log_z > -math.inf else 0):
-        q = 0
-        for t in range(n):
-            if t == 0:
-                _first_label(unary, automaton, 1.0, scratch, shares)
-            else:
-                _next_label(t - 1, q, unary, automaton, 1.0, scratch, shares)
-            label = draw(shares, 0, 1, n_labels, uniforms[t, d])
-            q = automaton.first[label] if t == 0 else automaton.after[q, label]
-            labels[d, t] = label
-    return log_z
 
 
 # Probabilities of chunks: by forward passes over the nodes of each, as for chains.

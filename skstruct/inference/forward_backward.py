@@ -86,9 +86,9 @@ def _forward(unary, transitions, inverse, node_exp, alpha, scale, matrix):
         log_z += high * inverse
         product *= total
         if product < 1e-150 or product > 1e150:
-            log_z += math.log(product)
+            log_z += -math.inf if product == 0.0 else math.log(product)
             product = 1.0
-    log_z += math.log(product)
+    log_z += -math.inf if product == 0.0 else math.log(product)
     return log_z if unsafe == 0 else math.nan
 
 
@@ -100,7 +100,7 @@ def _follow(row, inverse, message, shares):
         shares[k] = row[k] * inverse + message[k]
         top = shares[k] if shares[k] > top else top
     total = 0.0
-    for k in range(row.shape[0]):
+    for k in range(row.shape[0] if top > -math.inf else 0):
         shares[k] = fast_exp(shares[k] - top)
         total += shares[k]
     return top, total
@@ -133,7 +133,7 @@ def _in_logs(unary, transitions, inverse, alpha, node, pair, beta, message, shar
     if node.shape[0] == 0 or not log_z > -math.inf:
         for q in range(node.size):
             node[q // n_labels, q % n_labels] = math.nan
-        return log_z + math.log(total)
+        return -math.inf if total == 0.0 else log_z + math.log(total)
     for t in range(n):
         e, out = 0 if shared else t, 0 if pair.shape[0] == 1 else t
         sum_here = 0.0

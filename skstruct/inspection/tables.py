@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.constraints import transition_mask
 from ..data.ragged import RaggedArray, object_array
+from ..data.states import refuse_states, state_names
 from ..metrics.calibration import innermost
 from ..preprocessing.ragged_transformer import output_names
 
@@ -170,7 +171,7 @@ def _label_names(model):
     """Return the names of the columns of the weights: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
-    return getattr(model, "label_names_in_", model.classes_)
+    return getattr(model, "label_names_in_", state_names(model.graph_, model.classes_))
 
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
@@ -299,8 +300,10 @@ def transition_frame(
         table = table[_choose("edge_feature", names, edge_feature, "edge features")]
     elif edge_feature is not None:
         raise ValueError(f"edge_feature={edge_feature!r}, but the model has no edge features")
-    names = getattr(model.graph_, "pair_names", np.asarray)(model.classes_)
-    mask = transition_mask(getattr(model.graph_, "forbidden", None), names)
+    pair_names = getattr(model.graph_, "pair_names", None)
+    masked = model.states_ if pair_names is None else pair_names(model.classes_)
+    mask = transition_mask(getattr(model.graph_, "forbidden", None), masked)
+    names = _label_names(model) if pair_names is None else masked
     return _matrix(table + mask.pairs, names, names)
 
 
@@ -441,6 +444,7 @@ def explain(
         raise ValueError(
             "explain is for single labels: for label sets see coef_frame and transition_frame"
         )
+    refuse_states(model.graph_, "explain needs the state of each node; see coef_frame")
     samples, codes = _decoded(model, before, x)
     if labels is not None:
         codes = _labelling(model, labels, samples, "labels")
@@ -567,7 +571,7 @@ def _node_terms(model, samples, columns, shown, names):
             yield node, "", names[j], value, table[j, columns[node]]
     if hasattr(model.graph_, "segment_terms"):
         yield from model.graph_.segment_terms(model, columns, samples)
-    elif len(model.boundary_coef_):
+    elif columns.size and len(model.boundary_coef_):
         for node, row, name in ((0, 0, "<start>"), (columns.size - 1, 1, "<stop>")):
             yield node, "", name, 1.0, model.boundary_coef_[row, columns[node]]
     if model._has_intercept:

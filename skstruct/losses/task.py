@@ -134,8 +134,14 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
         weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()], name)
         return _checked(hamming * weights[:, None], n_classes, name), False
     if hasattr(loss, "columns"):
-        loss = _in_order(loss, classes.tolist(), name)
-    return _checked(_numbers(loss, name), n_classes, name), False
+        loss = _in_order(loss, [*dict.fromkeys(classes.tolist())], name)
+    labels = classes.tolist()
+    known = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    cost = _checked(_numbers(loss, name), len(known), name)
+    if len(known) < n_classes:  # labels of several states
+        code = [known[label] for label in labels]
+        cost = np.ascontiguousarray(cost[np.ix_(code, code)])
+    return cost, False
 
 
 @lru_cache(maxsize=16)

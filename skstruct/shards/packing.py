@@ -174,8 +174,8 @@ def pack_shards(
     shard_size : int, default=10000
         Samples per shard. A shard should fit into memory several times.
     graph : Graph or {"auto", "chain", "multiclass"}, default="auto"
-        The structure: Chain, Tree, Pairwise, Grid, MultiClass, or one of your own with labels of
-        nodes.
+        The structure: Chain, SemiChain, Tree, Pairwise, Grid, MultiClass, or one of your own with
+        labels of nodes.
     sample_weight : array-like or iterator of float, default=None
         Weights of the samples, larger than 0.
     vectorizer : transformer, default=None
@@ -334,6 +334,8 @@ class _Packer:
                 # A shard may have few samples for its classes; all of them may have enough.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 labels = self.graph.read_y(part.y, samples)
+        if getattr(self.graph, "is_listed_", False):
+            raise ValueError("y: shards hold labels of nodes, not segments (start, stop, label)")
         self._check_kind(samples, part.first)
         self._take_names(X, part.first)
         return samples, labels

@@ -185,7 +185,8 @@ def _beyond(numbers, ends):
 
 # Parameters that matter when a problem is built, not when its samples are packed.
 _AFTER_PACKING = {
-    *("boundary", "forbidden", "rules", "order"),
+    *("boundary", "forbidden", "rules", "order", "states_per_label"),
+    *("max_length", "scheme", "lengths"),
     *("interactions", "inference", "max_table"),
 }
 _PLAIN = ("find_classes", "encode", "read_training", "score")
@@ -194,13 +195,17 @@ _PLAIN = ("find_classes", "encode", "read_training", "score")
 def refuse_unpackable(graph: Graph) -> None:
     """Reject a structure whose samples cannot be packed a part at a time."""
     kind = type(graph)
+    if getattr(graph, "node_types", None) is not None:
+        raise TypeError("shards are for graphs of one type of nodes: node_types must be None")
     own = [name for name in _PLAIN if getattr(kind, name) is not getattr(Graph, name)]
     if own:
         raise TypeError(
-            f"shards are for structures whose labels are those of nodes (Chain, Tree, Pairwise, "
-            f"Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is trained on "
-            "samples in memory: fit(X, y)"
+            f"shards are for structures whose labels are those of nodes (Chain, SemiChain, Tree, "
+            f"Pairwise, Grid, MultiClass): {kind.__name__} has a {own[0]} of its own, and is "
+            "trained on samples in memory: fit(X, y)"
         )
+    if getattr(graph, "segment_features", None) is not None:
+        raise TypeError("shards hold features of nodes, segment_features must be None")
 
 
 def _encode(value, name):
@@ -211,6 +216,8 @@ def _encode(value, name):
         return value
     if isinstance(value, list):
         return [_encode(item, name) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [_encode(item, name) for item in value.items()]}
     if isinstance(value, tuple):
         return {"tuple": [_encode(item, name) for item in value]}
     if isinstance(value, (set, frozenset)):
@@ -237,7 +244,7 @@ def _decode(value):
     (kind, items), *_ = value.items()
     if kind == "rule":
         return RULES[items[0]](*map(_decode, items[1:]))
-    return {"tuple": tuple, "set": set}[kind](map(_decode, items))
+    return {"tuple": tuple, "set": set, "dict": dict}[kind](map(_decode, items))
 
 
 def _known(name):

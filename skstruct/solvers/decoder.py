@@ -53,7 +53,8 @@ class Decoder:
 
     def _decoding_problem(self, samples, **options):
         """Return the problem of samples that have nodes."""
-        return self.graph_.make_problem(samples, self.classes_, self._has_intercept, **options)
+        states = self.graph_.states(self.classes_)
+        return self.graph_.make_problem(samples, states, self._has_intercept, **options)
 
     def _pass(self, kernel, problem, *arrays, room=None):
         """Call a kernel on all samples in threads, each with scratch; returns where it ended."""
@@ -129,9 +130,14 @@ class Decoder:
         found = np.empty((n_best, samples.offsets[-1]), dtype=np.int32)
         try:
             ruled = self._decoding_problem(samples, n_best=n_best, **options)
-        except TooManyStates:
+        except TooManyStates as error:
             if values is not None:
                 raise
+            if getattr(self.graph_, "order", 1) != 1:  # the bounded search is over scores of pairs
+                sample = np.flatnonzero(whole)[0]
+                raise ValueError(
+                    f"sample {sample}: {error}, and more need order=1: give fewer rules"
+                ) from None
             for k, i in enumerate(places):
                 sample = np.flatnonzero(keep)[i]
                 own = _decode_within_bounds(self.graph_, self.classes_, problem, i, w, sample)

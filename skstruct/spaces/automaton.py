@@ -15,9 +15,7 @@ from ..core.oracles import (
     chunk_marginals,
     edge_marginals,
     exp_oracle,
-    max_marginals,
     max_oracle,
-    sample_oracle,
     score,
     top_k_oracle,
 )
@@ -28,9 +26,7 @@ from ..inference.automaton import (
     automaton_scratch,
     best_reading,
     best_readings,
-    best_through,
     chunk_readings,
-    draw_readings,
     exp_steps,
     fold_steps,
     sum_readings,
@@ -204,14 +200,6 @@ def _(space, i, theta, values, labels):
     best_readings(_read_all(space, i, theta)[0], space.own.automaton, space.work, values, labels)
 
 
-@max_marginals.register(AutomatonSpace)
-@kernel
-def _(space, i, theta, out):
-    unary = _read_all(space, i, theta)[0]
-    best = out[: unary.size].reshape(unary.shape)
-    best_through(unary, space.own.automaton, space.work, best)
-
-
 @exp_oracle.register(AutomatonSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
@@ -235,13 +223,6 @@ def _(space, i, theta, mu, out):
     n, n_labels = space.label_ptr[i + 1] - space.label_ptr[i], space.allowed.shape[1]
     edges = out[: (n - 1) * n_labels * n_labels].reshape(n - 1, n_labels, n_labels)
     return _sums(space, i, theta, 1.0, blocks(space, i, mu)[0], edges)
-
-
-@sample_oracle.register(AutomatonSpace)
-@kernel
-def _(space, i, theta, mu, room, uniforms, labels):
-    unary = _read_all(space, i, theta)[0]
-    return draw_readings(unary, space.own.automaton, space.work, uniforms, labels)
 
 
 @chunk_marginals.register(AutomatonSpace)

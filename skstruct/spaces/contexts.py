@@ -60,6 +60,7 @@ def ngrams_of(
 def contexts_of(ngrams: np.ndarray, n_labels: int) -> Contexts:
     """The contexts of some n-grams, and of all pairs of labels."""
     grams = [tuple(code for code in row if code >= 0) for row in ngrams.tolist()]
+    _check_ngrams(grams, n_labels)
     known = {(k,) for k in range(n_labels)}
     known |= {gram[:size] for gram in grams for size in range(2, len(gram))}
     contexts = sorted(known, key=lambda context: (len(context), context[::-1]))
@@ -95,6 +96,16 @@ def contexts_of(ngrams: np.ndarray, n_labels: int) -> Contexts:
         columns=columns[order],
         positions=order,
     )
+
+
+def _check_ngrams(grams, n_labels):
+    """Raise ValueError for n-grams that :func:`ngrams_of` does not find: those of damaged files."""
+    known = set(grams)
+    for gram in grams:
+        is_gram = len(gram) > 2 and gram[0] <= n_labels and max(gram[1:-1]) < n_labels
+        is_gram = is_gram and gram[-1] <= n_labels + 1 and gram[-1] != n_labels
+        if not is_gram or (len(gram) > 3 and gram[1:] not in known):
+            raise ValueError(f"the model is damaged: graph_.ngrams_ has the row {gram}")
 
 
 def step_scores(contexts: Contexts, pairs: np.ndarray, ngrams: np.ndarray) -> np.ndarray:

@@ -41,7 +41,8 @@ from .labels import draw_by_conditioning
 
 # Parts of a sample of L labels and m edges: L parts "label j is on", L parts "label j is off"
 # (without weights, for task losses and constraints), then for each edge one part "both ends are
-# on", or four parts (first end, second end) with full tables.
+# on", or four parts (first end, second end) with full tables. The first end of the edges of a
+# hierarchy, which come first, implies the second.
 
 
 class LabelSetSpace(NamedTuple):
@@ -54,6 +55,8 @@ class LabelSetSpace(NamedTuple):
     allowed: np.ndarray
     # (n_edges, 2): The labels of each edge.
     ends: np.ndarray
+    # The first so many edges are implications.
+    n_implied: int
     # 1 where edges have full 2 x 2 tables.
     full: int
     # The edges in the form in which the subclass takes them.
@@ -85,7 +88,9 @@ def _pair_part(space, e, a, b):
 
 @inner_kernel(inline=True)
 def _pair_score(space, theta, e, a, b):
-    """The score of that part."""
+    """The score of that part; -inf where an implication is broken."""
+    if e < space.n_implied and a > b:
+        return -math.inf
     q = _pair_part(space, e, a, b)
     return theta[q] if q >= 0 else 0.0
 
@@ -393,7 +398,7 @@ def _relax(space, theta, states):
 @max_oracle.register(FewLabelsSpace)
 @kernel
 def _(space, i, theta, labels):
-    if n_labels_of(space) > _FLOW_PAYS:
+    if n_labels_of(space) > _FLOW_PAYS and space.n_implied == 0:
         value, halves = _relax(space, theta, labels)
         if not halves:
             return value

@@ -9,13 +9,11 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
-from ..core.offsets import ends_of
 from ..core.oracles import (
     add_indicator,
     chunk_marginals,
     exp_oracle,
     forbid,
-    max_marginals,
     max_oracle,
     sample_oracle,
     score,
@@ -24,7 +22,6 @@ from ..core.oracles import (
 from ..inference.arcs import (
     Arcs,
     ArcScratch,
-    arc_max_marginals,
     arc_scratch,
     best_path,
     best_paths,
@@ -33,7 +30,8 @@ from ..inference.arcs import (
     sum_paths,
 )
 from ..inference.numerics import fast_exp
-from .labels import LabelSpace, forbid_labels
+from .labels import LabelScratch, LabelSpace, forbid_labels
+from .n_best import n_best_scratch
 
 
 class SegmentTable(NamedTuple):
@@ -121,27 +119,21 @@ def n_segments(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
     """The table for samples of at most n nodes; `tails` are the kinds with a tail."""
-    longest, n_kinds = len(basis), limits.size
-    base = np.append(np.arange(n_kinds), tails)
-    tail = np.full(n_kinds, -1)
-    tail[tails] = n_kinds + np.arange(len(tails))
+    base = np.append(np.arange(limits.size), tails)
+    after = np.arange(base.size)
+    after[tails] = after[limits.size :]
     most = np.append(np.maximum(limits, 1), np.ones(len(tails), dtype=np.int64))
     n_arcs = int(sum(n_segments(np.array([n]), own)[0] for own in most))
     check_memory(
-        40 * n_arcs,
+        64 * n_arcs + n * len(basis) * base.size,
         f"the {n_arcs:,} segments of a sample of {n:,} nodes",
         "lower max_length, or cut long samples",
     )
-    # Of the last vertex: by length, then by class. Those of a vertex near the start are fewer.
-    length, left = np.nonzero(most >= np.arange(1, longest + 1)[:, None])
-    length += 1
-    right = np.where((left < n_kinds) & (length == limits[base[left]]), tail[base[left]], left)
-    right = np.where(right < 0, left, right)
-    counts = np.searchsorted(length, np.arange(n + 1), side="right")  # of those of each vertex
-    ptr = ends_of(counts)
-    each = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-    begin = np.repeat(np.arange(n + 1), counts) - length[each]
-    left, right, begin = (own.astype(np.int32) for own in (left[each], right[each], begin))
+    size = np.arange(1, len(basis) + 1)[:, None]
+    vertex, length, left = np.nonzero((size <= np.arange(n + 1)[:, None, None]) & (size <= most))
+    begin, right = vertex - length - 1, np.where(length + 1 == most[left], after[left], left)
+    ptr = np.searchsorted(vertex, np.arange(n + 2))
+    left, right, begin = (own.astype(np.int32) for own in (left, right, begin))
     return SegmentTable(
         arcs=Arcs(ptr, begin, left, right),
         first=np.append(kinds.first, kinds.further[tails]),
@@ -150,25 +142,27 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         kind=kinds.of_label,
         opens=(kinds.role == 1).astype(np.uint8),
         limit=limits,
-        tail=tail,
+        tail=np.where(after > base, after, -1)[: limits.size],
         mask=mask,
         basis=basis,
     )
 
 
-def segment_scratch(own: SegmentTable, n_best: int) -> SegmentScratch:
+def segment_scratch(
+    own: SegmentTable, part_ptr: np.ndarray, label_ptr: np.ndarray, n_best: int
+) -> LabelScratch:
     """Scratch for the samples of a table."""
     n_vertices, n_arcs, n_classes = own.arcs.ptr.size - 1, own.arcs.begin.size, own.base.size
-    return SegmentScratch(
-        arcs=arc_scratch(n_vertices, n_classes, n_classes, n_best),
-        scores=np.empty(n_arcs),
-        marginals=np.empty(n_arcs),
-        table=np.empty((n_classes, n_classes)),
-        used=np.empty((n_classes, n_classes)),
-        more=np.empty(n_classes),
+    shapes = n_arcs, n_arcs, (n_classes, n_classes), (n_classes, n_classes), n_classes
+    scratch = SegmentScratch(
+        arc_scratch(n_vertices, n_classes, n_classes, n_best),
+        *map(np.empty, shapes),
         lengths=np.empty((own.limit.size, len(own.basis))),
         paths=np.empty((max(n_best, 1), n_vertices), dtype=np.int32),
     )
+    # Max-marginals are found by maxima under forced labels.
+    forced = n_best_scratch(part_ptr, label_ptr, own.kind.size, max(n_best, 2))
+    return LabelScratch(np.empty(0), forced, scratch)
 
 
 @inner_kernel(inline=True)
@@ -203,84 +197,66 @@ def _(space, i, theta):
 # From labels to parts.
 
 
-@inner_kernel
-def _segment_at(own, labels, t, n):
-    """Kind of the segment that begins at node t, where it stops, and the nodes of its piece."""
-    kind, stop = own.kind[labels[t]], t + 1
-    limit = own.limit[kind]
-    while stop < n and limit > 0:
-        if own.kind[labels[stop]] != kind or own.opens[labels[stop]] != 0:
-            break
-        stop += 1
-    return kind, stop, limit if 0 < limit < stop - t else stop - t
+@inner_kernel(inline=True)
+def _visit(mu, theta, q, c):
+    """Add c to part q of `mu`; where that is empty, return c times its score."""
+    if mu.shape[0] > 0:
+        mu[q] += c
+        return 0.0
+    return c * theta[q]
 
 
 @inner_kernel(inline=True)
-def _add_length(own, at, kind, length, c, mu):
-    """Add the parts of a length of a kind, whose parts begin at `at`."""
-    n_basis = own.basis.shape[1]
-    if n_basis == 0:
-        mu[at + kind * own.basis.shape[0] + length - 1] += c
-    for f in range(n_basis):
-        mu[at + kind * n_basis + f] += c * own.basis[length - 1, f]
-
-
-@inner_kernel(inline=True)
-def _length_score(own, theta, at, kind, length):
+def _visit_length(own, at, kind, length, mu, theta, c):
+    """The same for the parts of a length of a kind; those of lengths begin at `at`."""
     n_basis, total = own.basis.shape[1], 0.0
     if n_basis == 0:
-        total = theta[at + kind * own.basis.shape[0] + length - 1]
+        total = _visit(mu, theta, at + kind * own.basis.shape[0] + length - 1, c)
     for f in range(n_basis):
-        total += own.basis[length - 1, f] * theta[at + kind * n_basis + f]
+        total += _visit(mu, theta, at + kind * n_basis + f, c * own.basis[length - 1, f])
+    return total
+
+
+@inner_kernel
+def _visit_all(space, i, labels, mu, theta, c):
+    """The same for all parts of a labelling."""
+    own, total = space.own, 0.0
+    n, n_labels, steps, lengths, tails = _shape(space, i)
+    t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
+    while t < n:
+        kind, stop = own.kind[labels[t]], t + 1
+        limit = own.limit[kind]
+        while stop < n and limit > 0:
+            if own.kind[labels[stop]] != kind or own.opens[labels[stop]] != 0:
+                break
+            stop += 1
+        size = limit if 0 < limit < stop - t else stop - t
+        for u in range(t, stop):
+            total += _visit(mu, theta, u * n_labels + labels[u], c)
+        if before >= 0:
+            total += _visit(mu, theta, steps + before * n_kinds + kind, c)
+        if limit > 0:
+            total += _visit_length(own, lengths, kind, size, mu, theta, c)
+        if steps > n * n_labels:
+            row = _row(n, t + size, size, longest)
+            total += _visit(mu, theta, row * n_labels + own.first[kind], c)
+        if own.tail[kind] >= 0:
+            more = c * (stop - t - size)
+            total += _visit(mu, theta, tails + own.tail[kind] - n_kinds, more)
+        t, before = stop, kind
     return total
 
 
 @add_indicator.register(SegmentSpace)
 @kernel
 def _(space, i, labels, c, mu):
-    own = space.own
-    n, n_labels, steps, lengths, tails = _shape(space, i)
-    t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
-    while t < n:
-        kind, stop, size = _segment_at(own, labels, t, n)
-        for u in range(t, stop):
-            mu[u * n_labels + labels[u]] += c
-        if before >= 0:
-            mu[steps + before * n_kinds + kind] += c
-        if own.limit[kind] > 0:
-            _add_length(own, lengths, kind, size, c, mu)
-        if steps > n * n_labels:
-            mu[_row(n, t + size, size, longest) * n_labels + own.first[kind]] += c
-        if own.tail[kind] >= 0:
-            mu[tails + own.tail[kind] - n_kinds] += c * (stop - t - size)
-        t, before = stop, kind
+    _visit_all(space, i, labels, mu, mu[:0], c)
 
 
 @score.register(SegmentSpace)
 @kernel
 def _(space, i, theta, labels):
-    own = space.own
-    n, n_labels, steps, lengths, tails = _shape(space, i)
-    t, before, n_kinds, longest = 0, -1, own.limit.shape[0], own.basis.shape[0]
-    total = 0.0
-    while t < n:
-        kind, stop, size = _segment_at(own, labels, t, n)
-        if labels[t] != own.first[kind]:
-            return -math.inf
-        for u in range(t, stop):
-            total += theta[u * n_labels + labels[u]]
-        if before >= 0:
-            total += theta[steps + before * n_kinds + kind]
-        if own.limit[kind] > 0:
-            total += _length_score(own, theta, lengths, kind, size)
-        if steps > n * n_labels:
-            total += theta[_row(n, t + size, size, longest) * n_labels + own.first[kind]]
-        if size < stop - t:
-            if own.tail[kind] < 0:
-                return -math.inf
-            total += (stop - t - size) * theta[tails + own.tail[kind] - n_kinds]
-        t, before = stop, kind
-    return total
+    return _visit_all(space, i, labels, theta[:0], theta, 1.0)
 
 
 # Between parts and arcs.
@@ -289,7 +265,7 @@ def _(space, i, theta, labels):
 @inner_kernel
 def _set_scores(space, i, theta):
     """Write the scores of arcs and connections to the scratch; returns the number of nodes."""
-    own, work, arcs = space.own, space.work, space.own.arcs
+    own, work, arcs = space.own, space.work.own, space.own.arcs
     n, n_labels, steps, lengths, tails = _shape(space, i)
     n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
     for j in range(n_classes):
@@ -299,7 +275,7 @@ def _set_scores(space, i, theta):
             work.table[j, k] = 0.0 if j == k else -math.inf
     for kind in range(n_kinds):
         for m in range(own.limit[kind]):
-            work.lengths[kind, m] = _length_score(own, theta, lengths, kind, m + 1)
+            work.lengths[kind, m] = _visit_length(own, lengths, kind, m + 1, theta[:0], theta, 1.0)
     has_rows = steps > n * n_labels
     for v in range(1, n + 1):
         for k in range(n_classes):
@@ -334,7 +310,7 @@ def _write_labels(own, path, n, labels):
 @max_oracle.register(SegmentSpace)
 @kernel
 def _(space, i, theta, labels):
-    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
     value = best_path(own.arcs, n, work.scores, work.table, work.paths[0], work.arcs)
     if value > -math.inf:
         _write_labels(own, work.paths[0], n, labels)
@@ -344,7 +320,7 @@ def _(space, i, theta, labels):
 @top_k_oracle.register(SegmentSpace)
 @kernel
 def _(space, i, theta, values, labels):
-    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
     best_paths(own.arcs, n, work.scores, work.table, values, work.paths, work.arcs)
     for r in range(values.shape[0]):
         for t in range(n):
@@ -356,7 +332,7 @@ def _(space, i, theta, values, labels):
 @exp_oracle.register(SegmentSpace)
 @kernel
 def _(space, i, theta, temperature, mu):
-    own, work, arcs = space.own, space.work, space.own.arcs
+    own, work, arcs = space.own, space.work.own, space.own.arcs
     n, n_labels, steps, lengths, tails = _shape(space, i)
     _set_scores(space, i, theta)
     used, scores = work.used if mu.shape[0] > 0 else work.used[:0], work.scores
@@ -389,34 +365,14 @@ def _(space, i, theta, temperature, mu):
                 work.lengths[k, v - t - 1] += p
     for kind in range(n_kinds):
         for m in range(own.limit[kind]):
-            _add_length(own, lengths, kind, m + 1, work.lengths[kind, m], mu)
+            _visit_length(own, lengths, kind, m + 1, mu, mu[:0], work.lengths[kind, m])
     return value
-
-
-@max_marginals.register(SegmentSpace)
-@kernel
-def _(space, i, theta, out):
-    own, work, arcs = space.own, space.work, space.own.arcs
-    n, n_labels, _, _, _ = _shape(space, i)
-    _set_scores(space, i, theta)
-    arc_max_marginals(arcs, n, work.scores, work.table, work.marginals, work.arcs)
-    for q in range(n * n_labels):
-        out[q] = -math.inf
-    for v in range(1, n + 1):
-        for k in range(own.base.shape[0]):
-            work.more[k] = -math.inf
-        for q in range(arcs.ptr[v + 1] - 1, arcs.ptr[v] - 1, -1):
-            k, at = arcs.left[q], arcs.begin[q] * n_labels
-            first, further = at + own.first[k], at + own.further[k]
-            out[first] = max(out[first], work.marginals[q])
-            out[further] = max(out[further], work.more[k])
-            work.more[k] = max(work.more[k], work.marginals[q])
 
 
 @sample_oracle.register(SegmentSpace)
 @kernel
 def _(space, i, theta, mu, room, uniforms, labels):
-    own, work, n = space.own, space.work, _set_scores(space, i, theta)
+    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
     scores, table, none = work.scores, work.table, work.used[:0]
     value = sum_paths(own.arcs, n, scores, table, 1.0, work.marginals, none, work.arcs)
     for d in range(labels.shape[0] if value > -math.inf else 0):
@@ -429,29 +385,22 @@ def _(space, i, theta, mu, room, uniforms, labels):
 
 
 @inner_kernel
-def _find(arcs, v, t, k):
-    """The arc from t to v of a left class, or -1."""
+def _piece(space, start, v, kind):
+    """The last arc of the segment of a kind from `start` to v, or the run of nodes; -1: none."""
+    own, arcs = space.own, space.own.arcs
+    k, begin = kind, start
+    if v - start > max(own.limit[kind], 1):
+        k, begin = own.tail[kind] if own.limit[kind] > 0 else kind, v - 1
     for q in range(arcs.ptr[v], arcs.ptr[v + 1]):
-        if arcs.begin[q] == t and arcs.left[q] == k:
+        if arcs.begin[q] == begin and arcs.left[q] == k:
             return q
     return -1
 
 
 @inner_kernel
-def _piece_before(space, v, start, kind):
-    """The last arc of the segment of a kind from `start` to v; -1 if there is none."""
-    own, limit = space.own, space.own.limit[kind]
-    if limit == 0:
-        return _find(own.arcs, v, v - 1, kind)
-    if v - start <= limit:
-        return _find(own.arcs, v, start, kind)
-    return _find(own.arcs, v, v - 1, own.tail[kind]) if own.tail[kind] >= 0 else -1
-
-
-@inner_kernel
 def _given_next(space, log_z, q, v, k):
     """Probability of an arc given what follows."""
-    own, work = space.own, space.work
+    own, work = space.own, space.work.own
     rest = work.scores, work.table, 1.0, log_z, work.arcs
     value = log_given_next(own.arcs, *rest, q, v, k)
     return fast_exp(value) if value > -math.inf else 0.0
@@ -460,8 +409,8 @@ def _given_next(space, log_z, q, v, k):
 @inner_kernel
 def _chunk_probability(space, n, log_z, start, stop, kind):
     """Probability of a segment, or of a run of single nodes, that no neighbour continues."""
-    own, work, arcs = space.own, space.work, space.own.arcs
-    q, single, share = _piece_before(space, stop, start, kind), own.limit[kind] == 0, 0.0
+    own, work, arcs = space.own, space.work.own, space.own.arcs
+    q, single, share = _piece(space, start, stop, kind), own.limit[kind] == 0, 0.0
     if q < 0:
         return 0.0
     if stop == n:
@@ -472,10 +421,10 @@ def _chunk_probability(space, n, log_z, start, stop, kind):
             share += work.arcs.rest[stop, k] * _given_next(space, log_z, q, stop, k)
     while arcs.begin[q] > start:
         v, k = arcs.begin[q], arcs.left[q]
-        q = _piece_before(space, v, start, kind)
+        q = _piece(space, start, v, kind)
         share *= _given_next(space, log_z, q, v, k)
     if single and start > 0:
-        q = _find(arcs, start, start - 1, kind)
+        q = _piece(space, start - 1, start, kind)
         share *= max(1.0 - _given_next(space, log_z, q, start, kind), 0.0)
     return share
 

@@ -17,6 +17,7 @@ from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
+from ..data.states import refuse_states
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
 from ..graphs.items import ItemGraph
@@ -100,6 +101,11 @@ def resolve(graph: Any) -> Graph:
         raise TypeError(f"graph must be 'chain' or a structure such as Tree(), got {graph!r}")
     if getattr(graph, "boundary", False):
         raise ValueError("Chain(boundary=True): pass the scores of the ends as start and stop")
+    if getattr(graph, "order", 1) != 1:
+        raise ValueError(f"{graph}: an order above 1 is for estimators; here pairs have scores")
+    refuse_states(graph, "scores are those of labels")
+    if getattr(graph, "node_types", None) is not None:
+        raise ValueError(f"{graph}: node_types is for estimators; here nodes are of one type")
     if getattr(graph, "attractive", False):
         raise ValueError("attractive=True is for estimators, which keep their weights attractive")
     return graph

@@ -15,6 +15,7 @@ import skstruct
 from skstruct import (
     BCFWSSVM,
     SAGCRF,
+    AtMostOnce,
     Boxes,
     Candidates,
     Chain,
@@ -143,7 +144,13 @@ def test_estimators_are_found_in_what_holds_them(tmp_path):
 def test_taggers_for_numpy_stand_for_an_estimator(tmp_path, capsys):
     path = f"{tmp_path}/tagger.npz"
     X, y = np.eye(2), np.array(["a", "b"])
-    for graph, samples in ((MultiClass(), (X, y)), (Chain(forbidden=[("a", "a")]), ([X], [y]))):
+    sequences = [X], [y]
+    for graph, samples in (
+        (MultiClass(), (X, y)),
+        (Chain(forbidden=[("a", "a")]), sequences),
+        (Chain(order=2, boundary=True), sequences),
+        (Chain(rules=[AtMostOnce("a")]), sequences),
+    ):
         skstruct.export(SAGCRF(graph, random_state=0).fit(*samples), path)
         read = compiling._read_model(path)
         assert type(read.graph_) is type(graph)

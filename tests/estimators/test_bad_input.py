@@ -403,6 +403,11 @@ def test_integers_stay_apart():
         SAGCRF().fit(X, [[2**63, -1], [1, 2]])
 
 
+def test_nan_among_integers_is_no_large_integer():
+    with pytest.raises(ValueError, match=r"continuous or contains NaN \(node 1\)"):
+        read_sequence_labels([[1, np.nan]], np.array([0, 2]))
+
+
 def test_an_iterator_as_forbidden_steps(sequences):
     X, y = sequences
     with pytest.raises(ValueError, match="forbidden is an iterator"):

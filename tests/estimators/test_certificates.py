@@ -108,7 +108,7 @@ def _can_be(case):
     if case["features"] == "CSR" and name.startswith(("images", "matchings")):
         return False
     if case["way"] == "shards" and (
-        name.startswith(("labels", "segments", *ITEMS)) or case["trained"] not in ON_SHARDS
+        name.startswith(("labels", *ITEMS)) or case["trained"] not in ON_SHARDS
     ):
         return False
     if isinstance(model, GDMMSSVM):

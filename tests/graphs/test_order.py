@@ -1,6 +1,7 @@
 """Chains of higher order: n-grams of labels as an automaton."""
 
 import itertools
+import json
 import pickle
 import re
 
@@ -241,13 +242,95 @@ def test_shards_have_the_ngrams_of_all(tmp_path):
     assert parts.objective_ == pytest.approx(whole.objective_, rel=1e-5)
 
 
-def test_streams_keep_the_ngrams_of_their_first_batch():
+def test_streams_take_up_the_ngrams_of_all_batches():
     X, y = sequences(n=30)
-    model = SAGCRF(Chain(order=2), random_state=0)
-    model.partial_fit(X[:15], y[:15], classes=LABELS)
-    known = model.graph_.ngrams_.copy()
-    model.partial_fit(X[15:], y[15:])
-    np.testing.assert_array_equal(model.graph_.ngrams_, known)
+    model = SAGCRF(Chain(order=3, boundary=True), random_state=0)
+    model.partial_fit(X[:5], y[:5], classes=LABELS)
+    first, n = model.graph_, len(model.graph_.ngrams_)
+    model.partial_fit(X[5:], y[5:])
+    whole = SAGCRF(Chain(order=3, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    np.testing.assert_array_equal(model.graph_.ngrams_, whole.graph_.ngrams_)
+    assert len(first.ngrams_) == n < len(whole.graph_.ngrams_)  # a copy learns
+    assert np.count_nonzero(model.pair_weights_[0, 9:]) > n
+
+
+def test_rules_of_a_large_product_need_order_1():
+    names = [*"abcdefghijkl"]
+    rng = np.random.default_rng(0)
+    y = [rng.permutation(names * 3) for _ in range(4)]
+    X = [np.eye(12)[np.searchsorted(names, labels)] for labels in y]
+    model = SAGCRF(Chain(order=3), C=10.0, max_iter=5, tol=1e9, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"sample 0: rules: the product .* need order=1"):
+        model.predict(X, rules=[AtMostOnce()])
+
+
+@pytest.mark.parametrize("order", [2.0, True])
+def test_orders_are_integers(order):
+    with pytest.raises(ValueError, match="order must be an integer"):
+        SAGCRF(Chain(order=order)).fit(*sequences())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda grams: None,
+        lambda grams: grams.tolist(),
+        lambda grams: grams[:, 1:],
+        lambda grams: grams.astype(float),
+        lambda grams: grams + 50,
+        lambda grams: -np.ones_like(grams),
+        lambda grams: np.where(grams == 4, 3, grams),
+    ],
+)
+def test_damaged_ngrams_are_named(change):
+    X, y = sequences()
+    model = SAGCRF(Chain(order=2, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    model.graph_.ngrams_ = change(model.graph_.ngrams_)
+    with pytest.raises(ValueError, match=r"the model is damaged: graph_\.ngrams_"):
+        model.predict(X)
+
+
+def test_damaged_states_of_a_file(tmp_path):
+    X, y = sequences()
+    path = tmp_path / "model.npz"
+    export(SAGCRF(Chain(order=2), max_iter=1, tol=1e9).fit(X, y), path)
+    arrays = dict(np.load(path))
+    header = json.loads(arrays["header"].tobytes())
+    table = json.dumps(header | {"structure": "table"}).encode()
+    changes = [
+        ({"state_labels": arrays["state_labels"] * 0}, "a state of another one"),
+        ({"after": np.ones_like(arrays["after"])}, "a state of another one"),
+        ({"header": np.frombuffer(table, np.uint8)}, "a table has no states"),
+    ]
+    for change, message in changes:
+        np.savez(path, **arrays | change)
+        with pytest.raises(ValueError, match=message):
+            Tagger.load(path)
+
+
+def test_weights_of_what_occurs_are_for_order_1():
+    with pytest.raises(TypeError, match=r"order 1, .* not for Chain\(order=2\)"):
+        SAGCRF(Chain(order=2), all_possible_transitions=False).fit(*sequences())
+
+
+def test_no_nodes_are_explained_by_nothing():
+    X, y = sequences()
+    model = SAGCRF(Chain(order=2, boundary=True), max_iter=1, tol=1e9).fit(X, y)
+    assert len(explain(model, X[0][:0])) == 0
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("order", [1, 2])
+def test_huge_scores_as_plain_python(order):
+    X, y = sequences(n=8)
+    model = SAGCRF(Chain(order=order, forbidden="iob2"), max_iter=1, tol=1e9).fit(X, y)
+    drawn = np.random.default_rng(0).normal(size=model.pair_weights_.shape)
+    for scale in (1.0, 1e4, 1e8):
+        model.pair_weights_ = scale * drawn
+        with np.errstate(all="ignore"):  # compiled kernels do not warn
+            tables = model.predict_marginals(X)
+        for table in tables:
+            np.testing.assert_allclose(table.sum(axis=1), 1.0)
 
 
 def test_warm_starts_match_ngrams():

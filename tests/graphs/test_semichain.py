@@ -23,6 +23,7 @@ from skstruct import (
     SubgradientSSVM,
 )
 from skstruct.data.ragged import RaggedArray
+from skstruct.datasets import pack_shards
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.inspection import coef_frame, explain, transition_frame
 from skstruct.metrics import chunks
@@ -115,7 +116,9 @@ def test_features_in_an_array_are_those_of_a_function():
     few = [(x, own[:, :2]) for x, own in arrays]
     with pytest.raises(ValueError, match="segments of at most 2 nodes, but segments may have 3"):
         of_array.predict(few)
-    with pytest.raises(ValueError, match="X has 1 segment features, in fit it had 2"):
+    with pytest.raises(
+        ValueError, match=r"sample 0 must be of shape \(5, longest, 2\), got \(5, 4, 1\)"
+    ):
         of_array.predict([(x, own[:, :, :1]) for x, own in arrays])
     with pytest.warns(UserWarning, match="'b' are longer than 2 nodes, the longest has 3"):
         SAGCRF(SemiChain(segment_features=True)).fit(few, RUNS)
@@ -287,7 +290,7 @@ def test_runs_in_and_out():
         (SemiChain(5, "bio"), [[(0, 9, "X")]], r"sample 0: \(0, 9, 'X'\) is not .*stop <= 5"),
         (SemiChain(5, "bio"), [[("a", 1, "X")]], r"sample 0: \('a', 1, 'X'\) is not"),
         (SemiChain(5, "bio"), [[(0, 2, "X"), (1, 3, "X")]], r"\(1, 3, 'X'\) overlaps"),
-        (SemiChain(5), [[(0, 2, "X"), (3, 5, "Y")]], "sample 0: nodes 2 to 2 are in no segment"),
+        (SemiChain(5), [[(0, 2, "X"), (3, 5, "Y")]], "sample 0: node 2 is in no segment"),
         (SemiChain(5), [[(0, 2, "X"), (2, 5, "X")]], "follows a segment of the same label"),
         (SemiChain(5), [[(0, 5, "X")], []], "X has 1 samples, but y has 2"),
     ],
@@ -308,13 +311,17 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (
             SemiChain(2),
             RUNS,
-            "y: sample 0 has a segment 'b' of 3 nodes, 2 to 4, but max_length is 2",
+            "y: sample 0 has 'b' at node 2, where no segment of at most 2 nodes",
         ),
-        (SemiChain({"b": 2}), RUNS[1:], "sample 2 has a segment 'b' of 3 nodes, 3 to 5"),
+        (
+            SemiChain({"b": 2}),
+            RUNS[1:],
+            "sample 2 has 'b' at node 3, where no segment of at most 2 nodes",
+        ),
         (
             SemiChain(9, "bio"),
             [["B-X", "O"], ["O", "I-X"]],
-            "y: sample 1 has 'I-X' at node 1, where no chunk of its kind goes on",
+            "y: sample 1 has 'I-X' at node 1, where no segment of at most 9 nodes",
         ),
         (SemiChain(9, "bio"), [["I-X", "O"]], "y has 'I-X' but never 'B-X'"),
         (SemiChain(9, "bio"), [["S-X", "O"]], "the label 'S-X' is not O, B-... or I-..."),
@@ -327,7 +334,6 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (SemiChain(9, forbidden=[("a", "b")]), RUNS, r"sample 0, node 1 has the forbidden step"),
         (SemiChain(9, forbidden=[(None, "c")]), RUNS, "sample 1 has the label 'c', forbidden at"),
         (SemiChain(9), [[None, *"abbb"], *RUNS[1:]], None),
-        (SemiChain(), [[None, *"abbb"], *RUNS[1:]], "max_length must be given with partial labels"),
     ],
 )
 def test_wrong_labels_and_parameters_are_named(graph, y, message):
@@ -355,26 +361,88 @@ def test_wrong_segment_features_are_named():
     with pytest.raises(ValueError, match="X: sample 0 must be a pair"):
         SAGCRF(graph).fit(X, RUNS)
     for array in (np.ones((5, 3)), np.ones((4, 3, 1)), np.ones((5, 3, 0))):
-        with pytest.raises(ValueError, match=r"sample 0 must be of shape \(5, longest, n_seg"):
+        with pytest.raises(ValueError, match=r"sample 0 must be of shape \(5, longest, "):
             SAGCRF(graph).fit([(X[0], array)], RUNS[:1])
     bad = np.ones((5, 3, 1))
     bad[2, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="start 2, stop 4: expected 1 finite"):
         SAGCRF(graph).fit([(X[0], bad)], RUNS[:1])
 
 
-def test_gdmm_and_the_streams_of_given_classes_are_refused():
+def test_what_chains_alone_do_is_refused():
     X = _sequences(RUNS)
     with pytest.raises(TypeError, match="SemiChain"):
         GDMMSSVM(SemiChain(9)).fit(X, RUNS)
-    with pytest.raises(ValueError, match="call partial_fit without"):
-        SubgradientSSVM(SemiChain(9)).partial_fit(X, RUNS, classes=["a", "b", "c"])
-    with pytest.warns(UserWarning, match="takes the labels of its batch"):
-        model = SubgradientSSVM(SemiChain(9)).partial_fit(X, RUNS)
-    model.partial_fit(X, RUNS)
-    assert model.predict(X).shape == (5,)
     with pytest.raises(TypeError, match="rules are for Chain"):
         SAGCRF(SemiChain(9)).fit(X, RUNS).predict(X, rules=[])
+
+
+def test_streams():
+    X, classes = _sequences(RUNS), ["a", "b", "c"]
+    with pytest.warns(UserWarning, match="takes the labels of its batch"):
+        found = SubgradientSSVM(SemiChain(), random_state=0).partial_fit(X, RUNS)
+    given = SubgradientSSVM(SemiChain(), random_state=0).partial_fit(X, RUNS, classes=classes)
+    np.testing.assert_array_equal(found.pair_weights_, given.pair_weights_)
+    given.partial_fit(X, RUNS)
+    assert given.predict(X).shape == (5,)
+    # The first batch has no "a": its segments are as long as those of others.
+    model = SubgradientSSVM(SemiChain(), random_state=0).partial_fit(X[1:2], RUNS[1:2], classes)
+    assert model.graph_.limits_.tolist() == [1, 1, 1]
+    model = SubgradientSSVM(SemiChain(), random_state=0).partial_fit(X[:1], RUNS[:1], classes)
+    assert model.graph_.limits_.tolist() == [2, 3, 3]
+    with pytest.raises(
+        ValueError, match="sample 0 has 'b' at node 1, where no segment of at most 2 nodes"
+    ):
+        SubgradientSSVM(SemiChain(2)).partial_fit([np.ones((4, 2))], [[*"abbb"]], classes)
+    # Predictions keep the form of the first batch.
+    listed = [[(0, 2, "a"), (2, 5, "b")]]
+    model = SubgradientSSVM(SemiChain(5)).partial_fit(X[:1], listed, classes)
+    assert isinstance(model.partial_fit(X[:1], RUNS[:1]).predict(X[:1])[0], list)
+
+
+def test_lengths_of_partial_labels():
+    y = [[None, *"aabbb"], [{"a", "c"}, *"cc"], ["a", None, None]]
+    crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
+    assert crf.graph_.limits_.tolist() == [2, 3, 2]
+    y = [["B-X", None, "I-X", "O"], [None, "I-Y", "I-Y"], ["B-Y", "O", {"O", "B-X"}]]
+    crf = SAGCRF(SemiChain(scheme="bio"), random_state=0).fit(_sequences(y), y)
+    assert crf.graph_.limits_.tolist() == [2, 3, 0]
+    assert np.isfinite(crf.predict_log_likelihood(_sequences(y), y)).all()
+    y = [[*"aab"], [{"a", "c"}]]  # no node is known to be "c"
+    crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
+    assert crf.graph_.limits_.tolist() == [2, 1, 2]
+    y = [[{"a", "b"}, None]]
+    with pytest.raises(ValueError, match="max_length must be given: no label tells that of 'a'"):
+        SAGCRF(SemiChain()).fit(_sequences(y), y)
+
+
+@long
+def test_shards(tmp_path):
+    y = [*RUNS * 3, *LONG]
+    X = _sequences(y)
+    options = {"solver": "lbfgs", "tol": 1e-6}
+    for k, graph in enumerate([SemiChain(), SemiChain({"c": np.inf}, lengths="curve")]):
+        shards = pack_shards(X, y, tmp_path / f"{k}", shard_size=20, graph=graph)
+        assert shards.graph.get_params() == graph.get_params()
+        on_shards, here = SAGCRF(graph, **options), SAGCRF(graph, **options)
+        on_shards.fit(shards)
+        here.fit(X, y)
+        assert on_shards.graph_.limits_.tolist() == here.graph_.limits_.tolist()
+        assert on_shards.graph_.tails_.tolist() == here.graph_.tails_.tolist()
+        assert_allclose(on_shards.objective_, here.objective_, rtol=1e-5)
+        for one, other in zip(on_shards.predict(shards), on_shards.predict(X), strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(
+        ValueError, match="sample 2 has 'b' at node 3, where no segment of at most 2 nodes"
+    ):
+        SAGCRF(SemiChain(2, lengths="curve"), **options).fit(
+            pack_shards(X[1:], y[1:], tmp_path / "long", shard_size=2, graph=graph)
+        )
+    with pytest.raises(ValueError, match="labels of nodes, not segments"):
+        pack_shards(X[:1], [[(0, 2, "a"), (2, 5, "b")]], tmp_path / "listed", graph=graph)
+    for how in (True, _features):
+        with pytest.raises(TypeError, match="segment_features must be None"):
+            pack_shards(X, y, tmp_path / "more", graph=SemiChain(segment_features=how))
 
 
 def test_long_segments_are_warned_of_and_stay_possible():

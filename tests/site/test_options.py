@@ -73,6 +73,7 @@ REASONS = {
     ("fit_transitions", "transitions"): "they are what it learns",
     ("*.score", "rules"): "accuracy of predict(X): metrics take that of predict(X, rules=rules)",
     ("*.decision_function", "rules"): "predict_top_k(X, 2, rules=rules) has score and margin",
+    ("*.predict_states", "rules"): "rules are of labels, structures with hidden states take none",
     ("*.partial_fit", "checkpoint"): "each call is a step, which the caller can save",
     ("*.partial_fit", "node_weight"): "a stream has weights of samples",
     ("TemperatureScaling.fit", "*"): "cross-validates: what is for one fit has no folds",

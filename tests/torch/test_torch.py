@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from skstruct import Chain, Tree
+from skstruct import Chain, Pairwise, Tree
 from skstruct.testing import all_labellings
 from skstruct.torch import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss
 from tests.helpers.torch_cases import LENGTHS, gradients_of, make_mask, make_tensors, pad
@@ -337,6 +337,9 @@ def test_any_number_of_threads_gives_the_same_bits():
         ({"reduction": "average"}, ValueError, "invalid reduction: average; must be"),
         ({"graph": "tree"}, TypeError, "graph must be"),
         ({"graph": Chain(boundary=True)}, ValueError, "pass the scores of the ends"),
+        ({"graph": Chain(order=2)}, ValueError, "an order above 1 is for estimators"),
+        ({"graph": Chain(states_per_label=2)}, ValueError, "labels of .* have several states"),
+        ({"graph": Pairwise(node_types=["a"])}, ValueError, "node_types is for estimators"),
         ({"graph": Chain(forbidden="iob2")}, ValueError, "labels are numbers"),
         ({"graph": Tree()}, ValueError, "structure is missing"),
     ],

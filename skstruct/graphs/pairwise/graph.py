@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...core.typing import LossLike, SamplesLike
 from ...data.constraints import check_steps, step_mask
 from ...data.matrices import refuse_masked
 from ...data.packing import as_list, pack_nodes, packed, read_edge_features
+from ...data.ragged import object_array
 from ...spaces.cuts import CutSpace, RoofSpace
 from ...spaces.forest import ForestSpace
 from ...spaces.junction import JunctionSpace
@@ -26,6 +27,14 @@ from ...spaces.pairwise import Network
 from ...spaces.reweighted import ReweightedSpace
 from ..base import Graph
 from .base import PairwiseGraph
+from .typed import (
+    allowed_labels,
+    labels_by_type,
+    marginals_by_type,
+    read_graphs,
+    read_labels,
+    read_types,
+)
 
 # Pairs of labels that share weights.
 
@@ -117,7 +126,7 @@ class Networks(NamedTuple):
     types: np.ndarray | None = None
     # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
-    # (n_samples, 2): Height and width of each image.
+    # (n_samples, 2): Height and width of each image; or (n_samples, n_types), numbers of nodes.
     shapes: np.ndarray | None = None
 
     def numbers(self) -> np.ndarray:
@@ -287,6 +296,14 @@ class Pairwise(PairwiseGraph):
         Largest table of a junction tree, in entries. With "auto", estimators that can also train on
         relaxations use a junction tree only if all its tables have at most 256 entries per score of
         a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
+    states_per_label : int or dict, default=1
+        Number of hidden states of each label, or a dict from label to number (1 where it has none):
+        see :ref:`hidden_states`.
+    node_types : list of str, default=None
+        Types of nodes, each with features and labels of its own: see :ref:`node_types`. A sample is
+        then a dict with ``"nodes"``, a table per type, ``"edges"``, an array (n_edges, 2) per pair
+        of types, and with `edge_features` those, per pair; y and predictions are a dict from type
+        to labels per sample, and ``classes_`` has pairs (type, label).
 
     See Also
     --------
@@ -331,6 +348,7 @@ class Pairwise(PairwiseGraph):
     """
 
     takes = "graphs: expected a list of tuples (features, edges)"
+    node_types = None
 
     def __init__(
         self,
@@ -341,6 +359,8 @@ class Pairwise(PairwiseGraph):
         attractive: bool = False,
         inference: str = "auto",
         max_table: int = 2**16,
+        states_per_label: int | Mapping = 1,
+        node_types: list | None = None,
     ) -> None:
         self.edge_features = edge_features
         self.edge_types = edge_types
@@ -349,6 +369,8 @@ class Pairwise(PairwiseGraph):
         self.attractive = attractive
         self.inference = inference
         self.max_table = max_table
+        self.states_per_label = states_per_label
+        self.node_types = node_types
 
     # What the estimator of :meth:`suited` needs where inference is "auto".
     _prefers_exact = _prefers_marginals = False
@@ -369,14 +391,21 @@ class Pairwise(PairwiseGraph):
 
     def no_samples(self, estimator: BaseEstimator) -> Networks:
         """No samples."""
-        return no_networks(*self._no_features(estimator))
+        samples = no_networks(*self._no_features(estimator))
+        if self.node_types is None:
+            return samples
+        return samples._replace(shapes=np.empty((0, len(self._types())), dtype=np.int64))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples."""
         n_types = self._n_types()
         if not isinstance(self.edge_features, (bool, np.bool_)):
             raise ValueError(f"edge_features must be a bool, got {self.edge_features!r}")
-        items = as_list(X, "X")
+        items, counts = as_list(X, "X"), None
+        if self.node_types is not None:
+            self.widths_ = {} if reset else self.widths_
+            columns = 2 + (n_types > 1), bool(self.edge_features)
+            items, counts = read_graphs(items, self._types(), *columns, self.widths_)
         wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
         for i, item in enumerate(items):
             check_tuple(item, i, 2 + bool(self.edge_features), wanted)
@@ -384,9 +413,40 @@ class Pairwise(PairwiseGraph):
         lengths = np.diff(offsets)
         read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, read, rows)
+        samples = pack(features, offsets, read, rows)._replace(shapes=counts)
         self._check_counts(estimator, samples, reset)
         return samples
+
+    def _types(self):
+        return read_types(self.node_types)
+
+    def read_y(self, y: SamplesLike, samples: Networks) -> np.ndarray:
+        """Labels, with `node_types` pairs (type, label)."""
+        if self.node_types is None:
+            return super().read_y(y, samples)
+        return read_labels(y, self._types(), samples.shapes)
+
+    def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
+        """Labels, with `node_types` a dict per sample."""
+        if self.node_types is None:
+            return super().answers(codes, classes, samples)
+        each = enumerate(self.wrap(codes, samples))
+        return object_array([*(self.ranked(own, classes, samples, i) for i, own in each)])
+
+    def ranked(self, codes: np.ndarray, classes: Any, samples: Networks, i: int) -> np.ndarray:
+        """Labels of sample i, with `node_types` a dict."""
+        if self.node_types is None:
+            return super().ranked(codes, classes, samples, i)
+        return labels_by_type(codes, self._types(), samples.shapes[i], classes)
+
+    def wrap_marginals(self, table: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
+        """Marginals, with `node_types` a dict per sample."""
+        found = self.wrap(table, samples)
+        if self.node_types is None:
+            return found
+        types = self._types()
+        rows = zip(found, samples.shapes, strict=True)
+        return object_array([marginals_by_type(own, types, n, classes) for own, n in rows])
 
     def _n_types(self):
         n = self.edge_types
@@ -396,6 +456,8 @@ class Pairwise(PairwiseGraph):
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:
         """Random sequences whose ends are linked, too."""
+        if self.node_types is not None:
+            return Graph.example(self, rng, sparse_X)
         X, y = super().example(rng, sparse_X)
         parts = [x if self.edge_features else (x,) for x in X]
         samples = []
@@ -508,6 +570,9 @@ class Pairwise(PairwiseGraph):
         n_best: int = 1,
     ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
+        if self.node_types is not None:
+            own = allowed_labels(self._types(), samples.shapes, classes)
+            allowed = own if allowed is None else own & allowed
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)

@@ -24,6 +24,7 @@ from skstruct import (
     Candidates,
     Chain,
     Grid,
+    Lattice,
     Matching,
     MultiClass,
     MultiLabel,
@@ -66,6 +67,7 @@ STRUCTURES = [
     Matching(),
     Matching(max_degree=2),
     Candidates(),
+    Lattice(),
     Boxes(),
 ]
 

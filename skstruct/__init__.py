@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         Candidates,
         Chain,
         Grid,
+        Lattice,
         Matching,
         MultiClass,
         MultiLabel,
         Pairwise,
         SemiChain,
         Tree,
+        WordLattice,
     )
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Exactly",
     "ExtragradientSSVM",
     "Grid",
+    "Lattice",
     "Matching",
     "MultiClass",
     "MultiLabel",
@@ -62,6 +65,7 @@ __all__ = [
     "SubgradientSSVM",
     "TemperatureScaling",
     "Tree",
+    "WordLattice",
     "decode",
     "export",
     "fit_transitions",
@@ -73,8 +77,8 @@ __all__ = [
 ]
 
 _GRAPHS = {
-    *("Boxes", "Candidates", "Chain", "Grid", "Matching"),
-    *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree"),
+    *("Boxes", "Candidates", "Chain", "Grid", "Lattice", "Matching"),
+    *("MultiClass", "MultiLabel", "Pairwise", "SemiChain", "Tree", "WordLattice"),
 }
 _RULES = {"AtLeastOnce", "AtMostOnce", "Before", "Exactly", "Pattern"}
 _OF_ARRAYS = {"decode", "fit_transitions", "log_partition", "marginals", "sample", "top_k"}

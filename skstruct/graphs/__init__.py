@@ -11,6 +11,7 @@ from .base import Graph
 from .boxes import Boxes
 from .candidates import Candidates
 from .chain import Chain
+from .lattice import Lattice
 from .matching import Matching
 from .multiclass import MultiClass
 from .multilabel import MultiLabel
@@ -18,6 +19,7 @@ from .nodes import NodeGraph
 from .pairwise import Grid, Pairwise, PairwiseGraph
 from .semichain import SemiChain
 from .tree import Tree
+from .words import WordLattice
 
 __all__ = [
     "Boxes",
@@ -26,6 +28,7 @@ __all__ = [
     "Graph",
     "Grid",
     "LabelSpace",
+    "Lattice",
     "Matching",
     "MultiClass",
     "MultiLabel",
@@ -40,6 +43,7 @@ __all__ = [
     "SemiChain",
     "SequenceSpace",
     "Tree",
+    "WordLattice",
     "max_marginals_by_maxima",
     "n_best_scratch",
     "top_k_by_max_marginals",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.gram import gram_of, not_stored
+from ..core.gram import gram_of, gram_of_constant, not_stored
 from ..core.problem import Problem
 from ..data.matrices import numeric, refuse_masked
 from ..data.packing import as_list, check_n_features
@@ -96,14 +96,17 @@ class ItemGraph(Graph):
         """The remaining arguments of a problem, and fields of the space."""
         shapes = self.weight_shapes(samples, 0, fit_intercept)
         items = feature_rows(samples.features, shapes[0][0], fit_intercept)
+        n, (n_tables, width) = samples.lengths.size, shapes[1]
         grams = ()
         if codes is not None:
-            grams = gram_of(items, samples.item_ptr, shapes[0][0]), not_stored()
-        rows = BlockRows.of(items, samples.item_ptr, shapes, n_free=n_extra, grams=grams)
+            of_pairs = gram_of_constant(n, 1) if n_tables else not_stored()
+            grams = gram_of(items, samples.item_ptr, shapes[0][0]), of_pairs
+        shared = {"n_tables": np.full(n, n_tables, dtype=np.int64)}
+        rows = BlockRows.of(items, samples.item_ptr, shapes, n_free=n_extra, grams=grams, **shared)
         labels = NO_CODES if codes is None else codes
         return partial(Problem.of, rows=rows, labels=labels), {
             "item_ptr": samples.item_ptr,
-            "part_ptr": samples.item_ptr + n_extra * np.arange(samples.item_ptr.size),
+            "part_ptr": samples.item_ptr + (n_extra + n_tables * width) * np.arange(n + 1),
             "label_ptr": samples.offsets,
             "allowed": np.empty(0, dtype=np.uint8) if allowed is None else allowed,
         }

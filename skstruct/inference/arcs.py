@@ -76,6 +76,25 @@ def arc_scratch(n_vertices: int, n_right: int, n_left: int, n_best: int = 1) -> 
     )
 
 
+@kernel
+def keep_paths(order, begin, end, keep, from_start, to_end):
+    """Drop the arcs that are on no path: `keep`, of uint8, is set to 0 there.
+
+    `order` has the arcs by where they end. `from_start` and `to_end`, of uint8, are 1 at first and
+    at last vertices; the kernel sets them to 1 where paths from and to these lead.
+    """
+    for q in order:
+        if keep[q] != 0 and from_start[begin[q]] != 0:
+            from_start[end[q]] = 1
+        else:
+            keep[q] = 0
+    for q in order[::-1]:
+        if keep[q] != 0 and to_end[end[q]] != 0:
+            to_end[begin[q]] = 1
+        else:
+            keep[q] = 0
+
+
 @inner_kernel
 def _best_forward(arcs, n, scores, table, work):
     """Best scores up to all vertices; returns the right class of the best path."""

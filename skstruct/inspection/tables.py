@@ -288,6 +288,8 @@ def transition_frame(
         raise ValueError(f"a model on {model.graph_} has no transitions{hint}")
     if model.graph_.has_label_sets:
         return _interactions(model)
+    if model.graph_.has_items:
+        return _matrix(table, *model.graph_.side_names())
     kinds = _type_names(model)
     if kinds:
         table = table[_choose("edge_type", kinds, edge_type, "types of edges")]
@@ -482,7 +484,9 @@ def _terms(model, samples, codes, names, edge_names):
     """Node, code, label at the other end, feature, value and weight of each term."""
     if hasattr(model.graph_, "chosen_items"):
         codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
-        terms = _node_terms(model, samples, np.zeros_like(codes), codes, names)
+        terms = [*_node_terms(model, samples, np.zeros_like(codes), codes, names)]
+        if hasattr(model.graph_, "connection_terms"):
+            terms += model.graph_.connection_terms(model, codes, samples)
     else:
         terms = chain(
             _node_terms(model, samples, codes, np.ones_like(codes), names),

@@ -17,7 +17,8 @@ class ItemSpace(NamedTuple):
     # (n_samples + 1,): Where the items of each sample begin.
     item_ptr: np.ndarray
     # (n_samples + 1,): Where the parts of each sample begin (one per item, then perhaps one that
-    # every labelling has, which scores 0 and holds the constant of a task loss), and its labelling.
+    # every labelling has, which scores 0 and holds the constant of a task loss; a subclass may have
+    # more), and its labelling.
     part_ptr: np.ndarray
     label_ptr: np.ndarray
     # (n_items or 0,): Items that may be chosen; empty when all may.

@@ -48,7 +48,7 @@ class ItemCosts(NamedTuple):
     """Cost of choosing each item, and task loss of choosing nothing."""
 
     # (n_samples + 1,): Where the items and the parts of each sample begin: one part per item, then
-    # perhaps one that every labelling has.
+    # perhaps one that every labelling has, then those of pairs.
     item_ptr: np.ndarray
     part_ptr: np.ndarray
     # (n_items or 0,), (n_samples or 0,): The costs.
@@ -103,8 +103,8 @@ def _(target, i, theta):
     n = target.item_ptr[i + 1] - first
     for q in range(n):
         theta[q] += target.loss[first + q]
-    for q in range(n, target.part_ptr[i + 1] - target.part_ptr[i]):
-        theta[q] += target.constant[i]
+    if target.part_ptr[i + 1] - target.part_ptr[i] > n:
+        theta[n] += target.constant[i]
 
 
 @task_loss.register(ItemCosts)

@@ -55,7 +55,9 @@ _SMALL = {"tol": 5e-2, "max_iter": 400, "smoothing_strength": 0.02}
 _LOOSE = {"tol": 5e-3, "max_iter": 3000, "gap_every": 20, "eta": 0.5}
 SVMS = {
     "pairwise": BCFWSSVM(**_TIGHT),
-    "pairwise, small cache": BCFWSSVM(n_cached=2, sampling="uniform", **_TIGHT),
+    "pairwise, small cache": BCFWSSVM(
+        n_cached=2, sampling="uniform", **_TIGHT | {"max_iter": 6000}
+    ),
     "pairwise, cached oracle": BCFWSSVM(oracle_cache=True, **_TIGHT),
     "pairwise, by gap": BCFWSSVM(sampling="gap", oracle_cache=True, n_cached=3, **_TIGHT),
     "frank-wolfe": BCFWSSVM(steps="frank-wolfe", n_cached=1, sampling="uniform", **_TIGHT),

@@ -14,6 +14,7 @@ from skstruct import (
     Candidates,
     Chain,
     Grid,
+    Lattice,
     Matching,
     MultiClass,
     MultiLabel,
@@ -69,8 +70,9 @@ STRUCTURES = {
     "images, reweighted": Grid(inference="tree-reweighted"),
     "candidates": Candidates(),
     "matchings": Matching(),
+    "lattices": Lattice(),
 }
-ITEMS = "candidates", "matchings"
+ITEMS = "candidates", "matchings", "lattices"
 
 
 def _best_labels(rng, scores, edges, name):
@@ -96,6 +98,16 @@ def _draw_items(name, rng, n_samples):
         if name == "candidates":
             X.append(rng.normal(size=(n, 3)))
             y.append(int(np.argmax(X[-1] @ w + rng.normal(size=n))))
+            continue
+        if name == "lattices":  # from 0 to n, by steps of any length
+            ends = np.argwhere(np.tri(n, dtype=bool))[:, ::-1] + [0, 1]
+            arcs = np.column_stack([ends, rng.integers(0, 2, (len(ends), 2))])
+            X.append((arcs, rng.normal(size=(len(arcs), 3))))
+            at, path = 0, []
+            while at < n:
+                path.append(rng.choice(np.flatnonzero(arcs[:, 0] == at)))
+                at = arcs[path[-1], 1]
+            y.append(path)
             continue
         X.append(rng.normal(size=(n, m, 3)))
         pairs = np.argwhere(X[-1] @ w + rng.normal(size=(n, m)) > 1.0)

@@ -117,8 +117,8 @@ class SemiChain(NodeGraph):
     nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
     :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
-    with known labels. Shards (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no
-    features of segments.
+    with known labels, and longer segments are possible. Shards
+    (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no features of segments.
 
     References
     ----------
@@ -141,7 +141,7 @@ class SemiChain(NodeGraph):
     learns = True
     n_segment_features_ = 0
     longest_given_ = math.inf
-    is_listed_ = False
+    is_listed_ = hides_ = False
 
     def __init__(
         self,
@@ -241,6 +241,8 @@ class SemiChain(NodeGraph):
         rows, which = np.unique(seen[:, :2], axis=0, return_inverse=True)
         counts = np.bincount(which.ravel(), seen[:, 2], len(rows)).astype(np.int64)
         self.seen_ = np.column_stack([rows, counts])
+        # Known nodes may lie in segments that are longer than what is known of any.
+        self.hides_ = self.hides_ or bool((codes < 0).any())
         for c in np.flatnonzero(limits < 0):
             own = rows[:, 0] == c
             # Where no segment is known: as those of all kinds.
@@ -249,7 +251,7 @@ class SemiChain(NodeGraph):
                 raise ValueError(f"max_length must be given: no label tells that of {names[c]!r}")
             limits[c] = min(math.ceil(np.quantile(length, _QUANTILE)), self.longest_given_)
             n_long = int((length > limits[c]).sum())
-            tails += [c] * (n_long > 0)
+            tails += [c] * (n_long > 0 or self.hides_)
             if n_long and own.any():
                 said.append(
                     f"{n_long} of {length.size} {names[c]!r} are longer than {limits[c]} nodes, "

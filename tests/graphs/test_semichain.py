@@ -422,6 +422,10 @@ def test_lengths_of_partial_labels():
     crf = SAGCRF(SemiChain(scheme="bio"), random_state=0).fit(_sequences(y), y)
     assert crf.graph_.limits_.tolist() == [2, 3, 0]
     assert np.isfinite(crf.predict_log_likelihood(_sequences(y), y)).all()
+    y = [[*"aabb"], ["a", "a", None, "b", "b"]]  # one of three nodes is longer than the known ones
+    crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
+    assert crf.graph_.limits_.tolist() == [2, 2]
+    assert crf.graph_.tails_.tolist() == [0, 1]
     y = [[*"aab"], [{"a", "c"}]]  # no node is known to be "c"
     crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
     assert crf.graph_.limits_.tolist() == [2, 1, 2]

@@ -11,6 +11,7 @@ from scipy import sparse
 from .matrices import unwrapped
 from .packing import as_list
 from .ragged import RaggedArray, rows_of
+from .segments import has_segments
 from .values import as_labels, is_missing, join_values
 
 # Read masks of allowed labels, for constrained decoding.
@@ -225,7 +226,13 @@ def read_partial(read, y, is_table: bool) -> tuple:
     filled, partial = split_partial(y, is_table)
     if filled is y:
         raise failed
-    return read(filled), partial
+    try:
+        return read(filled), partial
+    except (TypeError, ValueError):
+        # Segments have neither missing labels nor sets: without these they are lists of lists.
+        if has_segments(y):
+            raise failed from None
+        raise
 
 
 def all_labels(labels: np.ndarray, partial: PartialLabels) -> np.ndarray:

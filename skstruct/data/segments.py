@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from operator import index
 from typing import Any, NamedTuple
 
@@ -11,8 +12,10 @@ import numpy as np
 from ..core.arguments import check_integer
 from .labels import read_sequence_labels
 from .ragged import RaggedArray, object_array
+from .values import is_missing
 
 _OUTSIDE = "O"
+_MOST = 2**62
 #: Roles of labels: in any place; at the first node of a segment only; at others only.
 ANYWHERE, FIRST, FURTHER = 0, 1, 2
 
@@ -110,10 +113,16 @@ def read_max_length(max_length: Any, kinds: Kinds) -> np.ndarray:
     limits = np.full(len(names), -1, dtype=np.int64)
     for c, name in enumerate(names):
         if (value := given.get(name)) is not None:
-            is_endless = is_dict and value == np.inf
-            limits[c] = 0 if is_endless else check_integer("max_length", value)
+            is_endless = is_dict and isinstance(value, Real) and value == np.inf
+            # Of more nodes than there can be.
+            limits[c] = 0 if is_endless else min(check_integer("max_length", value), _MOST)
     if kinds.role.any():  # without a tag of further nodes
         limits[kinds.first == kinds.further] = 1
+        if (endless := np.flatnonzero(limits == 0)).size:
+            raise ValueError(
+                f"max_length: {names[endless[0]]!r} must have a limit, or None for that of "
+                "training; with scheme='bio' only 'O' has none"
+            )
     if kinds.outside >= 0:
         if is_dict and given.get(_OUTSIDE, np.inf) != np.inf:
             raise ValueError("max_length: with scheme='bio' the length of 'O' has no limit")
@@ -144,6 +153,8 @@ def read_segments(y: Any, offsets: np.ndarray, scheme: str | None, endless: Any)
 
 def _labels_of(segments, where, n, scheme, endless):
     """The labels of one sample of n nodes."""
+    if not hasattr(segments, "__iter__"):
+        raise TypeError(f"{where} must be a list of (start, stop, label), got {segments!r}")
     labels, last = [None] * n, (0, 0, None)
     for one in sorted((_read_one(one, where, n) for one in segments), key=lambda one: one[:2]):
         (start, stop, label), (_, end, before) = one, last
@@ -171,7 +182,8 @@ def _read_one(one, where, n):
     """A segment as (start, stop, label); what follows these in its tuple is ignored."""
     try:
         start, stop, label = one[:3]
-        if 0 <= index(start) < index(stop) <= n:
+        hash(label)
+        if 0 <= index(start) < index(stop) <= n and not is_missing(label):
             return index(start), index(stop), label
     except (TypeError, ValueError):
         pass

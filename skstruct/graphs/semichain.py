@@ -61,6 +61,16 @@ class SegmentNodes(NamedTuple):
     given: np.ndarray | None = None
 
 
+def _are_finite(values, shape):
+    """Whether these are finite real numbers, in an array of that shape."""
+    try:
+        values = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return False
+    is_real = values.shape == shape and values.dtype.kind in "biuf"
+    return is_real and bool(np.isfinite(values).all())
+
+
 class SemiChain(NodeGraph):
     """A sequence of nodes that falls into segments; each segment has a label and scores as a whole.
 
@@ -107,8 +117,8 @@ class SemiChain(NodeGraph):
     nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
     :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
-    with known labels. Shards (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no
-    features of segments.
+    with known labels, and longer segments are possible. Shards
+    (:func:`skstruct.datasets.pack_shards`) hold labels of nodes and no features of segments.
 
     References
     ----------
@@ -131,7 +141,7 @@ class SemiChain(NodeGraph):
     learns = True
     n_segment_features_ = 0
     longest_given_ = math.inf
-    is_listed_ = False
+    is_listed_ = hides_ = False
 
     def __init__(
         self,
@@ -170,7 +180,7 @@ class SemiChain(NodeGraph):
         if how is True:
             X, given = self._read_pairs(X, reset)
         elif callable(how):
-            given = object_array(list(X))
+            given = object_array(as_list(X, "X"))
         elif how is not None:
             raise TypeError(f"segment_features must be a function, True or None, got {how!r}")
         samples = SegmentNodes(*read_sequences(X)[:2], given)
@@ -183,7 +193,8 @@ class SemiChain(NodeGraph):
         """Features of nodes, and the arrays of those of segments."""
         nodes, given = [], []
         for i, pair in enumerate(as_list(X, "X")):
-            if not isinstance(pair, tuple) or len(pair) != 2:
+            is_pair = isinstance(pair, tuple) and len(pair) == 2
+            if not is_pair or not hasattr(pair[0], "__len__"):
                 raise ValueError(f"X: sample {i} must be a pair (features, segment_features)")
             own = numeric(pair[1], f"X: sample {i} (segment features)")
             n = pair[0].shape[0] if hasattr(pair[0], "shape") else len(pair[0])
@@ -230,6 +241,8 @@ class SemiChain(NodeGraph):
         rows, which = np.unique(seen[:, :2], axis=0, return_inverse=True)
         counts = np.bincount(which.ravel(), seen[:, 2], len(rows)).astype(np.int64)
         self.seen_ = np.column_stack([rows, counts])
+        # Known nodes may lie in segments that are longer than what is known of any.
+        self.hides_ = self.hides_ or bool((codes < 0).any())
         for c in np.flatnonzero(limits < 0):
             own = rows[:, 0] == c
             # Where no segment is known: as those of all kinds.
@@ -238,7 +251,7 @@ class SemiChain(NodeGraph):
                 raise ValueError(f"max_length must be given: no label tells that of {names[c]!r}")
             limits[c] = min(math.ceil(np.quantile(length, _QUANTILE)), self.longest_given_)
             n_long = int((length > limits[c]).sum())
-            tails += [c] * (n_long > 0)
+            tails += [c] * (n_long > 0 or self.hides_)
             if n_long and own.any():
                 said.append(
                     f"{n_long} of {length.size} {names[c]!r} are longer than {limits[c]} nodes, "
@@ -386,18 +399,14 @@ class SemiChain(NodeGraph):
             rows = given[i][start, stop - start - 1]
         else:
             places = zip(start.tolist(), stop.tolist(), strict=True)
-            rows = [np.asarray(self.segment_features(given[i], *place)) for place in places]
-        wrong = np.array([row.shape != shape for row in rows])
-        if not wrong.any():
-            rows = np.array(rows, dtype=np.float64)
-            wrong = ~np.isfinite(rows).all(axis=1)
-        if wrong.any():
-            q = wrong.argmax()
-            raise ValueError(
-                f"segment_features: sample {i}, start {start[q]}, stop {stop[q]}: expected "
-                f"{shape[0]} finite numbers, got {rows[q]!r}"
-            )
-        return rows
+            rows = [self.segment_features(given[i], *place) for place in places]
+        if _are_finite(rows, (len(rows), *shape)):
+            return np.array(rows, dtype=np.float64)
+        q = next(q for q, row in enumerate(rows) if not _are_finite(row, shape))
+        raise ValueError(
+            f"segment_features: sample {i}, start {start[q]}, stop {stop[q]}: expected "
+            f"{shape[0]} finite numbers, got {rows[q]!r}"
+        )
 
     # Weights and outputs
 

@@ -433,11 +433,13 @@ def _chunk_probability(space, n, log_z, start, stop, kind):
 @kernel
 def _(space, i, theta, rules, chunks, mu, out):
     value = exp_oracle(space, i, theta, 1.0, mu)
-    own, n = space.own, space.label_ptr[i + 1] - space.label_ptr[i]
+    own, n, n_labels = space.own, space.label_ptr[i + 1] - space.label_ptr[i], rules.kind.shape[0]
     for c in range(chunks.shape[0] if value > -math.inf else 0):
         out[c] = 0.0
         for kind in range(own.limit.shape[0]):
-            if rules.kind[own.first[kind]] == chunks[c, 2]:
+            first = own.first[kind]
+            # "O" begins none, though its kind is that of "B" alone.
+            if rules.kind[first] == chunks[c, 2] and rules.misses[n_labels, first] == 0.0:
                 start, stop = chunks[c, 0], chunks[c, 1]
                 out[c] += _chunk_probability(space, n, value, start, stop, kind)
     return value

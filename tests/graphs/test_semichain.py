@@ -62,6 +62,7 @@ CASES = {
     "tags": (SemiChain(scheme="bio"), TAGS),
     "tags, features": (SemiChain(4, "bio", "curve", _features), TAGS),
     "tags, tails": (SemiChain(scheme="iob2"), LONG_TAGS),
+    "tags, unnamed": (SemiChain(scheme="bio"), [["B", "I", "O"], ["O", "B"], ["B", "B", "I"]]),
     "tags, forbidden": (SemiChain(3, "bio", forbidden=[("O", "O"), (None, "Y")]), TAGS[:3]),
 }
 long = pytest.mark.filterwarnings("ignore:.*longer than")
@@ -161,7 +162,7 @@ def _labelling_shares(crf, X):
 
 
 @long
-@pytest.mark.parametrize("case", ["tags", "tags, features", "tags, tails"])
+@pytest.mark.parametrize("case", ["tags", "tags, features", "tags, tails", "tags, unnamed"])
 def test_probabilities_of_chunks(case):
     graph, y = CASES[case]
     X = _sequences(y)
@@ -293,6 +294,8 @@ def test_runs_in_and_out():
         (SemiChain(5), [[(0, 2, "X"), (3, 5, "Y")]], "sample 0: node 2 is in no segment"),
         (SemiChain(5), [[(0, 2, "X"), (2, 5, "X")]], "follows a segment of the same label"),
         (SemiChain(5), [[(0, 5, "X")], []], "X has 1 samples, but y has 2"),
+        (SemiChain(5), [[(0, 2, "X"), (2, 5, None)]], r"sample 0: \(2, 5, None\) is not"),
+        (SemiChain(5), [[(0, 2, "X"), (2, 5, {"X", "Y"})]], r"sample 0: \(2, 5, \{.* is not"),
     ],
 )
 def test_wrong_segments_are_named(graph, segments, message):
@@ -303,6 +306,8 @@ def test_wrong_segments_are_named(graph, segments, message):
 def test_a_label_of_a_chunk_must_be_a_string():
     with pytest.raises(TypeError, match=r"sample 0: the label of .* must be a str"):
         SAGCRF(SemiChain(5, "bio")).fit(_sequences([[0] * 5]), [[(0, 2, 3)]])
+    with pytest.raises(TypeError, match=r"sample 1 must be a list of \(start, .*, got None"):
+        SAGCRF(SemiChain(5, "bio")).fit(_sequences(TAGS[:2]), [[(0, 2, "X")], None])
 
 
 @pytest.mark.parametrize(
@@ -330,6 +335,8 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (SemiChain({"z": 2}), RUNS, r"max_length: unknown kind 'z'; the kinds are \['a', 'b', 'c'"),
         (SemiChain(0), RUNS, "max_length must be an integer of at least 1, got 0"),
         (SemiChain({"O": 2}, "bio"), TAGS, "the length of 'O' has no limit"),
+        (SemiChain({"X": np.inf}, "bio"), TAGS, "max_length: 'X' must have a limit, or None"),
+        (SemiChain({"a": np.ones(2)}), RUNS, "max_length must be an integer of at least 1, got a"),
         (SemiChain(9, forbidden="bio"), RUNS, "'a' is not a label of this scheme"),
         (SemiChain(9, forbidden=[("a", "b")]), RUNS, r"sample 0, node 1 has the forbidden step"),
         (SemiChain(9, forbidden=[(None, "c")]), RUNS, "sample 1 has the label 'c', forbidden at"),
@@ -357,9 +364,16 @@ def test_wrong_segment_features_are_named():
         ValueError, match="sample 0, start 0, stop 2: expected 1 finite numbers, got"
     ):
         SAGCRF(SemiChain(3, segment_features=uneven)).fit(X, RUNS)
+    for wrong in (["q"], [1j], [None], [np.inf]):
+        graph = SemiChain(3, segment_features=lambda x, start, stop, wrong=wrong: wrong)
+        with pytest.raises(ValueError, match="start 0, stop 1: expected 1 finite numbers, got"):
+            SAGCRF(graph).fit(X, RUNS)
+    with pytest.raises(ValueError, match="X is None"):
+        SAGCRF(graph).fit(None, RUNS)
     graph = SemiChain(3, segment_features=True)
-    with pytest.raises(ValueError, match="X: sample 0 must be a pair"):
-        SAGCRF(graph).fit(X, RUNS)
+    for samples in (X, [(None, np.ones((5, 3, 1)))]):
+        with pytest.raises(ValueError, match="X: sample 0 must be a pair"):
+            SAGCRF(graph).fit(samples, RUNS[: len(samples)])
     for array in (np.ones((5, 3)), np.ones((4, 3, 1)), np.ones((5, 3, 0))):
         with pytest.raises(ValueError, match=r"sample 0 must be of shape \(5, longest, "):
             SAGCRF(graph).fit([(X[0], array)], RUNS[:1])
@@ -408,6 +422,10 @@ def test_lengths_of_partial_labels():
     crf = SAGCRF(SemiChain(scheme="bio"), random_state=0).fit(_sequences(y), y)
     assert crf.graph_.limits_.tolist() == [2, 3, 0]
     assert np.isfinite(crf.predict_log_likelihood(_sequences(y), y)).all()
+    y = [[*"aabb"], ["a", "a", None, "b", "b"]]  # one of three nodes is longer than the known ones
+    crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
+    assert crf.graph_.limits_.tolist() == [2, 2]
+    assert crf.graph_.tails_.tolist() == [0, 1]
     y = [[*"aab"], [{"a", "c"}]]  # no node is known to be "c"
     crf = SAGCRF(SemiChain(), random_state=0).fit(_sequences(y), y)
     assert crf.graph_.limits_.tolist() == [2, 1, 2]

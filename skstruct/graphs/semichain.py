@@ -185,7 +185,7 @@ class SemiChain(NodeGraph):
             raise TypeError(f"segment_features must be a function, True or None, got {how!r}")
         samples = SegmentNodes(*read_sequences(X)[:2], given)
         self._check_counts(estimator, samples, reset)
-        if reset and callable(how):
+        if reset and callable(how) and not self.n_segment_features_:
             self.n_segment_features_ = np.size(how(given[0], 0, 1))
         return samples
 
@@ -208,7 +208,7 @@ class SemiChain(NodeGraph):
             self.n_segment_features_ = own.shape[2]
             nodes.append(pair[0])
             given.append(own)
-        if reset:
+        if reset and not hasattr(self, "limits_"):  # nor by later batches
             self.longest_given_ = max(own.shape[1] for own in given)
         return nodes, object_array(given)
 

@@ -408,6 +408,16 @@ def test_streams():
         ValueError, match="sample 0 has 'b' at node 1, where no segment of at most 2 nodes"
     ):
         SubgradientSSVM(SemiChain(2)).partial_fit([np.ones((4, 2))], [[*"abbb"]], classes)
+    # Features of segments are those of the first batch, too, and so is their largest length.
+    pairs = [(x, np.ones((len(x), 6, 1))) for x in X]
+    model = SubgradientSSVM(SemiChain(segment_features=True), random_state=0)
+    model.partial_fit(pairs, RUNS, classes).partial_fit([(X[2], np.ones((2, 2, 1)))], RUNS[2:3])
+    assert model.graph_.limits_.tolist() == [2, 3, 2]
+    model = SubgradientSSVM(SemiChain(5, segment_features=lambda x, *_: x[0]), random_state=0)
+    model.partial_fit([x[:, :1] for x in X], RUNS, classes)
+    model.graph_.segment_features = lambda *_: np.ones(2)
+    with pytest.raises(ValueError, match="start 0, stop 1: expected 1 finite numbers, got"):
+        model.partial_fit([x[:, :1] for x in X], RUNS)
     # Predictions keep the form of the first batch.
     listed = [[(0, 2, "a"), (2, 5, "b")]]
     model = SubgradientSSVM(SemiChain(5)).partial_fit(X[:1], listed, classes)

@@ -100,7 +100,8 @@ def write_mecab(
     rows += [f"{j} {k} {cost}" for (j, k), cost in np.ndenumerate(matrix)]
     kinds = [f"{kind} {int(a)} {int(b)} {size}" for kind, (a, b, size) in dictionary.kinds.items()]
     codes = [f"0x{a:04X}..0x{b:04X} {' '.join(names)}" for a, b, names in dictionary.ranges]
-    config = f"cost-factor = {round(factor)}", "bos-feature = BOS/EOS", "config-charset = UTF-8"
+    config = [f"cost-factor = {max(round(factor), 1)}"]
+    config += ["bos-feature = BOS/EOS", "config-charset = UTF-8"]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in {

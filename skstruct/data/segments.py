@@ -90,13 +90,14 @@ class Segments(NamedTuple):
         cls, codes: np.ndarray, offsets: np.ndarray, kinds: Kinds, is_single: np.ndarray
     ) -> Segments:
         """The segments of codes, of kind -1 where these are; `is_single`: kinds of single nodes."""
-        kind, role = np.where(codes < 0, -1, kinds.of_label[codes]), kinds.role[codes]
-        begins = (role == FIRST) | is_single[kind]
+        kind, is_known = np.where(codes < 0, -1, kinds.of_label[codes]), codes >= 0
+        role = np.where(is_known, kinds.role[codes], FURTHER)
+        begins = is_known & ((role == FIRST) | is_single[kind])
         begins[1:] |= kind[1:] != kind[:-1]
         begins[offsets[:-1][np.diff(offsets) > 0]] = True
         start = np.flatnonzero(begins)
         stop = np.append(start, codes.size)[1:]
-        return cls(start, stop, kind[start], begins & (role == FURTHER))
+        return cls(start, stop, kind[start], begins & is_known & (role == FURTHER))
 
     @property
     def length(self) -> np.ndarray:

@@ -54,7 +54,8 @@ def hidden_states(states_per_label: Any, classes: Any) -> HiddenStates | None:
 
 def refuse_states(graph: Any, what: str, kind: type = ValueError) -> None:
     """Raise an error for structures whose labels may have several states."""
-    if graph.states_per_label != 1:
+    given = graph.states_per_label
+    if any(n != 1 for n in given.values()) if isinstance(given, Mapping) else given != 1:
         raise kind(f"{what}: labels of {graph} have several states")
 
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from ..core.arguments import check_choice, warn_user
 from ..core.features import constant_rows
 from ..core.gram import gram_of, gram_of_constant
+from ..core.memory import check_memory
 from ..core.offsets import ends_of, longest_item
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
@@ -21,6 +22,7 @@ from ..data.matrices import normal_csr, numeric
 from ..data.packing import as_list, packed, read_sequences
 from ..data.ragged import object_array
 from ..data.segments import (
+    FURTHER,
     Kinds,
     Segments,
     has_segments,
@@ -293,8 +295,10 @@ class SemiChain(NodeGraph):
         """Where the first segment of sample i that is wrong begins."""
         t = self._faults(codes, samples, classes)[samples.offsets[i] :].argmax()
         code = codes[samples.offsets[i] + t]
-        label, kind = np.asarray(classes)[code].item(), self._kinds(classes).of_label[code]
-        most = f"at most {self.limits_[kind]} nodes (max_length)"
+        label, kinds = np.asarray(classes)[code].item(), self._kinds(classes)
+        if kinds.role[code] == FURTHER:
+            return f"has {label!r} at node {t}, but no segment that it goes on with"
+        most = f"at most {self.limits_[kinds.of_label[code]]} nodes (max_length)"
         return f"has {label!r} at node {t}, where no segment of {most} begins"
 
     # The problem
@@ -314,6 +318,9 @@ class SemiChain(NodeGraph):
 
     def _basis(self):
         """Functions of the length; none if each has a weight of its own."""
+        check_memory(
+            16 * self._longest, f"lengths up to {self._longest:,} nodes", "lower max_length"
+        )
         size = np.arange(1.0, self._longest + 1)
         curve = np.column_stack([size / size.size, np.log(size)])
         return curve if self.lengths == "curve" else curve[:, :0].copy()

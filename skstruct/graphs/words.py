@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ..core.arguments import check_integer, warn_user
+from ..core.arguments import check_integer, check_real, warn_user
 from ..core.offsets import ends_of
 from ..core.typing import PathLike, SamplesLike
 from ..data.dictionary import Dictionary, Lookup
@@ -290,6 +290,7 @@ class WordLattice(Lattice):
         scores = rows @ estimator.coef_[0] + estimator.intercept_[0]
         classes = [lookup.class_of(*unit) for unit in units]
         table = estimator.pairwise_coef_
+        factor = check_real("factor", factor, positive=True)
         return write_mecab(folder, lookup.dictionary, scores, classes, table, factor)
 
     def example(self, rng: np.random.Generator, sparse_X: bool) -> tuple[list, list]:

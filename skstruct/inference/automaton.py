@@ -508,15 +508,7 @@ def _next_label(t, p, unary, automaton, inverse, scratch, shares):
         rest = scratch.back[t + 1, q] if q >= 0 else -math.inf
         shares[k] = (row[k] + unary[t + 1, k]) * inverse + rest
         top = max(top, shares[k])
-    if top == -math.inf:
-        return top
-    total = 0.0
-    for k in range(n_labels):
-        shares[k] = fast_exp(shares[k] - top)
-        total += shares[k]
-    for k in range(n_labels):
-        shares[k] /= total
-    return top + math.log(total)
+    return _normalise(shares, n_labels, top)
 
 
 @inner_kernel
@@ -544,17 +536,24 @@ def _backward_logs(unary, automaton, inverse, scratch):
 @inner_kernel
 def _first_label(unary, automaton, inverse, scratch, shares):
     """Write the probabilities of labels of the first node; returns the log of their sum."""
-    top, total = -math.inf, 0.0
-    for k in range(unary.shape[1]):
+    top, n_labels = -math.inf, unary.shape[1]
+    for k in range(n_labels):
         q = automaton.first[k]
         shares[k] = unary[0, k] * inverse + scratch.back[0, q] if q >= 0 else -math.inf
         top = max(top, shares[k])
+    return _normalise(shares, n_labels, top)
+
+
+@inner_kernel
+def _normalise(shares, size, top):
+    """Make probabilities of logarithms whose largest is `top`; returns the log of their sum."""
     if top == -math.inf:
         return top
-    for k in range(unary.shape[1]):
+    total = 0.0
+    for k in range(size):
         shares[k] = fast_exp(shares[k] - top)
         total += shares[k]
-    for k in range(unary.shape[1]):
+    for k in range(size):
         shares[k] /= total
     return top + math.log(total)
 

@@ -326,7 +326,7 @@ def test_a_label_of_a_chunk_must_be_a_string():
         (
             SemiChain(9, "bio"),
             [["B-X", "O"], ["O", "I-X"]],
-            "y: sample 1 has 'I-X' at node 1, where no segment of at most 9 nodes",
+            "y: sample 1 has 'I-X' at node 1, but no segment that it goes on with",
         ),
         (SemiChain(9, "bio"), [["I-X", "O"]], "y has 'I-X' but never 'B-X'"),
         (SemiChain(9, "bio"), [["S-X", "O"]], "the label 'S-X' is not O, B-... or I-..."),

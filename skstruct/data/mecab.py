@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ def _lines(path) -> Iterator[tuple[str, str]]:
     for encoding in _ENCODINGS:
         lines = []
         try:
-            for line in lines_of(path, encoding):
+            for line in lines_of(os.fspath(path), encoding):  # an open file is read once
                 lines.append(line)
             break
         except ValueError as error:
@@ -74,8 +75,8 @@ def _rows(path) -> Iterator[tuple[str, tuple]]:
     """Surface and fields of lines of words."""
     for where, line in _lines(path):
         try:
-            row = next(csv.reader([line]), ())
-        except csv.Error as error:  # a field is too long
+            row = next(csv.reader([line], strict=True), ())
+        except csv.Error as error:  # too long a field, or quotes
             raise ValueError(f"{where}: {error}") from None
         if not line.strip():
             continue

@@ -228,6 +228,7 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
         ("char.def", "0x50..0x41 NUM", r"char.def, line 15: the codes 0x50..0x41 are in the wrong"),
         ("char.def", "HAN 1 1 1", r"char.def, line 15: the kind HAN is defined twice"),
         ("seed.csv", "x" * 140_000 + ",0,0,0,noun", r"seed.csv, line 10: field larger than"),
+        ("seed.csv", 'x,0,0,0,"noun,y', r"seed.csv, line 10: unexpected end of data"),
         ("seed.csv", "x\0,0,0,0,noun", r"seed.csv, line 10: it has a NUL byte"),
         ("char.def", "EMOJI 1 1 1", r"unk.def: no unknown word is of kind EMOJI"),
         ("unk.def", "EMOJI,0,0,0,noun", r"unk.def, line 8: the kind EMOJI is not in"),
@@ -252,8 +253,10 @@ def test_files_in_euc_jp(files):
         files[0].write_bytes(SEED.encode(encoding) + b"caf\xe9,0,0,0,noun\n")
         with pytest.raises(ValueError, match=f"seed.csv, line 10: not text in {encoding}"):
             WordLattice.from_mecab(*files)
-    with pytest.raises(TypeError, match="a file must be given by a str or a Path, got None"):
+    with pytest.raises(TypeError, match="not NoneType"):
         WordLattice.from_mecab(None, *files[1:])
+    with files[1].open("rb") as file, pytest.raises(TypeError, match="not BufferedReader"):
+        WordLattice.from_mecab(files[0], file, files[2])
 
 
 def _viterbi(folder, text):

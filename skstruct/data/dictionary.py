@@ -38,7 +38,7 @@ class Dictionary(NamedTuple):
         """A dictionary without fields: unknown words are runs, and all of `longest` characters."""
         if isinstance(words, str) or not hasattr(words, "__len__"):
             raise TypeError(f"dictionary must be a list of words, got a {type(words).__name__}")
-        words = sorted(words) if isinstance(words, (set, frozenset)) else words
+        words = sorted(words, key=str) if isinstance(words, (set, frozenset)) else words
         for q, word in enumerate(words):
             if not isinstance(word, str) or not word:
                 raise ValueError(f"dictionary: word {q} must be a string of characters: {word!r}")

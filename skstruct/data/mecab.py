@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.arguments import check_real
 from ..core.text_files import lines_of, name_of
 from .dictionary import Dictionary
 
@@ -28,9 +29,13 @@ def read_mecab(seeds, char_def, unk_def) -> Dictionary:
             continue
         code = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:\.\.0[xX]([0-9a-fA-F]+))?", line[0])
         if code and len(line) > 1:
-            first = int(code[1], 16)
-            ranges.append((first, int(code[2] or code[1], 16), tuple(line[1:]), where))
+            first, last = (int(n, 16) for n in (code[1], code[2] or code[1]))
+            if first > last:
+                raise ValueError(f"{where}: the codes {line[0]} are in the wrong order")
+            ranges.append((first, last, tuple(line[1:]), where))
         elif not code and len(line) == 4 and all(map(str.isdecimal, line[1:])):
+            if line[0] in kinds:
+                raise ValueError(f"{where}: the kind {line[0]} is defined twice")
             kinds[line[0]] = (line[1] != "0", line[2] != "0", int(line[3]))
         else:
             raise ValueError(f"{where}: expected NAME invoke group length, or codes and kinds")
@@ -44,20 +49,24 @@ def read_mecab(seeds, char_def, unk_def) -> Dictionary:
         unknown.append((kind, *fields))
     if lacking := set(kinds) - {kind for kind, *_ in unknown}:
         raise ValueError(f"{name_of(unk_def)}: no unknown word is of kind {min(lacking)}")
-    seeds = [seeds] if isinstance(seeds, str | os.PathLike) else seeds
+    seeds = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
     words = [row for seed in seeds for _, row in _rows(seed)]
     return Dictionary(words, kinds, [row[:3] for row in ranges], unknown)
 
 
 def _lines(path) -> Iterator[tuple[str, str]]:
     """Lines with their places."""
+    errors = {}
     for encoding in _ENCODINGS:
+        lines = []
         try:
-            lines = [*lines_of(path, encoding)]
+            for line in lines_of(os.fspath(path), encoding):  # an open file is read once
+                lines.append(line)
             break
-        except ValueError:
-            if encoding == _ENCODINGS[-1]:
-                raise
+        except ValueError as error:
+            errors.setdefault(len(lines), error)
+    else:
+        raise errors[max(errors)]  # of the encoding in which more lines are text
     for number, line in enumerate(lines, 1):
         yield f"{name_of(path)}, line {number}", line
 
@@ -65,7 +74,10 @@ def _lines(path) -> Iterator[tuple[str, str]]:
 def _rows(path) -> Iterator[tuple[str, tuple]]:
     """Surface and fields of lines of words."""
     for where, line in _lines(path):
-        row = next(csv.reader([line]), ())
+        try:
+            row = next(csv.reader([line], strict=True), ())
+        except csv.Error as error:  # too long a field, or quotes
+            raise ValueError(f"{where}: {error}") from None
         if not line.strip():
             continue
         if len(row) < 5 or not row[0] or not all(re.fullmatch(r"-?\d+", n) for n in row[1:4]):
@@ -86,8 +98,11 @@ def write_mecab(
     `scores` and `classes` are those of the words and of the unknown words, `table` (n_classes,
     n_classes) of (right, left).
     """
+    check_real("factor", factor, positive=True)
     top = max(np.abs(scores).max(initial=0.0), np.abs(table).max(initial=0.0))
-    factor = min(float(factor), _LARGEST / top) if top > 0 else float(factor)
+    if not np.isfinite(top):
+        raise ValueError("the weights are not finite: they cannot be costs")
+    factor = min(float(factor), float(_LARGEST / top)) if top > 0 else float(factor)
     costs = (-np.rint(factor * scores)).astype(int).tolist()
     out = io.StringIO(), io.StringIO()
     n, writers = len(dictionary.words), [csv.writer(one, lineterminator="\n") for one in out]

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
+from ..data.matrices import refuse_masked
 from ..data.packing import as_list, pack_nodes, packed, sample_of
 from ..data.ragged import object_array
 from ..inference.arcs import keep_paths
@@ -142,6 +143,7 @@ class Lattice(ItemGraph):
         labels, ends = np.zeros(samples.item_ptr[-1], dtype=np.int64), samples.item_ptr.tolist()
         for i, path in enumerate(targets_of(y, samples.lengths.size)):
             own, n = samples.arcs[ends[i] : ends[i + 1]], ends[i + 1] - ends[i]
+            refuse_masked(path, f"y: sample {i}")
             found = np.asarray(path)
             if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
                 raise ValueError(f"y: sample {i} must be the positions of its arcs, got {path!r}")
@@ -306,6 +308,7 @@ class Lattice(ItemGraph):
 
 def _read_arcs(given, i):
     """Rows (begin, end, left class, right class) of a sample."""
+    refuse_masked(given, f"X: the array of arcs of sample {i}")
     arcs = np.asarray(given)
     if arcs.size == 0:
         return np.empty((0, 4), dtype=np.int64)

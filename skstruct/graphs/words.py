@@ -276,7 +276,8 @@ class WordLattice(Lattice):
         Raises
         ------
         ValueError
-            If the dictionary is not from MeCab's files, whose unknown words have one cost per kind.
+            If the dictionary is not from MeCab's files, whose unknown words have one cost per kind;
+            if the estimator is not fitted with this structure, or its weights are not finite.
         """
         lookup = self._lookup
         if lookup.dictionary.is_plain:
@@ -284,6 +285,8 @@ class WordLattice(Lattice):
                 "export_mecab is for WordLattice.from_mecab: for MeCab all unknown words of one "
                 "kind cost the same, but those of a plain list score by their characters"
             )
+        if getattr(estimator, "graph_", None) is not self:
+            raise ValueError("export_mecab takes the fitted estimator whose graph_ this is")
         surfaces = [word[0] for word in lookup.dictionary.words]
         units = [*enumerate(surfaces + [""] * len(lookup.dictionary.unknown))]
         rows = self._table([own, *more] for own, more in itertools.starmap(lookup.features, units))

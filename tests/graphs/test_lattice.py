@@ -207,6 +207,12 @@ ARCS = np.array([[0, 1], [1, 3], [0, 2], [4, 5], [2, 5]])
         ([(ARCS, np.ones((5, 1)))], [[2, 5]], "y: sample 0 has positions outside 0 to 4"),
         ([(ARCS, np.ones((5, 1)))], [["a"]], "y: sample 0 must be the positions of its arcs"),
         ([(ARCS, np.ones((5, 1)))], [[2, 4], [0]], "X has 1 samples, but y has 2"),
+        (
+            [(np.ma.masked_equal(ARCS, 4), np.ones((5, 1)))],
+            [[2, 4]],
+            "X: the array of arcs of sample 0 has masked",
+        ),
+        ([(ARCS, np.ones((5, 1)))], [np.ma.masked_equal([2, 4], 4)], "y: sample 0 has masked"),
         ([(ARCS, np.full((5, 1), np.nan))], [[2, 4]], r"NaN \(sample 0, arc 0\)"),
     ],
 )

@@ -167,6 +167,7 @@ def test_strings_of_unknown_words(text, files):
         (["ab"], [None], WORDS, "y: sample 0 must be a list of words, but it is None"),
         (["ab", ""], [["ab"], []], WORDS, "X: sample 1 is empty"),
         (["ab"], [["ab"]], ["a", ""], "dictionary: word 1 must be a string of characters"),
+        (["ab"], [["ab"]], {"a", 3}, "dictionary: word 0 must be a string of characters: 3"),
         (["ab"], [["ab"]], "words", "dictionary must be a list of words, got a str"),
         ("ab", [["ab"]], WORDS, "X must be a list of samples, got a str"),
     ],
@@ -224,6 +225,11 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
         ("seed.csv", ",0,0,0,noun", r"seed.csv, line 10: expected surface"),
         ("char.def", "HAN 1 1", r"char.def, line 15: expected NAME invoke group length"),
         ("char.def", "0x41 LATIN", r"char.def, line 15: the kind LATIN is not defined"),
+        ("char.def", "0x50..0x41 NUM", r"char.def, line 15: the codes 0x50..0x41 are in the wrong"),
+        ("char.def", "HAN 1 1 1", r"char.def, line 15: the kind HAN is defined twice"),
+        ("seed.csv", "x" * 140_000 + ",0,0,0,noun", r"seed.csv, line 10: field larger than"),
+        ("seed.csv", 'x,0,0,0,"noun,y', r"seed.csv, line 10: unexpected end of data"),
+        ("seed.csv", "x\0,0,0,0,noun", r"seed.csv, line 10: it has a NUL byte"),
         ("char.def", "EMOJI 1 1 1", r"unk.def: no unknown word is of kind EMOJI"),
         ("unk.def", "EMOJI,0,0,0,noun", r"unk.def, line 8: the kind EMOJI is not in"),
     ],
@@ -241,8 +247,16 @@ def test_files_in_euc_jp(files):
         path.write_bytes(path.read_text("utf-8").encode("euc-jp"))
     assert tuple(WordLattice.from_mecab([files[0]], *files[1:]).dictionary) == tuple(one)
     files[0].write_bytes(b"\xff\xff,0,0,0,noun\n")
-    with pytest.raises(ValueError, match=r"seed.csv, line 1: not text in euc-jp"):
+    with pytest.raises(ValueError, match=r"seed.csv, line 1: not text in utf-8"):
         WordLattice.from_mecab(*files)
+    for encoding in ("utf-8", "euc-jp"):
+        files[0].write_bytes(SEED.encode(encoding) + b"caf\xe9,0,0,0,noun\n")
+        with pytest.raises(ValueError, match=f"seed.csv, line 10: not text in {encoding}"):
+            WordLattice.from_mecab(*files)
+    with pytest.raises(TypeError, match="not NoneType"):
+        WordLattice.from_mecab(None, *files[1:])
+    with files[1].open("rb") as file, pytest.raises(TypeError, match="not BufferedReader"):
+        WordLattice.from_mecab(files[0], file, files[2])
 
 
 def _viterbi(folder, text):
@@ -280,6 +294,19 @@ def test_exported_costs_segment_as_the_model_does(exported):
     assert [_viterbi(folder, text) for text in texts] == predicted
     with pytest.raises(ValueError, match=r"export_mecab is for WordLattice.from_mecab"):
         _fitted().graph_.export_mecab(_fitted(), folder)
+
+
+def test_what_cannot_be_exported(exported):
+    crf, folder, _ = exported
+    for factor in (-1.0, 0, np.nan, "x"):
+        with pytest.raises(ValueError, match="factor must be a positive number"):
+            crf.graph_.export_mecab(crf, folder, factor)
+    for graph, estimator in ((crf.graph_, _fitted()), (crf.graph, crf), (crf.graph, SAGCRF())):
+        with pytest.raises(ValueError, match="the fitted estimator whose graph_ this is"):
+            graph.export_mecab(estimator, folder)
+    crf.coef_[0, 0] = np.nan
+    with pytest.raises(ValueError, match="the weights are not finite"):
+        crf.graph_.export_mecab(crf, folder)
 
 
 def test_mecab_segments_as_the_model_does(exported, tmp_path):

@@ -127,7 +127,7 @@ def test_the_help_names_all_structures(capsys):
     ("option", "text", "message"),
     [
         ("--map", "guess", "invalid choice: 'guess'"),
-        ("--graph", "lattice", "has no attribute 'lattice'"),
+        ("--graph", "molecule", "has no attribute 'molecule'"),
         ("--graph", "Chain(False)", "Name(option=value"),
         ("--graph", "Chain(edges=1)", "edges"),
         ("--graph", "SAGCRF", "is no Graph"),

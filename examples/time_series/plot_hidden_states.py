@@ -59,7 +59,7 @@ for s, name in enumerate(names):
     print(f"{name}: left foot {left:.2f}")
 
 fig, (of_steps, of_walk) = plt.subplots(
-    1, 2, figsize=(10, 3.6), width_ratios=(1, 2.2), layout="constrained"
+    1, 2, figsize=(10, 4.4), width_ratios=(1, 2.2), layout="constrained"
 )
 bound = np.abs(best.pairwise_coef_).max()
 of_steps.imshow(best.pairwise_coef_, cmap="RdBu", vmin=-bound, vmax=bound)

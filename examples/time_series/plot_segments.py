@@ -59,10 +59,11 @@ for row, labels in enumerate(own[2] for own in found.values()):
 above.set(xlabel="step", ylim=(2.6, -0.6))
 above.set_yticks(range(3), found)
 for k, (name, scores) in enumerate(model.graph_.length_weights(model).items()):
+    above.bar(0, 0, color=f"C{k}", label=name)
     if name != "idle":
-        below.plot(np.arange(1, scores.size + 1), scores - scores.max(), f"C{k}", label=name)
+        below.plot(np.arange(1, scores.size + 1), scores - scores.max(), f"C{k}")
 below.set(xlabel="steps of a segment", ylabel="score, less the largest")
-below.legend()
+above.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 plt.show()
 
 # %%

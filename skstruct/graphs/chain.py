@@ -184,10 +184,7 @@ class Chain(PairwiseGraph):
         """Labels, pairs of labels and n-grams are matched by value."""
         node, pairs = super().kept_columns(previous, classes, previous_classes)
         n, n_before = len(classes), len(previous_classes)
-        before, now = (
-            getattr(graph, "ngrams_", np.empty((0, 1), dtype=np.int64)).tolist()
-            for graph in (previous, self)
-        )
+        before, now = (graph._ngrams().tolist() for graph in (previous, self))
         # Marks of the start, of the end, and of no label keep their meaning.
         code = dict(enumerate(node.tolist())) | {-1: -1, n: n_before, n + 1: n_before + 1}
         known = {_without_marks(gram): q for q, gram in enumerate(before)}

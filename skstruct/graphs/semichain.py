@@ -303,6 +303,22 @@ class SemiChain(NodeGraph):
 
     # The problem
 
+    def pair_mask(self, classes: Any) -> np.ndarray:
+        """-inf where a kind would follow itself: runs are as long as they can be, unless tagged.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            ``classes_`` of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_kinds, n_kinds)
+            0 elsewhere.
+        """
+        kinds = self._kinds(classes)
+        return np.where(np.diag((self.limits_ > 0) & ~kinds.role.any()), -math.inf, 0.0)
+
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -349,9 +365,7 @@ class SemiChain(NodeGraph):
         if mask.bounds_ends:
             ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
             allowed = allowed_at_ends(ends, offsets, allowed)
-        # Runs are as long as they can be: without tags no segment follows one of its own kind.
-        apart = np.where(np.diag((limits > 0) & ~kinds.role.any()), -math.inf, 0.0)
-        table = mask.pairs + apart, self._basis(), longest_item(offsets)
+        table = mask.pairs + self.pair_mask(classes), self._basis(), longest_item(offsets)
         own = segment_table(kinds, limits, self.tails_, *table)
         nodes, row_ptr = self._rows(samples, shapes[0][0], fit_intercept, codes is not None)
         grams = ()

@@ -304,6 +304,8 @@ def transition_frame(
     masked = model.states_ if pair_names is None else pair_names(model.classes_)
     mask = transition_mask(getattr(model.graph_, "forbidden", None), masked)
     names = _label_names(model) if pair_names is None else masked
+    if pair_names is not None:
+        table = table + model.graph_.pair_mask(model.classes_)
     return _matrix(table + mask.pairs, names, names)
 
 

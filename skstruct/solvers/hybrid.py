@@ -45,9 +45,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
     # Without L1, options of SAG's sampling or line search choose SAG.
     is_plain = options["skipping"] and not options["uniform"]
     has_many, begins_anew = is_sparse and math.prod(shapes[0]) >= _MANY, options["start"] is None
-    begins_with_oeg = getattr(problem.space, "begins_with_oeg", None)
-    if begins_with_oeg is None:
-        begins_with_oeg = has_many or getattr(problem.space, "is_costly", False)
+    few_passes = getattr(problem.space, "few_passes", has_many)
     method, names = None, ("loss", "single", "track_objective", "memory", "start")
     if l1 > 0.0:
         # OWL-QN does not follow: from the start it needs more passes than OEG, up to eleven times
@@ -58,7 +56,7 @@ def auto(*task, tol: float, l1: float = 0.0, bounding=None, **options) -> Method
         return OrthantWise(*task, l1=l1, loss=options["loss"], start=options["start"])
     if isinstance(options.get("memory"), OEGMemory):
         method = OEG(*for_oeg, **{name: options[name] for name in names})
-    elif is_plain and begins_anew and begins_with_oeg:
+    elif is_plain and begins_anew and few_passes:
         with contextlib.suppress(MemoryError):  # SAG may take half as much
             method = OEG(*for_oeg, **{name: options[name] for name in names[:3]})
     if method is None:

@@ -60,8 +60,8 @@ class AutomatonSpace(SequenceSpace):
     """Chains whose labellings an automaton reads, packed for kernels."""
 
     structure, has_one_table = "Chain", True
-    # A pass takes far longer than its steps: the fewer passes, the better.
-    is_costly = True
+    # Oracles take nearly all of a pass: no line search is worth its calls.
+    few_passes = True
 
 
 def read_chains(fields, contexts: Contexts, rules: Product | None, n_best: int) -> AutomatonSpace:

@@ -63,8 +63,8 @@ class LatticeSpace(ItemSpace):
     """Arcs; after the part that every labelling has come those of pairs of classes."""
 
     structure = "Lattice"
-    #: Of words in strings, OEG has not begun to converge where SAG is done.
-    begins_with_oeg = False
+    # Steps that need few passes elsewhere need more here: 75 s of words in strings instead of 10.
+    few_passes = False
 
 
 def lattice_table(steps: np.ndarray, sides: np.ndarray, item_ptr: np.ndarray, n_sides: tuple):

@@ -610,3 +610,11 @@ def test_all_labellings_that_are_segments_are_found():
     limits = {"a": 2, "b": 3, "c": 9}
     expected = sum(all(stop - start <= limits[k] for start, stop, k in own) for own in runs)
     assert len(found[0]) == expected
+
+
+def test_transitions_that_runs_cannot_take_are_forbidden():
+    X, y = [np.eye(4)] * 2, [["a", "a", "b", "a"], ["b", "a", "a", "b"]]
+    crf = SAGCRF(SemiChain(max_length=3), random_state=0).fit(X, y)
+    table = np.asarray(transition_frame(crf))
+    assert np.isneginf(np.diag(table)).all()
+    assert np.isfinite(table[~np.eye(2, dtype=bool)]).all()

@@ -8,6 +8,7 @@ import math
 import re
 import struct
 import tokenize
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Set
@@ -460,6 +461,55 @@ class _Templates:
         if self.outside == "mark":
             return f"_B{sign}{step}"
         return _result(macro, f"_x{sign}{step if step <= 4 else '#'}")
+
+
+# Columns that TokenFeatures makes of words.
+
+
+def _letter(char):
+    kind = unicodedata.category(char)
+    if kind == "Nd":
+        return "d"
+    if kind[0] not in "LM":
+        return char
+    if kind in ("Lu", "Lt"):
+        return "X"
+    return "x" if kind == "Ll" else _SCRIPTS.get(unicodedata.name(char, "")[:3], "o")
+
+
+_SCRIPTS = {"CJK": "c", "HIR": "h", "KAT": "k", "HAN": "g"}
+
+
+def _shape(word):
+    return "".join(map(_letter, word))
+
+
+def _phrases(index, words):
+    """Marks of the longest phrases: "B", "I", and "O" for all else."""
+    lower, marks, t = [word.lower() for word in words], ["O"] * len(words), 0
+    while t < len(words):
+        sizes = (1 + len(r) for r in index.get(lower[t], ()) if lower[t + 1 : t + 1 + len(r)] == r)
+        size = next(sizes, 0)
+        marks[t : t + size] = ["B", *["I"] * (size - 1)][:size]
+        t += size or 1
+    return marks
+
+
+def derived_column(kind: str, data: Any, words: list) -> list:
+    """What TokenFeatures makes of each word: its shape, its cluster, or marks of phrases."""
+    if kind == "phrases":
+        return _phrases(data, words)
+    if kind == "clusters":
+        return [data.get(word) or data.get(word.lower(), "") for word in words]
+    shapes = map(_shape, words)
+    return [re.sub(r"(.)\1+", r"\1", own) for own in shapes] if kind == "short" else [*shapes]
+
+
+def grams_of(word: str, shortest: int, longest: int) -> list:
+    """The character n-grams of a word in lower case, each once; "^" and "$" are its ends."""
+    text = f"^{word.lower()}$"
+    sizes = range(shortest, min(longest, len(text)) + 1)
+    return [*dict.fromkeys(text[q : q + k] for k in sizes for q in range(len(text) - k + 1))]
 
 
 _MISSING = {"nan", "None", "<NA>", "NaT"}

@@ -6,9 +6,11 @@ from .localisation import BoxProposals, PatchWords
 from .pernode import PerNode
 from .sequences import SequenceVectorizer, drop_unused_features, fit_vectorizer
 from .template import TemplateVectorizer
+from .tokens import PRESETS, TokenFeatures
 from .union import SequenceUnion, make_sequence_union
 
 __all__ = [
+    "PRESETS",
     "AlignmentFeatures",
     "BoxProposals",
     "PatchWords",
@@ -16,6 +18,7 @@ __all__ = [
     "SequenceUnion",
     "SequenceVectorizer",
     "TemplateVectorizer",
+    "TokenFeatures",
     "drop_unused_features",
     "fit_vectorizer",
     "frame_column",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -263,6 +264,8 @@ class TemplateCounts:
             for texts, members in by_text(own).items():
                 self.rows[kind, texts] = [source.count(template, base) for template in members]
         self.results, self.steps = source.results, source.steps
+        #: Of n-grams of characters, where a transformer counts them.
+        self.grams = Counter()
 
     def add(self, other: TemplateCounts) -> None:
         """Add those of the next part."""
@@ -274,6 +277,7 @@ class TemplateCounts:
             raise ValueError(f"X has the columns {other_names}, but before {names}")
         if self.tokens.are_words != other.tokens.are_words:
             raise ValueError("X has tokens that are words, and others that are tuples")
+        self.grams.update(other.grams)
         codes = self.vocabulary
         place = np.array(
             [codes.setdefault(string, len(codes)) for string in other.vocabulary], dtype=np.int64
@@ -376,7 +380,173 @@ def _has_edge_features(vectorizer):
     return bool(getattr(vectorizer, "_edge", None))
 
 
-class TemplateVectorizer(RaggedTransformer, BaseEstimator):
+class ExpandedTemplates(RaggedTransformer, BaseEstimator):
+    """Base of transformers whose features are templates, expanded over columns of tokens."""
+
+    outside = "mark"
+
+    def _read_both(self, X):
+        """Check the parameters; return the templates, and the columns of all tokens."""
+        raise NotImplementedError
+
+    def _read(self, X, fitted=None):
+        """The columns of all tokens."""
+        return read_columns(X, self.sequence_id, self.columns, fitted)
+
+    @property
+    def n_columns_(self) -> int:
+        """Number of columns of a token."""
+        check_is_fitted(self)
+        return len(self._tokens.values)
+
+    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
+        """Learn the features and transform.
+
+        Parameters
+        ----------
+        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
+            The columns of every token; a str is one column.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            As :meth:`transform`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a template is malformed or names a missing column, or tokens have different numbers
+            of columns; names the line, or the sequence and the token.
+        """
+        templates, tokens, source = self._read_training(X)
+        self._fit_counts(self._count(templates, tokens, source))
+        return self._expand(source, tokens.offsets)
+
+    def _read_training(self, X):
+        """Check all parameters; return templates of nodes and of edges, and the tokens."""
+        check_integers(self, min_count=1)
+        templates, tokens = self._read_both(X)
+        node_templates = [t for t in templates if "U" in t.kinds]
+        edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
+        return (node_templates, edge_templates), tokens, Coder(tokens, {}, True, self.outside)
+
+    def _count_part(self, X):
+        """Count the strings in a part of the training sequences: see :func:`fit_vectorizer`."""
+        return self._count(*self._read_training(X))
+
+    def _count(self, templates, tokens, source):
+        return TemplateCounts(templates, tokens, source)
+
+    def _fit_counts(self, counts):
+        """Learn from the counts of all parts."""
+        vocabulary, features = {}, [None, None]
+        for kind, templates in enumerate(counts.templates):
+            if kind == 1 and not templates:
+                continue
+            base = order_codes(templates, counts.results, counts.steps, vocabulary, self.outside)
+            place = [vocabulary.get(string, -1) for string in counts.vocabulary]
+            place, learned, first = np.array(place, dtype=np.int64), [], 0
+            for texts, members in by_text(templates).items():
+                tables = [None] * len(members[0].macros)
+                keys, number = counts.keys(kind, texts, place, base, tables)
+                if len(members) > 1 and any(table is not None for table in tables):
+                    raise ValueError(
+                        f"template {members[0].line!r}: too many combinations to share one name; "
+                        "give the templates identifiers (U01:, U02:)"
+                    )
+                keys = keys[(keys >= 0) & (number >= self.min_count)]
+                learned.append(_Features(texts, tables, keys, first))
+                first += keys.size
+            features[kind] = (learned, base, first)
+        self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
+        self._node, self._edge = counts.templates
+        self._node_features, self._edge_features = features
+        strings, edge_names = VocabularyNames(vocabulary), None
+        if features[1] is not None:
+            edge_names = TemplateNames(strings, features[1], "B")
+        self._names = TemplateNames(strings, features[0]), edge_names
+        self._tokens = counts.tokens
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        names = state.get("_names", (None,))[0]
+        if names is not None and names._vocabulary.positions() is state["vocabulary_"]:
+            state = {name: value for name, value in state.items() if name != "vocabulary_"}
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if "_names" in state and "vocabulary_" not in state:
+            self.vocabulary_ = self._names[0]._vocabulary.positions()
+
+    def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
+        """Expand the templates on new sequences; features not seen in fit are ignored.
+
+        Parameters
+        ----------
+        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
+            The columns of every token; a str is one column.
+
+        Returns
+        -------
+        RaggedArray or ndarray of object
+            CSR features of all tokens; with ``B`` templates that have macros one pair (features,
+            edge features) per sequence, the first edge feature being constant.
+        """
+        check_is_fitted(self)
+        tokens = self._read(X, self._tokens)
+        source = Coder(tokens, self.vocabulary_, False, self.outside)
+        return self._expand(source, tokens.offsets)
+
+    def _expand(self, source, offsets):
+        """The features of all tokens, of the edges before them where templates make some."""
+        names, node = self._names, _matrix(source, self._node, *self._node_features)
+        if not self._edge:
+            return RaggedArray._of_parts(node, offsets, names[0])
+        edge = _matrix(source, self._edge, *self._edge_features)
+        constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
+        edge = sparse.hstack([constant, edge], format="csr")
+        # The features of the edge between t - 1 and t are those of its second token.
+        pairs = [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
+        return with_names(object_array(pairs), *names)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the node features: the templates with their macros replaced.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_columns,)
+            The names.
+        """
+        check_is_fitted(self)
+        return np.asarray(TemplateNames(VocabularyNames(self.vocabulary_), self._node_features))
+
+    @available_if(_has_edge_features)
+    def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the edge features, if there is a ``B`` template with macros.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_edge_features,)
+            "B" for the constant, then the templates with their macros replaced.
+        """
+        strings = VocabularyNames(self.vocabulary_)
+        return np.asarray(TemplateNames(strings, self._edge_features, "B"))
+
+
+class TemplateVectorizer(ExpandedTemplates):
     r"""Expand feature templates over the columns of tokens, as CRF++ and Wapiti do.
 
     The strings of each column are coded by integers once; a template then combines arrays of codes,
@@ -499,158 +669,12 @@ class TemplateVectorizer(RaggedTransformer, BaseEstimator):
             return from_tuples(self.templates)
         raise TypeError(f"templates must be a str, a Path or a list, got {self.templates!r}")
 
-    @property
-    def n_columns_(self) -> int:
-        """Number of columns of a token."""
-        check_is_fitted(self)
-        return len(self._tokens.values)
-
-    def fit_transform(self, X: SamplesLike, y: Any = None) -> RaggedArray | np.ndarray:
-        """Learn the features and transform.
-
-        Parameters
-        ----------
-        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
-            The columns of every token; a str is one column.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        RaggedArray or ndarray of object
-            As :meth:`transform`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a template is malformed or names a missing column, or tokens have different numbers
-            of columns; names the line, or the sequence and the token.
-        """
-        templates, tokens, source = self._read_training(X)
-        self._fit_counts(TemplateCounts(templates, tokens, source))
-        return self._expand(source, tokens.offsets)
-
-    def _read_training(self, X):
-        """Check all parameters; return templates of nodes and of edges, and the tokens."""
+    def _read_both(self, X):
         if self.outside not in ("mark", "wapiti", "drop"):
             raise ValueError(f"outside must be 'mark', 'wapiti' or 'drop', got {self.outside!r}")
-        check_integers(self, min_count=1)
-        templates = self._parse()
-        tokens = read_columns(X, self.sequence_id, self.columns)
+        templates, tokens = self._parse(), self._read(X)
         _check_columns(templates, tokens)
-        node_templates = [t for t in templates if "U" in t.kinds]
-        edge_templates = [t for t in templates if "B" in t.kinds and t.macros]
-        return (node_templates, edge_templates), tokens, Coder(tokens, {}, True, self.outside)
-
-    def _count_part(self, X):
-        """Count the strings in a part of the training sequences: see :func:`fit_vectorizer`."""
-        return TemplateCounts(*self._read_training(X))
-
-    def _fit_counts(self, counts):
-        """Learn from the counts of all parts."""
-        vocabulary, features = {}, [None, None]
-        for kind, templates in enumerate(counts.templates):
-            if kind == 1 and not templates:
-                continue
-            base = order_codes(templates, counts.results, counts.steps, vocabulary, self.outside)
-            place = [vocabulary.get(string, -1) for string in counts.vocabulary]
-            place, learned, first = np.array(place, dtype=np.int64), [], 0
-            for texts, members in by_text(templates).items():
-                tables = [None] * len(members[0].macros)
-                keys, number = counts.keys(kind, texts, place, base, tables)
-                if len(members) > 1 and any(table is not None for table in tables):
-                    raise ValueError(
-                        f"template {members[0].line!r}: too many combinations to share one name; "
-                        "give the templates identifiers (U01:, U02:)"
-                    )
-                keys = keys[(keys >= 0) & (number >= self.min_count)]
-                learned.append(_Features(texts, tables, keys, first))
-                first += keys.size
-            features[kind] = (learned, base, first)
-        self.vocabulary_, self.n_features_out_ = vocabulary, features[0][2]
-        self._node, self._edge = counts.templates
-        self._node_features, self._edge_features = features
-        strings, edge_names = VocabularyNames(vocabulary), None
-        if features[1] is not None:
-            edge_names = TemplateNames(strings, features[1], "B")
-        self._names = TemplateNames(strings, features[0]), edge_names
-        self._tokens = counts.tokens
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        names = state.get("_names", (None,))[0]
-        if names is not None and names._vocabulary.positions() is state["vocabulary_"]:
-            state = {name: value for name, value in state.items() if name != "vocabulary_"}
-        return state
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if "_names" in state and "vocabulary_" not in state:
-            self.vocabulary_ = self._names[0]._vocabulary.positions()
-
-    def transform(self, X: SamplesLike) -> RaggedArray | np.ndarray:
-        """Expand the templates on new sequences; features not seen in fit are ignored.
-
-        Parameters
-        ----------
-        X : list of sequences of str or of tuples of str, RaggedArray of str, or data frame
-            The columns of every token; a str is one column.
-
-        Returns
-        -------
-        RaggedArray or ndarray of object
-            CSR features of all tokens; with ``B`` templates that have macros one pair (features,
-            edge features) per sequence, the first edge feature being constant.
-        """
-        check_is_fitted(self)
-        tokens = read_columns(X, self.sequence_id, self.columns, self._tokens)
-        source = Coder(tokens, self.vocabulary_, False, self.outside)
-        return self._expand(source, tokens.offsets)
-
-    def _expand(self, source, offsets):
-        """The features of all tokens, of the edges before them where templates make some."""
-        names, node = self._names, _matrix(source, self._node, *self._node_features)
-        if not self._edge:
-            return RaggedArray._of_parts(node, offsets, names[0])
-        edge = _matrix(source, self._edge, *self._edge_features)
-        constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
-        edge = sparse.hstack([constant, edge], format="csr")
-        # The features of the edge between t - 1 and t are those of its second token.
-        pairs = [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
-        return with_names(object_array(pairs), *names)
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the node features: the templates with their macros replaced.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str of shape (n_columns,)
-            The names.
-        """
-        check_is_fitted(self)
-        return np.asarray(TemplateNames(VocabularyNames(self.vocabulary_), self._node_features))
-
-    @available_if(_has_edge_features)
-    def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the edge features, if there is a ``B`` template with macros.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str of shape (n_edge_features,)
-            "B" for the constant, then the templates with their macros replaced.
-        """
-        strings = VocabularyNames(self.vocabulary_)
-        return np.asarray(TemplateNames(strings, self._edge_features, "B"))
+        return templates, tokens
 
 
 def _is_file_name(text):

@@ -1,0 +1,481 @@
+"""TokenFeatures: features of words, from lists that one can read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.text_files import lines_of, split_line
+from ..core.typing import SamplesLike
+from ..data.names import JoinedNames, ListedNames, VocabularyNames
+from ..data.ragged import RaggedArray
+from ..lite import derived_column, grams_of
+from .columns import is_frame
+from .patterns import Macro, Template
+from .ragged_transformer import sequences_of
+from .template import ExpandedTemplates, TemplateCounts
+
+# Lists of features.
+
+
+def _at(names, *places):
+    """A feature for each name, and offset or tuple of offsets."""
+    return [
+        "|".join(f"{name}[{offset}]" for offset in np.atleast_1d(place).tolist())
+        for name in names.split()
+        for place in places
+    ]
+
+
+def _affixes(sizes, *places):
+    return _at(" ".join(f"{end}{k}" for k in sizes for end in ("prefix", "suffix")), *places)
+
+
+_PAIRS = (-1, 0), (0, 1)
+_MORE_PAIRS = (-2, -1), (1, 2), (-1, 1)
+_TRIPLES = (-2, -1, 0), (-1, 0, 1), (0, 1, 2)
+
+#: Features of the presets of :class:`TokenFeatures`.
+PRESETS = {
+    "chunks": [
+        *_at("lower", *range(-2, 3), *_PAIRS, *_MORE_PAIRS),
+        *_at("tag", *range(-3, 4), *_PAIRS, *_MORE_PAIRS[:2], *_TRIPLES),
+        *_at("tag", (-2, -1, 0, 1), (-1, 0, 1, 2), (-2, -1, 0, 1, 2)),
+        *(f"lower[{a}]|tag[{b}]" for a, b in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))),
+        *_at("shape short", -1, 0, 1),
+        *_affixes((2, 3, 4), 0),
+        "ngrams2-5",
+    ],
+    "ner": [
+        *_at("word lower shape short tag", *range(-2, 3)),
+        *_at("lower", *_PAIRS, *_MORE_PAIRS),
+        *_at("short tag", *_PAIRS, (-1, 0, 1)),
+        *_at("short", (-2, -1, 0, 1, 2)),
+        *_affixes((1, 2, 3, 4, 5), 0),
+        *_affixes((1, 2, 3), -1, 1),
+        "ngrams2-5",
+    ],
+    "pos": [
+        *_at("word", 0),
+        *_at("lower", *range(-2, 3), *_PAIRS),
+        *_at("shape short tag", -1, 0, 1),
+        *_affixes((1, 2, 3, 4, 5), 0),
+    ],
+    "words": [
+        *_at("word", *range(-2, 3), *_PAIRS, *_MORE_PAIRS, *_TRIPLES),
+        *_at("shape", -1, 0, 1, *_PAIRS, (-1, 0, 1)),
+    ],
+}
+_PART = re.compile(r"([^\[\]|]+)\[([+-]?\d{1,9})\]")
+_SIZED = re.compile(r"(prefix|suffix|cluster)(\d{1,2})")
+_GRAMS = re.compile(r"ngrams(\d{1,2})-(\d{1,2})")
+_BITS = 4, 6, 10, 20  # of paths in a tree of clusters: Miller et al. 2004, Ratinov & Roth 2009
+
+
+def _read_features(preset) -> list:
+    """The features of a preset, or those that are listed."""
+    if isinstance(preset, str):
+        if preset not in PRESETS:
+            raise ValueError(f"preset must be a list or one of {[*PRESETS]}, got {preset!r}")
+        return PRESETS[preset]
+    if not isinstance(preset, (list, tuple)) or not preset:
+        raise TypeError(f"preset must be a name or a list of features, got {preset!r}")
+    for feature in preset:
+        parts = feature.split("|") if isinstance(feature, str) else [""]
+        if not _GRAMS.fullmatch(parts[0]) and not all(map(_PART.fullmatch, parts)):
+            raise ValueError(
+                f"preset: {feature!r} is no feature such as 'lower[0]', 'suffix3[-1]', "
+                "'word[0]|word[1]' or 'ngrams2-5'"
+            )
+    return list(dict.fromkeys(preset))
+
+
+def _sources(names, derived) -> dict:
+    """What the names of features stand for: command, lower-casing, column, pattern."""
+    found = {"word": ("x", False, 0, ""), "lower": ("x", True, 0, "")}
+    for column, name in enumerate([*names[1:], *derived], start=1):
+        if name in found or _SIZED.fullmatch(name):
+            raise ValueError(f"two kinds of features are named {name!r}")
+        found[name] = ("x", False, column, "")
+    return found
+
+
+def _macro(name, offset, sources):
+    """What a part of a feature gives; None if there is no such column."""
+    sized = _SIZED.fullmatch(name)
+    if sized and sized[1] != "cluster":
+        dots = "." * int(sized[2])
+        return Macro("m", False, offset, 0, f"^{dots}" if sized[1] == "prefix" else f"{dots}$")
+    source = sources.get(sized[1] if sized else name)
+    if source is None:
+        return None
+    command, lower, column, regex = source
+    if sized:
+        command, regex = "m", "^" + ".?" * int(sized[2])
+    return Macro(command, lower, offset, column, regex)
+
+
+def _templates(features, names, derived) -> list:
+    """Templates of the features; "tag" stands for every column after the first."""
+    sources, templates = _sources(names, derived), []
+    for feature in features:
+        if _GRAMS.fullmatch(feature):
+            continue
+        parts = _PART.findall(feature)
+        uses_tags = any(name == "tag" for name, _ in parts)
+        for tag in names[1:] if uses_tags else [""]:
+            own = [(tag if name == "tag" else name, int(offset)) for name, offset in parts]
+            macros = [_macro(*part, sources) for part in own]
+            if None in macros:
+                raise ValueError(
+                    f"preset: {feature!r} needs {own[macros.index(None)][0]!r}, but there are "
+                    f"{[*sources]}, prefixes and suffixes such as 'suffix3', and clusters if given"
+                )
+            text = "|".join(f"{name}[{offset}]" for name, offset in own)
+            texts = f"{text}=", *["|"] * (len(own) - 1), ""
+            templates.append(Template(feature, "U", texts, tuple(macros)))
+    return templates
+
+
+# What users bring.
+
+
+def _read_clusters(clusters) -> dict:
+    """Clusters by words, from a mapping or a file."""
+    if isinstance(clusters, Mapping):
+        wrong = [word for word, own in clusters.items() if not isinstance(own, str)]
+        if wrong or not clusters:
+            what = f"that of {wrong[0]!r} is {clusters[wrong[0]]!r}" if wrong else "it is empty"
+            raise ValueError(f"clusters must give strings: {what}")
+        return dict(clusters)
+    if not isinstance(clusters, (str, os.PathLike)):
+        raise TypeError(f"clusters must be a mapping or a path, got {type(clusters).__name__}")
+    rows = []
+    for number, line in enumerate(lines_of(clusters), start=1):
+        fields = split_line(line, "\t" if "\t" in line else None)
+        if line.strip() and len(fields) < 2:
+            raise ValueError(f"{clusters}, line {number}: a word and its cluster were expected")
+        rows += [fields] if line.strip() else []
+    paths_first = all(set(row[0]) <= {"0", "1"} for row in rows)  # of Brown's clusters
+    found = {row[paths_first]: row[not paths_first] for row in rows}
+    if not found:
+        raise ValueError(f"{clusters} has no clusters")
+    return found
+
+
+def _read_vectors(vectors) -> tuple[Any, int]:
+    """Vectors by words, and their length."""
+    if not isinstance(vectors, (str, os.PathLike)):
+        if not all(hasattr(vectors, name) for name in ("__getitem__", "__contains__", "__len__")):
+            raise TypeError(f"vectors must be a mapping or a path, got {type(vectors).__name__}")
+        words = vectors.keys() if hasattr(vectors, "keys") else vectors.key_to_index
+        first = next(iter(words), None)
+        if first is None:
+            raise ValueError("vectors is empty")
+        return vectors, np.size(vectors[first])
+    found, size = {}, None
+    for number, line in enumerate(lines_of(vectors), start=1):
+        word, *numbers = line.rstrip().split(" ")
+        if number == 1 and len(numbers) == 1:  # word2vec's: how many, of which length
+            continue
+        try:
+            found[word] = np.array(numbers, dtype=np.float32)
+        except ValueError:
+            raise ValueError(
+                f"{vectors}, line {number}: a word and numbers were expected"
+            ) from None
+        size = len(numbers) if size is None else size
+        if not size or len(numbers) != size:
+            raise ValueError(f"{vectors}, line {number}: {len(numbers)} numbers, before {size}")
+    if not found:
+        raise ValueError(f"{vectors} has no vectors")
+    return found, size
+
+
+def _read_phrases(name, phrases, split) -> dict:
+    """The rest of each phrase by its first word, longest first, in lower case."""
+    if isinstance(phrases, (str, bytes)) or not hasattr(phrases, "__iter__"):
+        raise TypeError(f"gazetteers[{name!r}] must be a list of words or phrases")
+    index = {}
+    for phrase in phrases:
+        words = split(phrase) if isinstance(phrase, str) else phrase
+        if not isinstance(words, (list, tuple)) or not all(isinstance(w, str) for w in words):
+            raise TypeError(f"gazetteers[{name!r}]: {phrase!r} is no phrase")
+        words = [word.lower() for word in words]
+        if not words:
+            raise ValueError(f"gazetteers[{name!r}] has an empty phrase")
+        index.setdefault(words[0], []).append(words[1:])
+    return {first: sorted(rest, key=len, reverse=True) for first, rest in index.items()}
+
+
+# The transformer.
+
+
+class TokenFeatures(ExpandedTemplates):
+    """Features of words ready to use: words, affixes, shapes, windows, lists, clusters, vectors.
+
+    ``make_pipeline(TokenFeatures("ner"), SAGCRF())`` is a tagger. Read more in the :ref:`User Guide
+    <text_features>`.
+
+    Parameters
+    ----------
+    preset : {"ner", "chunks", "pos", "words"} or list of str, default="ner"
+        What to make of tokens; ``skstruct.preprocessing.PRESETS`` has the lists. A feature is a
+        kind with an offset, such as ``"lower[-1]"``, or several joined by ``|``; kinds are "word",
+        "lower" (in lower case), "prefix1" and so on, "suffix1" and so on, "shape" (``Xxx-dd``),
+        "short" (``Xx-d``), "tag" (every further column of a token), the name of a column or of a
+        gazetteer, "cluster" and its first characters "cluster4". ``"ngrams2-5"`` are all character
+        n-grams of the word, ``^`` and ``$`` being its ends. "words" is for segmentation: tokens are
+        characters, and a sample may be a str.
+    gazetteers : dict of str to list of str, default=None
+        Words and phrases by a name; the longest phrase is marked, in any case.
+    clusters : mapping of str to str, str or Path, default=None
+        Cluster of each word: a path of bits (Brown), of which the first 4, 6, 10 and 20 are
+        features, too, or any name. In a file a line has the word and its cluster, or as Brown's
+        program writes it the path and the word. Words are also looked up in lower case.
+    vectors : mapping of str to array, str or Path, default=None
+        Vector of each word: its numbers are features, 0 for unknown words. A file has a word and
+        its numbers on a line, as word2vec and GloVe write it.
+    min_count : int, default=1
+        Drop features that occur in fewer training tokens.
+    sequence_id : str, default=None
+        If X is a data frame: its column of sequence ids.
+    columns : list of str, default=None
+        If X is a data frame: its columns, the word first; default all but `sequence_id`. If tokens
+        are objects: their attributes, default ``["text"]``.
+
+    Attributes
+    ----------
+    features_ : list of str
+        The features in use.
+    n_features_out_ : int
+        Number of columns.
+    n_columns_ : int
+        Number of columns of a token.
+    vocabulary_ : dict of str to int
+        Codes of strings.
+
+    See Also
+    --------
+    skstruct.preprocessing.TemplateVectorizer : Features from CRF++ and Wapiti templates.
+    skstruct.preprocessing.SequenceVectorizer : Features from dicts and lists of attributes.
+
+    Notes
+    -----
+    Beyond the ends of a sentence words are ``_B-1`` and ``_B+1`` and so on. Clusters and vectors
+    are part of a pickle. Phrases of gazetteers are split at spaces, with "words" into characters.
+
+    Examples
+    --------
+    >>> from skstruct.preprocessing import TokenFeatures
+    >>> X = [["Anna", "flies", "to", "New", "York"]]
+    >>> features = TokenFeatures(["lower[0]", "suffix2[0]"], gazetteers={"city": ["New York"]})
+    >>> features.fit(X).attributes([["York"]])
+    [[{'lower[0]=york': 1.0, 'suffix2[0]=rk': 1.0, 'city[-1]=_B-1': 1.0, 'city[+1]=_B+1': 1.0}]]
+    """
+
+    def __init__(
+        self,
+        preset: str | list = "ner",
+        *,
+        gazetteers: Any = None,
+        clusters: Any = None,
+        vectors: Any = None,
+        min_count: int = 1,
+        sequence_id: str | None = None,
+        columns: Any = None,
+    ) -> None:
+        self.preset = preset
+        self.gazetteers = gazetteers
+        self.clusters = clusters
+        self.vectors = vectors
+        self.min_count = min_count
+        self.sequence_id = sequence_id
+        self.columns = columns
+
+    def _read_both(self, X):
+        features, characters = [*_read_features(self.preset)], self.preset == "words"
+        gazetteers = {} if self.gazetteers is None else self.gazetteers
+        if not isinstance(gazetteers, Mapping):
+            raise TypeError("gazetteers must be a dict of lists of words and phrases")
+        derived = {"shape": ("shape", None), "short": ("short", None)}
+        if self.clusters is not None:
+            derived["cluster"] = "clusters", _read_clusters(self.clusters)
+            is_path = all(set(own) <= {"0", "1"} for own in derived["cluster"][1].values())
+            kinds = ["cluster", *(f"cluster{k}" for k in _BITS if is_path)]
+            features += _at(" ".join(kinds), *range(-2, 3))
+        for name, phrases in gazetteers.items():
+            if not isinstance(name, str) or name in derived or re.search(r"[\[\]|]", name):
+                raise ValueError(f"gazetteers: a list cannot be named {name!r}")
+            derived[name] = (
+                "phrases",
+                _read_phrases(name, phrases, list if characters else str.split),
+            )
+            features += [f"{name}[{offset}]" for offset in (-1, 0, 1)]
+        self._vectors, self._n_numbers = None, 0
+        if self.vectors is not None:
+            self._vectors, self._n_numbers = _read_vectors(self.vectors)
+        self._derived, self._grams = [*derived.values()], None
+        grams = [_GRAMS.fullmatch(feature) for feature in features]
+        sizes = [size for found in grams if found for size in map(int, found.groups())]
+        self._gram_sizes = (min(sizes), max(sizes)) if sizes else None
+        self._n_given = None
+        tokens = self._read(X)
+        names = tokens.names or ["word", "tag", *(f"tag{k}" for k in range(2, self._n_given))]
+        self.features_ = features
+        templates = _templates(features, [*map(str, names[: self._n_given])], derived)
+        if not templates and sizes == [] and self.vectors is None:
+            raise ValueError("preset: tokens have no column of tags, and there is no other feature")
+        return templates, tokens
+
+    @property
+    def n_columns_(self) -> int:
+        """Number of columns of a token."""
+        check_is_fitted(self)
+        return self._n_given
+
+    def _read(self, X, fitted=None):
+        if fitted is not None:
+            fitted = fitted._replace(values=fitted.values[: self._n_given])
+        tokens = super()._read(self._as_rows(X, fitted is None), fitted)
+        self._n_given = len(tokens.values)
+        return tokens._replace(values=[*tokens.values, *self._columns(tokens)])
+
+    def _as_rows(self, X, fitting):
+        """Characters of strings, attributes of objects; all else as it is."""
+        if is_frame(X) or isinstance(X, RaggedArray):
+            return X
+        samples = sequences_of(X, fitting)
+        if self.preset == "words":
+            samples = [list(x) if isinstance(x, str) else x for x in samples]
+        found = (x for x in samples if not is_text(x) and hasattr(x, "__iter__") and len(x))
+        token = next((token for x in found for token in x), None)
+        if is_text(token) or not hasattr(token, "text"):
+            return samples
+        names = ["text"] if self.columns is None else list(self.columns)
+        try:
+            return [[tuple(str(getattr(t, name)) for name in names) for t in x] for x in samples]
+        except AttributeError as error:
+            raise ValueError(f"columns: tokens lack an attribute: {error}") from None
+
+    def _columns(self, tokens):
+        """The columns that are made of words."""
+        words, places = tokens.values[0]
+        for kind, data in self._derived:
+            if kind != "phrases":
+                yield _coded_at(derived_column(kind, data, words), places)
+                continue
+            marks = ["O"] * len(places)
+            begins = [word.lower() in data for word in words]
+            first = np.flatnonzero(np.array(begins, dtype=bool)[places])
+            rows = np.unique(np.searchsorted(tokens.offsets, first, side="right") - 1)
+            for i in rows.tolist():
+                start, stop = tokens.offsets[i : i + 2].tolist()
+                own = [words[q] for q in places[start:stop].tolist()]
+                marks[start:stop] = derived_column(kind, data, own)
+            yield _coded_at(marks, np.arange(len(places)))
+
+    def _count(self, templates, tokens, source):
+        counts = TemplateCounts(templates, tokens, source)
+        words, places = tokens.values[0]
+        for word, number in zip(words, np.bincount(places).tolist(), strict=True):
+            for gram in grams_of(word, *self._gram_sizes) if self._gram_sizes else ():
+                counts.grams[gram] += number
+        return counts
+
+    def _fit_counts(self, counts):
+        super()._fit_counts(counts)
+        known = (gram for gram, n in counts.grams.items() if n >= self.min_count)
+        self._grams = VocabularyNames({f"ngram={gram}": j for j, gram in enumerate(known)})
+        vectors = ListedNames([f"vector[{j}]" for j in range(self._n_numbers)])
+        self._all_names = JoinedNames([("", n) for n in (self._names[0], self._grams, vectors)])
+        self.n_features_out_ = len(self._all_names)
+
+    def _expand(self, source, offsets):
+        templates = super()._expand(source, offsets)
+        words, places = source.columns[0]
+        blocks = [templates.flat]
+        if self._gram_sizes:
+            known, found = self._grams.positions(), []
+            for word in words:
+                own = (known.get("ngram=" + gram) for gram in grams_of(word, *self._gram_sizes))
+                found.append([j for j in own if j is not None])
+            ends = np.cumsum([0, *map(len, found)])
+            columns = np.array([j for own in found for j in own], dtype=np.int32)
+            shape = len(words), len(known)
+            blocks.append(sparse.csr_matrix((np.ones(columns.size), columns, ends), shape)[places])
+        if self._n_numbers:
+            blocks.append(sparse.csr_matrix(self._numbers(words))[places])
+        flat = sparse.hstack(blocks, format="csr") if len(blocks) > 1 else blocks[0]
+        return RaggedArray._of_parts(flat, offsets, self._all_names)
+
+    def _numbers(self, words):
+        """Vectors of words."""
+        table, known = np.zeros((len(words), self._n_numbers)), self._vectors
+        for row, word in zip(table, words, strict=True):
+            key = word if word in known else word.lower()
+            if key in known:
+                vector = np.asarray(known[key], dtype=float)
+                if vector.shape != row.shape or not np.isfinite(vector).all():
+                    raise ValueError(
+                        f"vectors: that of {key!r} must be {self._n_numbers} finite numbers"
+                    )
+                row[:] = vector
+        return table
+
+    def attributes(self, X: SamplesLike) -> list:
+        """Names and values of the features of each token, as CRFsuite takes them.
+
+        Parameters
+        ----------
+        X : list of sequences or data frame
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        list of list of dict
+            For each token the features that fit has learned.
+        """
+        found = self.transform(X)
+        names, flat = self._all_names.strings(), found.flat
+        rows = [
+            {names[j]: float(v) for j, v in zip(flat.indices[a:b], flat.data[a:b], strict=True)}
+            for a, b in pairwise(flat.indptr.tolist())
+        ]
+        return [rows[a:b] for a, b in pairwise(found.offsets.tolist())]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the features.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str of shape (n_columns,)
+            Such as ``lower[-1]=the``.
+        """
+        check_is_fitted(self)
+        return np.asarray(self._all_names)
+
+
+def is_text(value) -> bool:
+    """Return whether a value is a string."""
+    return isinstance(value, (str, bytes))
+
+
+def _coded_at(strings, places):
+    """A column whose value at each token is the string at its place."""
+    codes = {}
+    own = np.array([codes.setdefault(string, len(codes)) for string in strings], dtype=np.int64)
+    return [*codes], own[places]

@@ -192,6 +192,16 @@ def as_list(X, name: str) -> list:
     return list(X)
 
 
+def refuse_types(samples, name: str, path: str) -> None:
+    """Raise TypeError for dicts by type of nodes (`node_types`), where one type is needed."""
+    first = next(iter(samples), None) if isinstance(samples, (list, tuple, np.ndarray)) else None
+    if isinstance(first, Mapping):
+        raise TypeError(
+            f"{name} has a dict per sample, as graphs with node_types: pass one type at a time, "
+            f"[{path}[{next(iter(first), 'type')!r}] for own in {name}]"
+        )
+
+
 def is_empty_list(X) -> bool:
     """Return whether `X` is a list without samples."""
     is_list = hasattr(X, "__len__") and not is_no_sequence(X) and not hasattr(X, "columns")

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from ...core.offsets import ends_of
 from ...data.labels import read_sequence_labels
-from ...data.matrices import normal_csr, refuse_masked
+from ...data.matrices import normal_csr, numeric, refuse_masked
 from ...data.packing import as_list, pack_nodes
+from ...data.partial import boolean
 from ...data.ragged import object_array
 
 # The nodes of a sample are those of the first type, then those of the second, and so on; its edges
@@ -165,6 +166,65 @@ def allowed_labels(types, counts, classes) -> np.ndarray:
     of_class = np.array([types.index(name) for name, _ in classes.tolist()])
     of_node = np.repeat(np.tile(np.arange(len(types)), len(counts)), counts.ravel())
     return (of_node[:, None] == of_class).astype(np.uint8)
+
+
+def read_masks(allowed, types, counts, classes) -> list:
+    """Masks of all classes from dicts of those of each type; other samples stay as they are."""
+    masks = list(allowed)
+    for i, item in enumerate(masks[: len(counts)]):
+        if not isinstance(item, Mapping):
+            continue
+        _table(item, types, f"allowed: sample {i}", needed=False)
+        masks[i] = np.ones((counts[i].sum(), len(classes)), dtype=bool)
+        for name, nodes, own in _by_type(types, counts[i], classes):
+            found = boolean(item.get(name, masks[i][nodes][:, own]), f"allowed: sample {i}")
+            _check_rows(found.shape, (nodes.stop - nodes.start, own.size), name, i, "allowed")
+            masks[i][nodes, own] = found
+    return masks
+
+
+def read_weights(node_weight, types, counts) -> list:
+    """Weights of all nodes from dicts of those of each type; other samples stay as they are."""
+    weights = list(node_weight)
+    for i, item in enumerate(weights[: len(counts)]):
+        if isinstance(item, Mapping):
+            _table(item, types, f"node_weight: sample {i}", needed=True)
+            own = [numeric(item[name], f"node_weight: sample {i}") for name in types]
+            for name, found, n in zip(types, own, counts[i].tolist(), strict=True):
+                _check_rows(found.shape, (n,), name, i, "node_weight")
+            weights[i] = np.concatenate(own)
+    return weights
+
+
+def _check_rows(shape, expected, name, i, what):
+    if shape != expected:
+        expected = tuple(map(int, expected))
+        raise ValueError(
+            f"{what}: sample {i}, type {name!r} must be of shape {expected}, got {shape}"
+        )
+
+
+def check_pairs(graph, types, samples, mask, classes) -> None:
+    """Raise ValueError for interactions that no edge between its types has."""
+    of_node = np.repeat(np.tile(np.arange(len(types)), len(samples.shapes)), samples.shapes.ravel())
+    linked = np.zeros((len(types),) * 2, dtype=bool)
+    linked[tuple(of_node[ends] for ends in samples.global_ends())] = True
+    apart = np.argwhere(linked & ~np.eye(len(types), dtype=bool))
+    if graph.interactions == "potts" and len(apart):
+        pair = tuple(types[k] for k in apart[0])
+        raise ValueError(
+            f'interactions="potts" scores equal labels, which edges {pair} do not have: use "full" '
+            'or "symmetric"'
+        )
+    of_class = np.array([types.index(name) for name, _ in classes.tolist()])
+    for j, k in np.argwhere(np.isinf(mask)):
+        a, b = of_class[[j, k]]
+        if linked[b, a] and not linked[a, b]:
+            one, other = classes[j], classes[k]
+            raise ValueError(
+                f"forbidden: X has edges {(types[b], types[a])}, none {(types[a], types[b])}, so "
+                f"that {(one, other)} forbids nothing: write {(other, one)}"
+            )
 
 
 def _by_type(types, counts, classes):

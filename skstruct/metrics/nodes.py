@@ -9,6 +9,7 @@ from ..core.typing import SamplesLike
 from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
 from ..data.packing import read_sample_weight, refuse_types
 from ..data.partial import split_partial
+from ..data.segments import has_segments
 from ..data.values import join_values
 
 
@@ -16,6 +17,11 @@ def read_pair(y_true, y_pred, sample_weight=None, images=False):
     """Truth and predictions as lists of 1-D arrays of equal lengths."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         refuse_types(y, name, "own")
+        if images and has_segments(y) and any(isinstance(one[2], str) for own in y for one in own):
+            raise TypeError(
+                f"{name} has segments (start, stop, label), not labels of nodes: use the metrics "
+                "of chunks, such as chunk_f1_score"
+            )
     y_true, partial = split_partial(y_true, False, "y_true")
     if images:
         y_true, y_pred = rows_of_images(y_true, y_pred)

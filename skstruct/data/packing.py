@@ -192,14 +192,12 @@ def as_list(X, name: str) -> list:
     return list(X)
 
 
-def refuse_types(samples, name: str, path: str) -> None:
+def refuse_types(y, name: str) -> None:
     """Raise TypeError for dicts by type of nodes (`node_types`), where one type is needed."""
-    first = next(iter(samples), None) if isinstance(samples, (list, tuple, np.ndarray)) else None
-    if isinstance(first, Mapping):
-        raise TypeError(
-            f"{name} has a dict per sample, as graphs with node_types: pass one type at a time, "
-            f"[{path}[{next(iter(first), 'type')!r}] for own in {name}]"
-        )
+    is_list = isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1
+    if is_list and isinstance(first := next(iter(y), None), Mapping):
+        example = f"[own[{next(iter(first), 'type')!r}] for own in {name}]"
+        raise TypeError(f"{name} has dicts by type of nodes: pass one type at a time, {example}")
 
 
 def is_empty_list(X) -> bool:

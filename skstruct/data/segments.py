@@ -138,7 +138,9 @@ def has_segments(y: Any, if_empty: bool = False) -> bool:
     first = next((own for own in y if isinstance(own, (list, tuple)) and len(own)), None)
     if first is None:
         return if_empty and all(isinstance(own, list) for own in y)
-    return all(isinstance(one, (tuple, list)) and len(one) >= 3 for one in first)
+    # Lists may also be rows of labels of an image.
+    is_row = any(isinstance(one, list) and {*map(type, one[:2])} != {int} for one in first)
+    return not is_row and all(isinstance(one, (tuple, list)) and len(one) >= 3 for one in first)
 
 
 def read_segments(y: Any, offsets: np.ndarray, scheme: str | None, endless: Any) -> np.ndarray:

@@ -116,18 +116,14 @@ def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
 
 def _refuse_cycle(pairs, columns):
     """Raise ValueError if labels imply each other."""
-    parents = {}
-    for child, parent in pairs:
-        if child != parent:
-            parents.setdefault(child, []).append(parent)
+    order, names = TopologicalSorter(), dict(enumerate(columns))
+    for child, parent in (pair for pair in pairs if pair[0] != pair[1]):
+        order.add(child, parent)
     try:
-        TopologicalSorter(parents).prepare()
+        order.prepare()
     except CycleError as error:
-        names = dict(enumerate(columns))
-        named = [str(names.get(j, j)) for j in reversed(error.args[1])]
-        raise ValueError(
-            f"edges: {' -> '.join(named)} is a cycle, in which labels imply each other"
-        ) from None
+        way = " -> ".join(str(names.get(j, j)) for j in reversed(error.args[1]))
+        raise ValueError(f"edges: {way} is a cycle, in which labels imply each other") from None
 
 
 def closing_edges(edges: np.ndarray, n: int) -> np.ndarray:

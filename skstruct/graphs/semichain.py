@@ -349,8 +349,6 @@ class SemiChain(NodeGraph):
         """Functions of the length; none if each has a weight of its own."""
         if self.lengths == "table":
             return np.empty((self._longest, 0))
-        what = f"max_length: lengths up to {self._longest:,} nodes"
-        check_memory(_BYTES * self._longest, what, "lower it")
         size = np.arange(1.0, self._longest + 1)
         return np.column_stack([size / size.size, np.log(size)])
 

@@ -151,15 +151,12 @@ def _listed(y_true, y_pred, scheme, sample_weight):
     """Yield the same of lists of segments, of which one side may have labels."""
     sides = []
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        own = as_list(y, name)
-        if has_segments(y, if_empty=True):
-            own = [
-                [read_segment(one, f"{name}: sample {i}") for one in segments]
-                for i, segments in enumerate(own)
-            ]
-        else:
-            own = [chunks(labels, scheme) for labels in own]
-        sides.append([{one for one in segments if one[2] != "O"} for segments in own])
+        is_listed, read = has_segments(y, if_empty=True), []
+        for i, own in enumerate(as_list(y, name)):
+            where = f"{name}: sample {i}"
+            own = (read_segment(x, where) for x in own) if is_listed else chunks(own, scheme)
+            read.append({one for one in own if one[2] != "O"})
+        sides.append(read)
     if len(sides[0]) != len(sides[1]):
         raise ValueError(f"y_true has {len(sides[0])} samples, y_pred has {len(sides[1])}")
     yield from zip(*sides, read_sample_weight(sample_weight, len(sides[0])), strict=True)

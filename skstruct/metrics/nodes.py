@@ -16,12 +16,9 @@ from ..data.values import join_values
 def read_pair(y_true, y_pred, sample_weight=None, images=False):
     """Truth and predictions as lists of 1-D arrays of equal lengths."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        refuse_types(y, name, "own")
+        refuse_types(y, name)
         if images and has_segments(y) and any(isinstance(one[2], str) for own in y for one in own):
-            raise TypeError(
-                f"{name} has segments (start, stop, label), not labels of nodes: use the metrics "
-                "of chunks, such as chunk_f1_score"
-            )
+            raise TypeError(f"{name} has segments, not labels of nodes: use chunk_f1_score")
     y_true, partial = split_partial(y_true, False, "y_true")
     if images:
         y_true, y_pred = rows_of_images(y_true, y_pred)

@@ -32,11 +32,10 @@ from .typed import (
     check_pairs,
     labels_by_type,
     marginals_by_type,
+    read_by_type,
     read_graphs,
     read_labels,
-    read_masks,
     read_types,
-    read_weights,
 )
 
 # Pairs of labels that share weights.
@@ -432,14 +431,14 @@ class Pairwise(PairwiseGraph):
 
     def read_allowed(self, allowed: Any, samples: Networks, classes: Any) -> np.ndarray:
         """Masks, with `node_types` perhaps dicts of those of each type."""
-        if self.node_types is not None and isinstance(allowed, (list, tuple, np.ndarray)):
-            allowed = read_masks(allowed, self._types(), samples.shapes, classes)
+        if self.node_types is not None:
+            allowed = read_by_type(allowed, "allowed", self._types(), samples.shapes, classes)
         return super().read_allowed(allowed, samples, classes)
 
     def read_node_weight(self, node_weight: Any, samples: Networks) -> np.ndarray:
         """Weights, with `node_types` perhaps dicts of those of each type."""
-        if self.node_types is not None and isinstance(node_weight, (list, tuple, np.ndarray)):
-            node_weight = read_weights(node_weight, self._types(), samples.shapes)
+        if self.node_types is not None:
+            node_weight = read_by_type(node_weight, "node_weight", self._types(), samples.shapes)
         return super().read_node_weight(node_weight, samples)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:

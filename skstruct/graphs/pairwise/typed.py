@@ -168,40 +168,27 @@ def allowed_labels(types, counts, classes) -> np.ndarray:
     return (of_node[:, None] == of_class).astype(np.uint8)
 
 
-def read_masks(allowed, types, counts, classes) -> list:
-    """Masks of all classes from dicts of those of each type; other samples stay as they are."""
-    masks = list(allowed)
-    for i, item in enumerate(masks[: len(counts)]):
-        if not isinstance(item, Mapping):
-            continue
-        _table(item, types, f"allowed: sample {i}", needed=False)
-        masks[i] = np.ones((counts[i].sum(), len(classes)), dtype=bool)
-        for name, nodes, own in _by_type(types, counts[i], classes):
-            found = boolean(item.get(name, masks[i][nodes][:, own]), f"allowed: sample {i}")
-            _check_rows(found.shape, (nodes.stop - nodes.start, own.size), name, i, "allowed")
-            masks[i][nodes, own] = found
-    return masks
+def read_by_type(items, what, types, counts, classes=None):
+    """Masks of all classes, or without classes weights, from dicts of those of each type.
 
-
-def read_weights(node_weight, types, counts) -> list:
-    """Weights of all nodes from dicts of those of each type; other samples stay as they are."""
-    weights = list(node_weight)
-    for i, item in enumerate(weights[: len(counts)]):
+    Other samples stay as they are. All labels of a type that a dict lacks are allowed, and the
+    weights of its nodes are 1.
+    """
+    if not isinstance(items, (list, tuple, np.ndarray)):
+        return items
+    items, read = list(items), numeric if classes is None else boolean
+    for i, item in enumerate(items[: len(counts)]):
         if isinstance(item, Mapping):
-            _table(item, types, f"node_weight: sample {i}", needed=True)
-            own = [numeric(item[name], f"node_weight: sample {i}") for name in types]
-            for name, found, n in zip(types, own, counts[i].tolist(), strict=True):
-                _check_rows(found.shape, (n,), name, i, "node_weight")
-            weights[i] = np.concatenate(own)
-    return weights
-
-
-def _check_rows(shape, expected, name, i, what):
-    if shape != expected:
-        expected = tuple(map(int, expected))
-        raise ValueError(
-            f"{what}: sample {i}, type {name!r} must be of shape {expected}, got {shape}"
-        )
+            _table(item, types, f"{what}: sample {i}", needed=False)
+            items[i] = np.ones((counts[i].sum(), *(() if classes is None else (len(classes),))))
+            for name, *place in _by_type(types, counts[i], classes):
+                place, where = tuple(place), f"{what}: sample {i}, type {name!r}"
+                own = items[i][place]
+                found = read(item.get(name, own), where)
+                if found.shape != own.shape:
+                    raise ValueError(f"{where} must be of shape {own.shape}, got {found.shape}")
+                items[i][place] = found
+    return items
 
 
 def check_pairs(graph, types, samples, mask, classes) -> None:
@@ -209,29 +196,28 @@ def check_pairs(graph, types, samples, mask, classes) -> None:
     of_node = np.repeat(np.tile(np.arange(len(types)), len(samples.shapes)), samples.shapes.ravel())
     linked = np.zeros((len(types),) * 2, dtype=bool)
     linked[tuple(of_node[ends] for ends in samples.global_ends())] = True
-    apart = np.argwhere(linked & ~np.eye(len(types), dtype=bool))
-    if graph.interactions == "potts" and len(apart):
-        pair = tuple(types[k] for k in apart[0])
+    pairs = [(types[a], types[b]) for a, b in np.argwhere(linked)]
+    apart = [pair for pair in pairs if pair[0] != pair[1]]
+    if graph.interactions == "potts" and apart:
         raise ValueError(
-            f'interactions="potts" scores equal labels, which edges {pair} do not have: use "full" '
-            'or "symmetric"'
+            f'interactions="potts" scores equal labels, which edges {apart[0]} do not have: use '
+            '"full" or "symmetric"'
         )
-    of_class = np.array([types.index(name) for name, _ in classes.tolist()])
     for j, k in np.argwhere(np.isinf(mask)):
-        a, b = of_class[[j, k]]
-        if linked[b, a] and not linked[a, b]:
-            one, other = classes[j], classes[k]
+        one, other = classes[j], classes[k]
+        if (one[0], other[0]) not in pairs and (there := (other[0], one[0])) in pairs:
             raise ValueError(
-                f"forbidden: X has edges {(types[b], types[a])}, none {(types[a], types[b])}, so "
-                f"that {(one, other)} forbids nothing: write {(other, one)}"
+                f"forbidden: X has edges {there}, none {there[::-1]}, so that {(one, other)} "
+                f"forbids nothing: write {(other, one)}"
             )
 
 
 def _by_type(types, counts, classes):
-    """Each type, and where its nodes and its classes are."""
-    of_class, ends = np.array([name for name, _ in classes.tolist()]), ends_of(counts)
-    for name, start, stop in zip(types, ends[:-1], ends[1:], strict=True):
-        yield name, slice(start, stop), np.flatnonzero(of_class == name)
+    """Each type, and where its nodes and its classes, if there are any, are."""
+    of_class = None if classes is None else np.array([name for name, _ in classes.tolist()])
+    for name, ends in zip(types, pairwise(ends_of(counts)), strict=True):
+        columns = () if classes is None else (np.flatnonzero(of_class == name),)
+        yield name, slice(*ends), *columns
 
 
 def labels_by_type(codes, types, counts, classes) -> dict:

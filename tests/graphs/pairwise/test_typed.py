@@ -299,6 +299,10 @@ def test_masks_and_weights_by_type():
     flat = [np.concatenate([own["word"], own["page"]]) for own in weights]
     crf.fit(X, y, node_weight=weights)
     assert_array_equal(crf.coef_, SAGCRF(crf.graph, **OPTIONS).fit(X, y, node_weight=flat).coef_)
+    some = [{"page": own["page"]} for own in weights]
+    ones = [own | {"word": np.ones(len(own["word"]))} for own in weights]
+    both = (SAGCRF(crf.graph, **OPTIONS).fit(X, y, node_weight=w).coef_ for w in (some, ones))
+    assert_array_equal(*both)
     masks = [{"word": np.tile([False, True], (len(own["word"]), 1))} for own in y]  # "hi" or "lo"
     found = crf.predict(X, allowed=masks)
     assert {label for own in found for label in own["word"]} == {"lo"}
@@ -309,12 +313,13 @@ def test_masks_and_weights_by_type():
     for wrong, message in (
         ({"page": [[True]]}, r"allowed: sample 0, type 'page' must be of shape \(1, 2\), got"),
         ({"line": [[True]]}, "allowed: sample 0: unknown 'line'"),
-        ({"page": [[np.nan, 1.0]]}, "allowed: sample 0 must hold booleans"),
+        ({"page": [[np.nan, 1.0]]}, "allowed: sample 0, type 'page' must hold booleans"),
     ):
         with pytest.raises(ValueError, match=message):
             crf.predict(X[:1], allowed=[wrong])
     for wrong, message in (
-        ({"page": [1.0]}, "node_weight: sample 0: 'word' is missing"),
+        ({"page": ["x"]}, "node_weight: sample 0, type 'page'"),
+        ({"line": [1.0]}, "node_weight: sample 0: unknown 'line'"),
         (weights[0] | {"page": [1.0, 2.0]}, r"sample 0, type 'page' must be of shape \(1,\), got"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -347,7 +352,7 @@ def test_metrics_and_transformers_take_one_type():
     X, y = draw(4)
     for metric in (flatten, sequence_accuracy_score, chunk_f1_score):
         with pytest.raises(
-            TypeError, match=r"y_true has a dict .* \[own\['word'\] for own in y_true\]"
+            TypeError, match=r"y_true has dicts .* \[own\['word'\] for own in y_true\]"
         ):
             metric(y, y)
     words = [own["word"] for own in y]
@@ -356,3 +361,5 @@ def test_metrics_and_transformers_take_one_type():
         TypeError, match=r'sample 0 is a dict .* \[x\["nodes"\]\[name\] for x in X\]'
     ):
         PerNode(StandardScaler()).fit(X)
+    with pytest.raises(TypeError, match=r"y has dicts .* \[own\['word'\] for own in y\]"):
+        PerNode(StandardScaler()).fit([x["nodes"]["word"] for x in X], y)

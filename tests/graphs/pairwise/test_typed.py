@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Pairwise, SubgradientSSVM
 from skstruct.datasets import pack_shards
-from skstruct.metrics import chunk_f1_score, flatten, sequence_accuracy_score
+from skstruct.metrics import chunk_f1_score, confidences, flatten, sequence_accuracy_score
 from skstruct.preprocessing import PerNode
 from skstruct.testing import check_structure
 
@@ -355,6 +355,9 @@ def test_metrics_and_transformers_take_one_type():
             TypeError, match=r"y_true has dicts .* \[own\['word'\] for own in y_true\]"
         ):
             metric(y, y)
+    crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
+    with pytest.raises(TypeError, match="with node_types those of one type"):
+        confidences(crf, X, y)
     words = [own["word"] for own in y]
     assert sequence_accuracy_score(words, words) == 1.0
     with pytest.raises(

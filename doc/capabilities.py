@@ -31,6 +31,7 @@ from skstruct import (
     Pairwise,
     SemiChain,
     Tree,
+    WordLattice,
 )
 from skstruct.core.sklearn_private import StrOptions
 from skstruct.datasets import pack_shards
@@ -68,6 +69,7 @@ STRUCTURES = [
     Matching(max_degree=2),
     Candidates(),
     Lattice(),
+    WordLattice(["a", "aa"]),
     Boxes(),
 ]
 
@@ -163,7 +165,7 @@ def answers(model, X, y):
 
 def takes(graph, model, X, y):
     """What a structure takes beside dense features and whole labels."""
-    sparse = works(lambda: clone(model).fit(*samples(graph, True)))
+    sparse = not isinstance(X[0], str) and works(lambda: clone(model).fit(*samples(graph, True)))
     weights = [np.ones(np.shape(labels)) for labels in y]
     if graph.is_table:
         weights = np.ones(np.shape(y))

@@ -240,7 +240,8 @@ class StructuredEstimator(
             sample twice, up to `tol`: see :ref:`weights_and_repetitions`.
         node_weight : list, object array, RaggedArray or array, default=None
             Nonnegative weights of nodes in the shape of y: one array per sample, or one flat array.
-            For a table one number per row (for label sets per label). See :ref:`weights`.
+            For a table one number per row (for label sets per label); with `node_types` a dict by
+            type per sample. See :ref:`weights`.
         checkpoint : str or Path, default=None
             With shards: folder for the state of training after rounds (the last two states; short
             rounds may be skipped). A later `fit` with the same shards, folder and parameters

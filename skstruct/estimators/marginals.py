@@ -63,8 +63,10 @@ class ProbabilisticPredictor:
             An object array of one (n_nodes, n_classes) array per sample, (height, width, n_classes)
             for images; for a table an array of shape (n_samples, n_classes). One array, too, if X
             is one array of sequences or images. Columns as in ``classes_``. For label sets an array
-            of shape (n_samples, n_labels), for candidates (n_candidates,) per sample: probabilities
-            of being on, or right.
+            of shape (n_samples, n_labels), for candidates (n_candidates,) and for lattices
+            (n_arcs,) per sample: probabilities of being on, right, or on the path
+            (:meth:`skstruct.WordLattice.words` lists the words). For segments those of the labels
+            of nodes; :meth:`predict_chunks` has those of segments.
         edges : ndarray of shape (n_samples,) of object
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
             ...) for a chain. Edges are in the order of X, those of images in that of

@@ -548,8 +548,9 @@ class Predictor(NamedFeatures, Decoder):
         allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
             Constrained decoding: the labels allowed at each node, columns as in ``classes_``. For
             images (height, width, n_classes), for candidates (n_candidates,), for matchings
-            (n_sources, n_targets). For a table one array of shape (n_samples, n_classes); for label
-            sets (n_samples, n_labels, 2): may a label be off, may it be on.
+            (n_sources, n_targets), for lattices (n_arcs,); for segments those of their nodes. For a
+            table one array of shape (n_samples, n_classes); for label sets (n_samples, n_labels,
+            2): may a label be off, may it be on. With `node_types` a dict by type per sample.
         rules : list of rules, default=None
             Constraints on whole label sequences of a :class:`~skstruct.Chain`, such as
             ``[AtMostOnce("ZIP")]``: predictions are best among the labellings that satisfy them.
@@ -896,9 +897,10 @@ class Predictor(NamedFeatures, Decoder):
         ndarray
             For a table, the scores of classes, of shape (n_samples, n_classes), or (n_samples,) for
             two classes: that of the second minus that of the first. For label sets of shape
-            (n_samples, n_labels): what each label gains by being on. For candidates and matchings,
-            an object array of the scores of candidates or pairs. Otherwise of shape (n_samples, 2):
-            the score of the best labelling, and its margin over the second best (inf if there is no
+            (n_samples, n_labels): what each label gains by being on. For candidates, matchings and
+            lattices, an object array of the scores of candidates, pairs or arcs (without the
+            connections between arcs). Otherwise, for segments, too, of shape (n_samples, 2): the
+            score of the best labelling, and its margin over the second best (inf if there is no
             other).
         """
         check_is_fitted(self)
@@ -929,7 +931,9 @@ class Predictor(NamedFeatures, Decoder):
         """Accuracy: the fraction of nodes that are labelled correctly.
 
         For label sets a node is a single label of a sample. The subset accuracy, which
-        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``.
+        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``. For
+        segments it is that of the labels of nodes (:func:`skstruct.metrics.chunk_f1_score` compares
+        whole segments), for lattices the F1 of arcs, for strings that of words.
 
         Parameters
         ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -107,9 +108,22 @@ def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
                 raise ValueError(f"hierarchy: row {row}: several columns of y are named {name!r}")
         rows.append([names[name] if isinstance(name, str) else name for name in pair])
     try:
+        _refuse_cycle(rows, columns)
         return read_edges(rows, n).astype(np.int32)
     except ValueError as error:
         raise ValueError(str(error).replace("edges", "hierarchy", 1)) from None
+
+
+def _refuse_cycle(pairs, columns):
+    """Raise ValueError if labels imply each other."""
+    order, names = TopologicalSorter(), dict(enumerate(columns))
+    for child, parent in (pair for pair in pairs if pair[0] != pair[1]):
+        order.add(child, parent)
+    try:
+        order.prepare()
+    except CycleError as error:
+        way = " -> ".join(str(names.get(j, j)) for j in reversed(error.args[1]))
+        raise ValueError(f"edges: {way} is a cycle, in which labels imply each other") from None
 
 
 def closing_edges(edges: np.ndarray, n: int) -> np.ndarray:

@@ -45,9 +45,12 @@ from .nodes import NodeGraph
 
 __all__ = ["SemiChain"]
 
-# Longest segment of a kind, where no limit is given: the quantile of the lengths in training.
-_QUANTILE = 0.99
+# Longest segment of a kind, where no limit is given: the quantile of the lengths in training. Where
+# lengths are geometric, as those of a chain, about 1 % of the nodes are beyond it: no news.
+_QUANTILE, _FEW = 0.99, 0.05
 _SCHEMES = None, "bio", "iob2"
+# Memory of training, at least: for each kind and length of a table, or length of a curve.
+_BYTES = 40
 
 
 @packed(samples=("given",))
@@ -88,15 +91,17 @@ class SemiChain(NodeGraph):
         Number of nodes of the longest segment; for each kind, if it is a dict. ``np.inf`` in a dict
         is for labels such as a background whose nodes are segments of their own, in any number.
         Longer segments in training raise an error. By default, and for kinds that a dict lacks, the
-        0.99 quantile of the lengths in training; then longer segments remain possible: their
-        further nodes score the same each, and so they do in prediction (with a warning).
+        0.99 quantile of the lengths in training; if some are longer, longer segments remain
+        possible in prediction, too, and their further nodes score the same each (with a warning if
+        these are more than 5 % of the nodes of a kind).
     scheme : {None, "bio", "iob2"}, default=None
         Labels of nodes. By default segments are the maximal runs of equal labels. "bio" is for tags
         of chunks: "B-X" and "I-X" for the first and for the other nodes of a segment of kind X, "O"
         for nodes in none.
     lengths : {"table", "curve"}, default="table"
         Scores of lengths: a weight for each kind and length, or for each kind those of the length
-        and of its logarithm.
+        and of its logarithm. The length is relative to the largest of all limits, so that a larger
+        limit (as further batches may bring) makes the same weight a smaller slope.
     segment_features : callable or True, default=None
         Features of segments. A function ``f(x, start, stop)`` of the sample as given and of its
         nodes ``start:stop`` returns a 1-D array of fixed length. It is called for all segments up
@@ -116,7 +121,8 @@ class SemiChain(NodeGraph):
     Notes
     -----
     y has one label per node, or a list of segments ``(start, stop, label)`` per sample: of all
-    nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
+    nodes, with ``scheme="bio"`` of those in chunks. Segments are tuples, or lists as from JSON;
+    labels are strings or numbers. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
     :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
     with known labels, and longer segments are possible. Shards
@@ -252,9 +258,10 @@ class SemiChain(NodeGraph):
             if not length.size:
                 raise ValueError(f"max_length must be given: no label tells that of {names[c]!r}")
             limits[c] = min(math.ceil(np.quantile(length, _QUANTILE)), self.longest_given_)
-            n_long = int((length > limits[c]).sum())
+            further = np.maximum(length - limits[c], 0)
+            n_long = int(np.count_nonzero(further))
             tails += [c] * (n_long > 0 or self.hides_)
-            if n_long and own.any():
+            if further.sum() > _FEW * length.sum() and own.any():
                 said.append(
                     f"{n_long} of {length.size} {names[c]!r} are longer than {limits[c]} nodes, "
                     f"the longest has {length.max()}"
@@ -266,6 +273,12 @@ class SemiChain(NodeGraph):
                 "max_length sets other limits"
             )
         self.limits_, self.tails_ = limits, np.array(tails, dtype=np.int64)
+        is_table, most = self.lengths == "table", self._longest
+        check_memory(
+            _BYTES * most * (limits.size if is_table else 1),
+            f"max_length: scores of lengths up to {most:,} nodes of {limits.size} kinds",
+            "lower it" + ' or take lengths="curve"' * is_table,
+        )
 
     @property
     def _longest(self):
@@ -334,12 +347,10 @@ class SemiChain(NodeGraph):
 
     def _basis(self):
         """Functions of the length; none if each has a weight of its own."""
-        check_memory(
-            16 * self._longest, f"lengths up to {self._longest:,} nodes", "lower max_length"
-        )
+        if self.lengths == "table":
+            return np.empty((self._longest, 0))
         size = np.arange(1.0, self._longest + 1)
-        curve = np.column_stack([size / size.size, np.log(size)])
-        return curve if self.lengths == "curve" else curve[:, :0].copy()
+        return np.column_stack([size / size.size, np.log(size)])
 
     def make_problem(
         self,

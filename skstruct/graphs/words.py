@@ -24,6 +24,9 @@ from .lattice import Lattice, LatticeArcs
 
 __all__ = ["WordLattice"]
 
+# Words that a warning names.
+_SHOWN = 3
+
 
 class WordLattice(Lattice):
     """Words in a string, from a dictionary and from runs of characters.
@@ -132,6 +135,30 @@ class WordLattice(Lattice):
         """Classes: first fields, or kind and length."""
         return self._lookup.classes, self._lookup.classes
 
+    def words(self, text: str) -> list[tuple]:
+        """Return the words in a string, in the order of marginals, masks and scores of its arcs.
+
+        Parameters
+        ----------
+        text : str
+            A sample of X.
+
+        Returns
+        -------
+        list of tuples
+            (begin, end, word) of each arc, such that the word is ``text[begin:end]``; for MeCab's
+            dictionaries (begin, end, word, field, ...).
+
+        Examples
+        --------
+        >>> from skstruct import WordLattice
+        >>> WordLattice(["a", "cat", "at"], longest_unknown=1).words("cat")[:3]
+        [(0, 3, 'cat'), (0, 1, 'c'), (1, 2, 'a')]
+        """
+        entries = self._lookup.dictionary.words + self._lookup.dictionary.unknown
+        found = self._lookup.words(text)
+        return [(begin, end, text[begin:end], *entries[q][1:]) for begin, end, q in found]
+
     # Reading
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> LatticeArcs:
@@ -152,14 +179,16 @@ class WordLattice(Lattice):
                 raise TypeError(f"X: sample {i} must be a string, got {text!r}")
         words = [()] * len(texts) if y is None else _read_words(y, texts)
         has_surfaces, units, starts = lookup.dictionary.is_plain, {}, {}
-        flat, counts, true, n_lacking = array("q"), [], [], 0
-        for text, own in zip(texts, words, strict=True):
+        flat, counts, true, lacking = array("q"), [], [], []
+        for i, (text, own) in enumerate(zip(texts, words, strict=True)):
             ends = np.cumsum([0, *(len(word[0]) for word in own)]).tolist()
             arcs, first = [*lookup.words(text, ends[1:-1])], len(flat) // 5
-            for at, *span in zip(self._match(arcs, own), ends[:-1], ends[1:], strict=True):
+            for word, at, *span in zip(
+                own, self._match(arcs, own), ends[:-1], ends[1:], strict=True
+            ):
                 true.append(first + (at if at >= 0 else len(arcs)))
                 if at < 0:
-                    n_lacking += 1
+                    lacking.append(f"{word if word[1:] else word[0]!r} (sample {i})")
                     arcs.append((*span, lookup.unknown[lookup.kinds(text[span[0]])[0]][0]))
             for begin, end, number in arcs:
                 surface = text[begin:end] if has_surfaces or number < lookup.n_words else ""
@@ -167,10 +196,12 @@ class WordLattice(Lattice):
                 start = starts.setdefault(text[max(begin - 1, 0) : begin + 1], len(starts))
                 flat.extend((begin, end, number, unit, start))
             counts.append(len(arcs))
-        if n_lacking:
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" * (len(lacking) > _SHOWN)
             warn_user(
-                f"y: {n_lacking} of {len(true)} words are not in the lattices of their strings: "
-                "they are arcs in training, but cannot be predicted"
+                f"y: {len(lacking)} of {len(true)} words are not in the lattices of their strings: "
+                f"{', '.join(lacking[:_SHOWN])}{more}. They are arcs in training, but cannot be "
+                "predicted; the dictionary lacks them, or their fields"
             )
         begin, end, number, unit, start = np.array(flat, dtype=np.int64).reshape(-1, 5).T
         labels = np.zeros(begin.size, dtype=np.int64)

@@ -184,7 +184,7 @@ def test_methods_of_structures_are_documented_once_for_authors():
     assert len(own) == 12
     of_edges, of_items = {"edge_type_names", "edge_feature_names"}, {"chosen_items"}
     of_segments = {"length_weights", "pair_mask", "pair_names", "segment_terms"}
-    of_lattices = {"side_names", "connection_terms", "from_mecab", "export_mecab"}
+    of_lattices = {"side_names", "connection_terms", "from_mecab", "export_mecab", "words"}
     assert set().union(*own.values()) == of_edges | of_items | of_segments | of_lattices
     assert own["Chain"] == own["Tree"] == own["MultiLabel"] == set()
 

@@ -29,8 +29,10 @@ from ..base import Graph
 from .base import PairwiseGraph
 from .typed import (
     allowed_labels,
+    check_pairs,
     labels_by_type,
     marginals_by_type,
+    read_by_type,
     read_graphs,
     read_labels,
     read_types,
@@ -293,9 +295,10 @@ class Pairwise(PairwiseGraph):
         bound on the log-partition function [1]_: training then minimises an upper bound on the
         negative log-likelihood, which is convex; see Notes.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. With "auto", estimators that can also train on
-        relaxations use a junction tree only if all its tables have at most 256 entries per score of
-        a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
+        Largest table of a junction tree, in entries; nodes have the classes of all types in it.
+        With "auto", estimators that can also train on relaxations use a junction tree only if all
+        its tables have at most 256 entries per score of a node or an edge; a visit then takes up to
+        about 4 times as long as with the relaxation.
     states_per_label : int or dict, default=1
         Number of hidden states of each label, or a dict from label to number (1 where it has none):
         see :ref:`hidden_states`.
@@ -425,6 +428,18 @@ class Pairwise(PairwiseGraph):
         if self.node_types is None:
             return super().read_y(y, samples)
         return read_labels(y, self._types(), samples.shapes)
+
+    def read_allowed(self, allowed: Any, samples: Networks, classes: Any) -> np.ndarray:
+        """Masks, with `node_types` perhaps dicts of those of each type."""
+        if self.node_types is not None:
+            allowed = read_by_type(allowed, "allowed", self._types(), samples.shapes, classes)
+        return super().read_allowed(allowed, samples, classes)
+
+    def read_node_weight(self, node_weight: Any, samples: Networks) -> np.ndarray:
+        """Weights, with `node_types` perhaps dicts of those of each type."""
+        if self.node_types is not None:
+            node_weight = read_by_type(node_weight, "node_weight", self._types(), samples.shapes)
+        return super().read_node_weight(node_weight, samples)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
         """Labels, with `node_types` a dict per sample."""
@@ -574,12 +589,16 @@ class Pairwise(PairwiseGraph):
             own = allowed_labels(self._types(), samples.shapes, classes)
             allowed = own if allowed is None else own & allowed
         mask = step_mask(self.forbidden, classes, "graphs")
+        if codes is not None and self.node_types is not None:
+            check_pairs(self, self._types(), samples, mask.pairs, classes)
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)
         self.pair_cone(classes)  # refuses what cannot attract
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns(self.interactions, n_classes))
+        if self.node_types is not None:  # its shapes are not those of images
+            samples = samples._replace(shapes=None)
         return make(space=choose_space(self, samples, fields, network, n_best))
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:

@@ -106,15 +106,15 @@ def _table(arrays, name, shape, out=None):
     return out
 
 
-def _strings(arrays, most):
+def _strings(arrays, most, what="name"):
     """At most so many strings, which are stored as one text, with their lengths in characters."""
-    text = arrays.text("names").decode("utf-8", "surrogatepass")
-    ends = [0, *arrays.read("name_lengths", 8 * most).astype(np.int64).cumsum().tolist()]
+    text = arrays.text(f"{what}s").decode("utf-8", "surrogatepass")
+    ends = [0, *arrays.read(f"{what}_lengths", 8 * most).astype(np.int64).cumsum().tolist()]
     if ends[-1] != len(text) or any(b < a for a, b in pairwise(ends)):
-        raise ValueError("the names have other lengths")
+        raise ValueError(f"the {what}s have other lengths")
     names = [text[a:b] for a, b in pairwise(ends)]
     if len(set(names)) < len(names):
-        raise ValueError("a name occurs twice")
+        raise ValueError(f"a {what} occurs twice")
     return names
 
 
@@ -374,9 +374,19 @@ def search(pattern: str, string: str) -> re.Match | None:
 
 
 class _Templates:
-    """Columns of tokens, as TemplateVectorizer reads them."""
+    """Columns of tokens, as TemplateVectorizer and TokenFeatures read them."""
 
     def __init__(self, header, arrays, n_rows):
+        self.derived, self.grams, sizes = header.get("derived", []), {}, header.get("grams")
+        if type(self.derived) is not list or not all(map(_is_derived, self.derived)):
+            raise ValueError("a column that TokenFeatures does not make")
+        if sizes is not None:
+            grams = _strings(arrays, arrays.most_names, "gram")
+            n_rows -= len(grams)
+            self.grams = {gram: n_rows + q for q, gram in enumerate(grams)}
+            if len(sizes) != 2 or not all(type(k) is int and 0 < k < 100 for k in sizes):
+                raise ValueError(f"n-grams of {sizes} characters")
+        self.gram_sizes = sizes
         strings, first = _strings(arrays, arrays.most_names), 0
         self.n_columns, self.outside = header["n_columns"], header["outside"]
         if self.outside not in ("mark", "wapiti", "drop"):
@@ -404,7 +414,8 @@ class _Templates:
         ]
 
     def _macro(self, command, lower, offset, column, pattern, absolute):
-        numbers = type(offset) is type(column) is int and 0 <= column < self.n_columns
+        n_columns = self.n_columns + len(self.derived)
+        numbers = type(offset) is type(column) is int and 0 <= column < n_columns
         if command not in ("x", "t", "m") or not numbers:
             raise ValueError("a macro of no template")
         _compiled(pattern)
@@ -413,11 +424,19 @@ class _Templates:
     def rows(self, tokens, intercept):
         """Rows of all tokens, where each token begins, and no values other than 1."""
         columns, n = self._columns(tokens), len(tokens)
+        if columns:
+            words = list(columns[0])
+            columns += [derived_column(kind, data, words) for kind, data in self.derived]
         found = []
         for known, n_macros, macros in self.templates:
             strings = [self._results(macro, columns, n) for macro in macros]
             keys = zip(*strings, strict=True) if n_macros else [()] * n
             found.append(map(known.get, keys))
+        if self.grams and n:
+            grams = (grams_of(word, *self.gram_sizes) for word in words)
+            grams = [[self.grams.get(gram) for gram in own] for own in grams]
+            width = max(map(len, grams))
+            found += zip(*(own + [None] * (width - len(own)) for own in grams), strict=True)
         rows, starts = [], []
         for own in zip(*found, strict=True):
             starts.append(len(rows))
@@ -503,6 +522,18 @@ def derived_column(kind: str, data: Any, words: list) -> list:
         return [data.get(word) or data.get(word.lower(), "") for word in words]
     shapes = map(_shape, words)
     return [re.sub(r"(.)\1+", r"\1", own) for own in shapes] if kind == "short" else [*shapes]
+
+
+def _is_derived(column):
+    kind, data = column
+    if kind in ("shape", "short"):
+        return data is None
+    if kind not in ("clusters", "phrases") or type(data) is not dict:
+        return False
+    if kind == "clusters":
+        return set(map(type, data.values())) <= {str}
+    lists = [rest for own in data.values() for rest in own]
+    return {*map(type, data.values()), *map(type, lists)} <= {list}
 
 
 def grams_of(word: str, shortest: int, longest: int) -> list:

@@ -17,7 +17,7 @@ from ..data.store import written_beside
 from ..graphs.chain import Chain, step_automaton
 from ..graphs.multiclass import MultiClass
 from ..lite import FORMAT, VERSION, check_size
-from ..preprocessing import SequenceVectorizer, TemplateVectorizer
+from ..preprocessing import SequenceVectorizer, TemplateVectorizer, TokenFeatures
 from ..preprocessing.patterns import python_regex
 from ..preprocessing.template import decode_keys
 from .calibration import TemperatureScaling, at_temperature
@@ -154,12 +154,14 @@ def _parts(model):
     if not before:
         return None, estimator
     vectorizer = before[0]
-    if type(vectorizer) not in (SequenceVectorizer, TemplateVectorizer):
+    if type(vectorizer) not in (SequenceVectorizer, TemplateVectorizer, TokenFeatures):
         raise TypeError(
-            f"the step {type(vectorizer).__name__} cannot be exported: only SequenceVectorizer and "
-            "TemplateVectorizer can"
+            f"the step {type(vectorizer).__name__} cannot be exported: only SequenceVectorizer, "
+            "TemplateVectorizer and TokenFeatures can"
         )
     check_is_fitted(vectorizer)
+    if getattr(vectorizer, "vectors", None) is not None:
+        raise TypeError("TokenFeatures(vectors=...) cannot be exported: the file has no vectors")
     if getattr(vectorizer, "features", None) is not None:
         raise TypeError(
             "SequenceVectorizer(features=...) cannot be exported: the file holds no functions. "
@@ -172,7 +174,7 @@ def _parts(model):
             f"{type(vectorizer).__name__} makes {vectorizer.n_features_out_} features, but the "
             f"estimator was fitted on {estimator.n_features_in_}"
         )
-    names = vectorizer._names
+    names = getattr(vectorizer, "_all_names", vectorizer._names)
     estimator._compare_names(names if isinstance(names, tuple) else (names, None))
     return vectorizer, estimator
 
@@ -236,7 +238,11 @@ def _reader(vectorizer, keep):
         ],
     }
     names = [name for name, own in zip(vectorizer.vocabulary_, used, strict=True) if own]
-    return reader, arrays | _texts(names)
+    arrays |= _texts(names)
+    if isinstance(vectorizer, TokenFeatures):
+        settings, grams = vectorizer._for_export(keep)
+        reader, arrays = reader | settings, arrays | _texts(grams, "gram")
+    return reader, arrays
 
 
 def _macro(macro):
@@ -253,9 +259,9 @@ def _smallest(numbers):
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
-def _texts(names):
+def _texts(names, what="name"):
     lengths = np.array([len(name) for name in names], dtype=np.int64)
-    return {"names": _bytes("".join(names)), "name_lengths": _smallest(lengths)}
+    return {f"{what}s": _bytes("".join(names)), f"{what}_lengths": _smallest(lengths)}
 
 
 def _packed(name, table):

@@ -53,6 +53,7 @@ TRUSTED = [
     "skstruct.preprocessing.template.TemplateVectorizer",
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
+    "skstruct.preprocessing.tokens.TokenFeatures",
     "skstruct.preprocessing.union.SequenceUnion",
     "skstruct.scores.ConvMap",
     "skstruct.scores.LinearMap",

@@ -650,6 +650,33 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
                 )
             yield tokens
 
+    def unknown_share(self, X: SamplesLike) -> float:
+        """Share of the features of new sequences that fit has not learned, to watch for drift.
+
+        Parameters
+        ----------
+        X : list of sequences or data frame
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        float
+            From 0 (all are known) to 1; NaN without features.
+
+        Raises
+        ------
+        ValueError
+            In hashing mode, where no feature is unknown.
+        """
+        check_is_fitted(self)
+        if self.vocabulary_ is None:
+            raise ValueError("SequenceVectorizer(hashing=True) knows no names of features")
+        reader = TokenReader(self.separator, self._vector_lengths, True)
+        reader.has_text = self._has_text
+        tokens = reader.read(self._sequences(X, reader), [])
+        known = [name in self.vocabulary_ for token in tokens for name, v in token if v != 0.0]
+        return 1.0 - sum(known) / len(known) if known else math.nan
+
     def restrict(self, support: ArrayLike) -> SequenceVectorizer:
         """Keep some of the features, as DictVectorizer does; not in hashing mode.
 

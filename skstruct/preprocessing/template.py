@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter
@@ -500,6 +501,26 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         source = Coder(tokens, self.vocabulary_, False, self.outside)
         return self._expand(source, tokens.offsets)
 
+    def unknown_share(self, X: SamplesLike) -> float:
+        """Share of the features of new sequences that fit has not learned, to watch for drift.
+
+        Parameters
+        ----------
+        X : list of sequences, RaggedArray or data frame
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        float
+            From 0 (all are known) to 1; NaN without tokens.
+        """
+        check_is_fitted(self)
+        tokens = self._read(X, self._tokens)
+        source = Coder(tokens, self.vocabulary_, False, self.outside)
+        n = len(self._node) * source.n_tokens
+        found = _found(source, self._node, *self._node_features)
+        return 1.0 - np.count_nonzero(found >= 0) / n if n else math.nan
+
     def _expand(self, source, offsets):
         """The features of all tokens, of the edges before them where templates make some."""
         names, node = self._names, _matrix(source, self._node, *self._node_features)
@@ -695,14 +716,20 @@ def _check_columns(templates, tokens):
                 )
 
 
-def _matrix(source, templates, learned, base, n_features):
-    """CSR matrix with a 1 for the known feature of each token and template."""
+def _found(source, templates, learned, base, n_features):
+    """The known feature of each template and token, -1 for others."""
     by_texts = {own.texts: own for own in learned}
     found = np.full((len(templates), source.n_tokens), -1, dtype=np.int32)
     for row, template in zip(found, templates, strict=True):
         own = by_texts[template.texts]
         position = source.find(template, base, own)
         np.add(position, own.first, out=row, where=position >= 0, casting="same_kind")
+    return found
+
+
+def _matrix(source, templates, learned, base, n_features):
+    """CSR matrix with a 1 for the known feature of each token and template."""
+    found = _found(source, templates, learned, base, n_features)
     found = np.ascontiguousarray(found.T)
     used = found >= 0
     indptr = ends_of(np.count_nonzero(used, axis=1))

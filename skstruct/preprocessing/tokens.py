@@ -95,7 +95,7 @@ def _read_features(preset) -> list:
                 f"preset: {feature!r} is no feature such as 'lower[0]', 'suffix3[-1]', "
                 "'word[0]|word[1]' or 'ngrams2-5'"
             )
-    return list(dict.fromkeys(preset))
+    return list(preset)
 
 
 def _sources(names, derived) -> dict:
@@ -323,7 +323,7 @@ class TokenFeatures(ExpandedTemplates):
         self._vectors, self._n_numbers = None, 0
         if self.vectors is not None:
             self._vectors, self._n_numbers = _read_vectors(self.vectors)
-        self._derived, self._grams = [*derived.values()], None
+        features, self._derived = [*dict.fromkeys(features)], [*derived.values()]
         grams = [_GRAMS.fullmatch(feature) for feature in features]
         sizes = [size for found in grams if found for size in map(int, found.groups())]
         self._gram_sizes = (min(sizes), max(sizes)) if sizes else None
@@ -430,6 +430,13 @@ class TokenFeatures(ExpandedTemplates):
                     )
                 row[:] = vector
         return table
+
+    def _for_export(self, keep):
+        """Settings for :mod:`skstruct.lite`, and the n-grams of characters that are kept."""
+        grams = self._grams.strings()
+        kept = keep[len(keep) - len(grams) :]
+        grams = [gram.partition("=")[2] for gram, own in zip(grams, kept, strict=True) if own]
+        return {"derived": self._derived, "grams": self._gram_sizes}, grams
 
     def attributes(self, X: SamplesLike) -> list:
         """Names and values of the features of each token, as CRFsuite takes them.

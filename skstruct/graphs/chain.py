@@ -22,11 +22,12 @@ from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
 from ..data.states import refuse_states
+from ..inference.automaton import step_scores
+from ..inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
-from ..spaces.contexts import automaton_of_contexts, contexts_of, ngrams_of, step_scores
 from .pairwise.base import PairwiseGraph
 
 # Maximum number of (state, label) pairs in each product of a bounded search.
@@ -228,7 +229,7 @@ class Chain(PairwiseGraph):
         longest = max(longest_item(samples.offsets), 1)
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         if rules or self.order != 1:
-            return make(space=read_chains(fields, *self._contexts(classes), n_best))
+            return make(space=read_chains(fields, *self._reading(classes), n_best))
         work = ChainScratch(
             best=viterbi_scratch(longest, n_classes, n_best),
             sums=aligned(workspace_size(longest, n_classes), np.empty),
@@ -246,11 +247,12 @@ class Chain(PairwiseGraph):
             )
         return ngrams
 
-    def _contexts(self, classes):
-        """The contexts of n-grams, and the product of the rules, or None."""
+    def _reading(self, classes):
+        """Rows of steps for the contexts of n-grams, and the automaton for these and the rules."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
         contexts = contexts_of(self._ngrams(), len(classes))
-        return contexts, product_of(rules, classes) if rules else None
+        product = product_of(rules, classes, None if rules else len(classes))
+        return contexts.rows, automaton_of_contexts(contexts, product)
 
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""
@@ -318,9 +320,10 @@ def step_automaton(graph: Chain, classes: Any, pair_weights: np.ndarray) -> tupl
     """
     if graph.order == 1 and not graph.rules:
         return None
-    contexts, product = graph._contexts(classes)
-    automaton, n = automaton_of_contexts(contexts, product), len(classes)
+    (step_rows, automaton), n = graph._reading(classes), len(classes)
     pairs = graph.pair_tables(pair_weights, n) + transition_mask(graph.forbidden, classes).pairs
-    scores = step_scores(contexts, pairs, pair_weights[0, n * n :])[automaton.rows]
+    table = np.empty((step_rows.labels.size, n + 1))
+    step_scores(pairs, step_rows, pair_weights[0, n * n :], table)
+    scores = table[automaton.rows]
     scores[automaton.ends == 0, n] = -math.inf
     return automaton, scores

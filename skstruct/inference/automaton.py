@@ -54,6 +54,11 @@ class StepRows(NamedTuple):
     # the first rows are those of the labels alone.
     labels: np.ndarray
     parents: np.ndarray
+    # (n_rows + 1,) of int64, and (n_ngrams,) of int32: The n-grams that end with a step from each
+    # row: their columns, and where their scores are.
+    ptr: np.ndarray
+    columns: np.ndarray
+    positions: np.ndarray
 
 
 class AutomatonScratch(NamedTuple):
@@ -110,6 +115,22 @@ def automaton_scratch(automaton, n_rows, n_tables, n_nodes, n_best=1) -> Automat
         path=np.empty(n_nodes, dtype=np.int64),
         top=top_list(n_best),
     )
+
+
+@kernel
+def step_scores(pairs, step_rows, ngrams, out):
+    """Write scores of steps from those of pairs of labels, if any, and of n-grams.
+
+    `out` (<= n_rows, > n_labels) has the first rows; `pairs` is of shape (n_labels or 0, n_labels).
+    """
+    for r in range(out.shape[0]):
+        row, parent = out[r], step_rows.parents[r]
+        for k in range(row.shape[0]):
+            row[k] = out[parent, k] if parent >= 0 else 0.0
+        for k in range(pairs.shape[1] if parent < 0 and pairs.shape[0] > 0 else 0):
+            row[k] = pairs[step_rows.labels[r], k]
+        for g in range(step_rows.ptr[r], step_rows.ptr[r + 1]):
+            row[step_rows.columns[g]] += ngrams[step_rows.positions[g]]
 
 
 @inner_kernel
@@ -330,22 +351,22 @@ def _sum_steps(mass, automaton, scratch, node, out):
 
 
 @inner_kernel
-def exp_steps(automaton, inverse, step_rows, ngrams, scores, first, scratch):
-    """Exponentials of steps, from the scores of pairs of labels in ``scratch.steps[0]``.
+def exp_steps(automaton, inverse, step_rows, ngrams, scratch):
+    """Exponentials of :func:`step_scores`, whose first rows are in ``scratch.steps[0]``.
 
-    `ngrams` (ptr, columns, positions) are those of each row, with scores from place `first` on.
-    Returns the maximum that was taken out, NaN where an exponential is unsafe.
+    Only those of labels and of n-grams are computed: rows multiply. Returns the maximum that was
+    taken out, NaN where an exponential is unsafe.
     """
     table, n_labels = scratch.table, automaton.after.shape[1]
     high = exp_table(scratch.steps[0, :n_labels, : n_labels + 1], inverse, table[:n_labels])
-    ptr, columns, positions = ngrams
+    ptr, columns, positions = step_rows.ptr, step_rows.columns, step_rows.positions
     unsafe = 0
     for r in range(n_labels, table.shape[0]):
         row, parent = table[r], table[step_rows.parents[r]]
         for k in range(row.shape[0]):
             row[k] = parent[k]
         for g in range(ptr[r], ptr[r + 1]):
-            exponent = scores[first + positions[g]] * inverse
+            exponent = ngrams[positions[g]] * inverse
             product = row[columns[g]] * fast_exp(min(exponent, LARGEST_RANGE))
             unsafe |= not abs(exponent) < LARGEST_RANGE
             unsafe |= (product > 0.0) & (product <= SMALLEST_FACTOR)

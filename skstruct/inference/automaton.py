@@ -1,9 +1,34 @@
 """Chains whose labellings an automaton reads: Viterbi and sum-product over its states.
 
+A state knows the last label and what counts of the labels before it: the *context* of an n-gram
+(:mod:`skstruct.inference.contexts`), and how far rules are kept. For labels a and b, weights of the
+n-grams "a a a" and "a a b", and no more than one run of b, they are
+
+=====  =======  ==========  ==============  =======  =======  =====  ======
+state  context  b was seen  row of a table  after a  after b  group  family
+=====  =======  ==========  ==============  =======  =======  =====  ======
+0      a        no          0               1        4        0      0
+1      a a      no          2               1        4        0      0
+2      a        yes         0               3        none     1      1
+3      a a      yes         2               3        none     1      1
+4      b        yes         1               2        4        2      2
+=====  =======  ==========  ==============  =======  =======  =====  ======
+
 The score of a step is in the row of the state before it, in a table (n_rows, n_labels + 1) whose
-last column is the end. States of a group lead to the same states, but for the rare columns of their
-rows, and groups of a family lead to the same states, but for some labels. So rows are added up, in
-vectors of labels, in groups and in families, and only what differs is moved one by one.
+last column is the end: the row of the context, so the states 0 and 2 share one. A *group* has the
+states with one last label that rules cannot tell apart. They all lead to the same states, but for
+*rare* columns: with the n-gram "a a a b", a third context "a a a" would follow "a a" where "a a"
+follows "a", so that column a of row 2 would be rare. A *family* has the groups that rules cannot
+tell apart but for their label (without rules all groups are one family): these lead to the same
+states, with the next label alone as the context (``leads``), but for some labels of their *own*:
+by a, group 0 leads to state 1, not to 0.
+
+So the vectors over labels ``score of a state + its row`` are added up (or maximised) over the
+states of a group, then over the groups of a family, and only what differs is moved one by one.
+Kernels rely on this: states are in the order of groups; the rows of single labels come first, and
+have no rare columns; a parent comes before its rows; where each step has a table of its own, there
+are no other rows. Rare columns are moved from the table to ``scratch.rare``: what is left there is
+-inf, or 0 among exponentials.
 """
 
 from __future__ import annotations

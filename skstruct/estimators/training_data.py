@@ -282,6 +282,6 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
             raise ValueError(f"y: a set holds {labels.tolist()}: labels of a table are 0 or 1")
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
-    masks = allowed_labels(partial, codes, graph.n_states(classes), encode)
+    masks = allowed_labels(partial, codes, graph.labels_per_node(classes), encode)
     hidden = graph.hidden_states(classes)
     return masks if hidden is None else hidden.widened(masks)

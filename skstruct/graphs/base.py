@@ -350,13 +350,13 @@ class Graph(ABC, BaseEstimator):
         hidden = self.hidden_states(classes)
         return classes if hidden is None else classes[hidden.label]
 
-    def n_states(self, classes: Any) -> int:
+    def labels_per_node(self, classes: Any) -> int:
         """Return the number of labels that one node can have: by default all classes."""
         return len(classes)
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
         """Return masks (n_nodes, n_states) of uint8; by default from one mask per sample."""
-        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
+        return read_sample_masks(allowed, samples.offsets, self.labels_per_node(classes))
 
     # What it may define: weights of nodes and of classes
 

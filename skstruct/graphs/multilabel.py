@@ -325,7 +325,7 @@ class MultiLabel(Graph):
 
     encode, decode = ItemGraph.encode, ItemGraph.decode
 
-    def n_states(self, classes: Any) -> int:
+    def labels_per_node(self, classes: Any) -> int:
         """Off and on."""
         return 2
 

@@ -331,23 +331,24 @@ def _read_arcs(given, i):
 def _steps(arcs, item_ptr):
     """Begin and end of each arc among the ends of its sample, -1 for arcs on no path."""
     n = item_ptr.size - 1
-    owner = np.repeat(np.arange(n), np.diff(item_ptr))
+    owner, samples = np.repeat(np.arange(n), np.diff(item_ptr)), np.arange(n + 1)
+    # A vertex of a sample is one number; those at which no arc ends, but for 0, are on no path.
     names, number = np.unique(np.append(0, arcs[:, :2]), return_inverse=True)
-    key = owner[:, None] * names.size + number[1:].reshape(-1, 2)
-    vertices = np.unique(np.append(np.arange(n) * names.size, key[:, 1]))
-    steps = np.searchsorted(vertices, key)
-    first = np.searchsorted(vertices, np.arange(n + 1) * names.size)
-    keep = (vertices[steps[:, 0]] == key[:, 0]).astype(np.uint8)
+    ends = owner[:, None] * names.size + number[1:].reshape(-1, 2)
+    vertices = np.unique(np.append(samples[:-1] * names.size, ends[:, 1]))
+    begin, end = np.searchsorted(vertices, ends).T
+    first = np.searchsorted(vertices, samples * names.size)
+    keep = (vertices[begin] == ends[:, 0]).astype(np.uint8)
     reached, leads = np.zeros((2, vertices.size), dtype=np.uint8)
     reached[first[:-1]], leads[first[1:] - 1] = 1, 1
-    order = np.argsort(steps[:, 1], kind="stable")
-    keep_paths(order, steps[:, 0].copy(), steps[:, 1].copy(), keep, reached, leads)
+    order = np.argsort(end, kind="stable")
+    keep_paths(order, begin.copy(), end.copy(), keep, reached, leads)
     for i in np.flatnonzero(reached[first[1:] - 1] == 0)[:1]:
-        at = first[i] + np.flatnonzero(reached[first[i] : first[i + 1]])[-1]
-        end, stop = (names[vertices[k] - i * names.size] for k in (first[i + 1] - 1, at))
+        stop = first[i] + np.flatnonzero(reached[first[i] : first[i + 1]])[-1]
+        last, stop = (names[vertices[v] - i * names.size] for v in (first[i + 1] - 1, stop))
         raise ValueError(
-            f"X: sample {i} has no path from vertex 0 to {end}, the last: paths stop at {stop}"
+            f"X: sample {i} has no path from vertex 0 to {last}, the last: paths stop at {stop}"
         )
-    steps -= first[owner][:, None]
+    steps = np.column_stack([begin, end]) - first[owner][:, None]
     steps[keep == 0] = -1
     return steps

@@ -838,7 +838,7 @@ class Predictor(NamedFeatures, Decoder):
             self.graph_ = self.graph_.with_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
-        schemes = getattr(problem.space, "chunk_schemes", (scheme,))
+        schemes = self.graph_.chunk_schemes or (scheme,)
         scheme = schemes[0] if scheme is None else scheme
         if scheme not in schemes and str(scheme).lower() not in schemes:
             raise ValueError(

@@ -66,6 +66,9 @@ class Graph(ABC, BaseEstimator):
         Number of hidden states of each label, a parameter of structures that have some: problems
         are then made with :meth:`states` as `classes`.
     learns : bool
+    chunk_schemes : tuple
+        Schemes under which chunks are what labellings are made of, the usual one first; empty for
+        structures whose chunks may follow any scheme.
         Whether :meth:`learn` takes anything from the labels.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
@@ -119,6 +122,7 @@ class Graph(ABC, BaseEstimator):
     usual_features = "csr"
     learns = False
     n_end_rows = 0
+    chunk_schemes = ()
     when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):

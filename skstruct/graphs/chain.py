@@ -27,6 +27,7 @@ from ..inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
+from .base import kept_positions
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
 from .pairwise.base import PairwiseGraph
 
@@ -53,11 +54,6 @@ class Sequences(NamedTuple):
     def n_edges(self) -> np.ndarray:
         """Number of edges of each sequence."""
         return np.maximum(self.lengths - 1, 0)
-
-
-def _without_marks(gram):
-    """An n-gram as a tuple, without what fills short ones."""
-    return tuple(code for code in gram if code != -1)
 
 
 class Chain(PairwiseGraph):
@@ -184,18 +180,15 @@ class Chain(PairwiseGraph):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Labels, pairs of labels and n-grams are matched by value."""
         node, pairs = super().kept_columns(previous, classes, previous_classes)
-        n, n_before = len(classes), len(previous_classes)
-        before, now = (graph._ngrams().tolist() for graph in (previous, self))
-        # Marks of the start, of the end, and of no label keep their meaning.
-        code = dict(enumerate(node.tolist())) | {-1: -1, n: n_before, n + 1: n_before + 1}
-        known = {_without_marks(gram): q for q, gram in enumerate(before)}
-        same = [
-            known.get(_without_marks([code[k] if k < 0 or code[k] >= 0 else -2 for k in gram]), -1)
-            for gram in now
-        ]
-        start = n_before * n_before
-        kept = [start + q if q >= 0 else -1 for q in same]
-        return node, np.append(pairs, np.array(kept, dtype=np.int64))
+        n_before = len(previous_classes)
+        # Marks of the start, of the end, and of no label (-1, the last) keep their meaning.
+        former = np.append(np.where(node < 0, -2, node), [n_before, n_before + 1, -1])
+        now, before = (
+            [tuple(code for code in gram if code != -1) for gram in ngrams.tolist()]
+            for ngrams in (former[self._ngrams()], previous._ngrams())
+        )
+        kept = kept_positions(before, now)
+        return node, np.append(pairs, np.where(kept < 0, -1, n_before * n_before + kept))
 
     def observed(self, problem: Problem, samples: Any, *args: Any) -> Any:
         """The problem on some of the weights; None with an order above 1."""

@@ -159,6 +159,11 @@ class SemiChain(NodeGraph):
         self.segment_features = segment_features
         self.forbidden = forbidden
 
+    @property
+    def chunk_schemes(self) -> tuple:
+        """Those of the tags, or runs of equal labels."""
+        return ("runs",) if self.scheme is None else (None, "iob2", "bio")
+
     # Reading
 
     @property

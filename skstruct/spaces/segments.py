@@ -75,11 +75,6 @@ class SegmentSpace(LabelSpace):
     structure = "SemiChain"
 
     @property
-    def chunk_schemes(self) -> tuple:
-        """Schemes under which chunks are segments, the usual one first."""
-        return (None, "iob2", "bio") if self.own.opens.any() else ("runs",)
-
-    @property
     def n_tables(self) -> np.ndarray:
         """Rows of added parts: one in each sample."""
         return np.ones(self.part_ptr.size - 1, dtype=np.int64)
@@ -125,7 +120,7 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         further=np.append(kinds.further, kinds.further[tails]),
         base=base,
         kind=kinds.of_label,
-        opens=(kinds.role == 1).astype(np.uint8),
+        opens=kinds.opens.astype(np.uint8),
         limit=limits,
         tail=np.where(after > base, after, -1)[: limits.size],
         mask=mask,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -65,10 +66,10 @@ class Graph(ABC, BaseEstimator):
     states_per_label : int or mapping
         Number of hidden states of each label, a parameter of structures that have some: problems
         are then made with :meth:`states` as `classes`.
-    learns : bool
     chunk_schemes : tuple
         Schemes under which chunks are what labellings are made of, the usual one first; empty for
         structures whose chunks may follow any scheme.
+    learns : bool
         Whether :meth:`learn` takes anything from the labels.
     n_end_rows : int
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
@@ -121,8 +122,8 @@ class Graph(ABC, BaseEstimator):
     states_per_label = 1
     usual_features = "csr"
     learns = False
-    n_end_rows = 0
     chunk_schemes = ()
+    n_end_rows = 0
     when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):
@@ -345,14 +346,19 @@ class Graph(ABC, BaseEstimator):
         """
         return f"has labels that {type(self).__name__} does not have"
 
-    def hidden_states(self, classes: Any) -> HiddenStates | None:
-        """Return the states of labels, None if each label is one state."""
+    def hidden_states(self, classes: Any) -> HiddenStates:
+        """Return the states of labels."""
         return hidden_states(self.states_per_label, classes)
+
+    def refuse_states(self, what: str, kind: type = ValueError) -> None:
+        """Raise an error, for whoever cannot take them, if labels may have several states."""
+        given = self.states_per_label
+        if any(n != 1 for n in given.values()) if isinstance(given, Mapping) else given != 1:
+            raise kind(f"{what}: labels of {self} have several states")
 
     def states(self, classes: Any) -> Any:
         """Return the label of each state, (n_states,): the `classes` of problems."""
-        hidden = self.hidden_states(classes)
-        return classes if hidden is None else classes[hidden.label]
+        return self.hidden_states(classes).widened(classes)
 
     def labels_per_node(self, classes: Any) -> int:
         """Return the number of labels that one node can have: by default all classes."""

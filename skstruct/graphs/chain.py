@@ -21,14 +21,13 @@ from ..data.constraints import allowed_at_ends, check_ends, check_steps, transit
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
-from ..data.states import refuse_states
 from ..inference.automaton import step_scores
 from ..inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
-from .base import kept_positions
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
+from .base import kept_positions
 from .pairwise.base import PairwiseGraph
 
 # Maximum number of (state, label) pairs in each product of a bounded search.
@@ -156,7 +155,7 @@ class Chain(PairwiseGraph):
             return
         if self.edge_features:
             raise ValueError(f"order={order} is for chains without edge features")
-        refuse_states(self, f"order={order} is for labels of one state")
+        self.refuse_states(f"order={order} is for labels of one state")
         found = ngrams_of(codes, offsets, len(classes), order, bool(self.boundary))
         if hasattr(self, "ngrams_"):
             found = np.unique(np.concatenate([self.ngrams_, found]), axis=0)
@@ -274,7 +273,7 @@ class Chain(PairwiseGraph):
 
     def with_rules(self, rules: Any) -> Chain:
         """The chain with further rules."""
-        refuse_states(self, "rules are of labels, not of states", TypeError)
+        self.refuse_states("rules are of labels, not of states", TypeError)
         other = copy.copy(self)
         other.rules = [*read_rules(self.rules), *read_rules(rules)]
         return other

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.constraints import transition_mask
 from ..data.ragged import RaggedArray, object_array
-from ..data.states import refuse_states, state_names
 from ..metrics.calibration import innermost
 from ..preprocessing.ragged_transformer import output_names
 
@@ -171,7 +170,8 @@ def _label_names(model):
     """Return the names of the columns of the weights: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
-    return getattr(model, "label_names_in_", state_names(model.graph_, model.classes_))
+    states = model.graph_.hidden_states(model.classes_)
+    return getattr(model, "label_names_in_", states.names(model.classes_))
 
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
@@ -446,7 +446,7 @@ def explain(
         raise ValueError(
             "explain is for single labels: for label sets see coef_frame and transition_frame"
         )
-    refuse_states(model.graph_, "explain needs the state of each node; see coef_frame")
+    model.graph_.refuse_states("explain needs the state of each node; see coef_frame")
     samples, codes = _decoded(model, before, x)
     if labels is not None:
         codes = _labelling(model, labels, samples, "labels")

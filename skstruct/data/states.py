@@ -55,7 +55,7 @@ def hidden_states(states_per_label: Any, classes: Any) -> HiddenStates:
     """The states of labels."""
     if not isinstance(states_per_label, Mapping):
         check_integer("states_per_label", states_per_label)
-        counts = np.full(len(classes), int(states_per_label))
+        counts = int(states_per_label)
     else:
         labels = np.asarray(classes).tolist()
         unknown = [label for label in states_per_label if label not in labels]
@@ -66,5 +66,6 @@ def hidden_states(states_per_label: Any, classes: Any) -> HiddenStates:
         for label, count in states_per_label.items():
             check_integer(f"states_per_label[{label!r}]", count)
         counts = np.array([int(states_per_label.get(label, 1)) for label in labels])
-    label, first = np.repeat(np.arange(counts.size), counts), np.cumsum(counts) - counts
-    return HiddenStates(label.astype(np.int32), first.astype(np.int32))
+    every = np.arange(len(classes), dtype=np.int32)
+    label = np.repeat(every, counts)
+    return HiddenStates(label, np.searchsorted(label, every).astype(np.int32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from ..core.docstrings import inherit_sections
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data import labels as label_codes
+from ..data.constraints import transition_mask
 from ..data.node_weights import balanced_weights, given_weights, read_sequence_weights
 from ..data.partial import read_sample_masks
 from ..data.ragged import object_array
@@ -71,8 +72,10 @@ class Graph(ABC, BaseEstimator):
         structures whose chunks may follow any scheme.
     learns : bool
         Whether :meth:`learn` takes anything from the labels.
-    n_end_rows : int
+    n_end_rows, end_names : int, sequence of str
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
+    forbidden : list, str or None
+        Pairs of labels that are not neighbours, a parameter of structures that have some.
     hint_of_scale : str
         Addition to the warning that training is far from the optimum: which C to try.
     when_inferred : str
@@ -124,6 +127,8 @@ class Graph(ABC, BaseEstimator):
     learns = False
     chunk_schemes = ()
     n_end_rows = 0
+    end_names = "<start>", "<stop>"
+    forbidden = None
     when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):
@@ -367,6 +372,39 @@ class Graph(ABC, BaseEstimator):
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
         """Return masks (n_nodes, n_states) of uint8; by default from one mask per sample."""
         return read_sample_masks(allowed, samples.offsets, self.labels_per_node(classes))
+
+    # What it may define: names and terms, for tables of weights and explanations
+
+    def pair_names(self, classes: Any) -> tuple[Any, Any]:
+        """Return the names of rows and of columns of a table of ``pairwise_coef_``."""
+        names = self.hidden_states(classes).names(classes)
+        return names, names
+
+    def pair_mask(self, classes: Any) -> np.ndarray | float:
+        """Return -inf where two of these are never neighbours, else 0: by default `forbidden`."""
+        if self.forbidden is None:
+            return 0.0
+        return transition_mask(self.forbidden, self.states(classes)).pairs
+
+    def edge_type_names(self) -> list[str]:
+        """Return the names of the types of edges, by default of none."""
+        return []
+
+    def edge_feature_names(self) -> list[str] | None:
+        """Return the names of edge features that the structure has made; None if users give them.
+
+        By default None.
+        """
+        return None
+
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterable:
+        """Return terms of scores that are not of features of nodes, intercepts or edges.
+
+        `codes` (n_nodes,) is a labelling of one packed sample; of items, a mask. Each term is a
+        node, what it is next to or "", a name, value and weight. By default those of ``end_names``.
+        """
+        ends = zip((0, codes.size - 1), self.end_names, estimator.boundary_coef_, strict=False)
+        return [(t, "", name, 1.0, row[codes[t]]) for t, name, row in ends if codes.size]
 
     # What it may define: weights of nodes and of classes
 

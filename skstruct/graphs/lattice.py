@@ -193,36 +193,15 @@ class Lattice(ItemGraph):
         """Weights of (right class, left class of the next arc)."""
         return pair_weights[0].reshape(self.n_sides_)
 
-    def side_names(self) -> tuple[list, list]:
-        """Names of right and of left classes, of which ``pairwise_coef_`` has the pairs.
-
-        Returns
-        -------
-        tuple of two lists
-            Numbers; for :class:`WordLattice` strings.
-        """
+    def pair_names(self, classes: Any) -> tuple[list, list]:
+        """Numbers of right and of left classes."""
         return tuple([*range(n)] for n in self.n_sides_)
 
-    def connection_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> list:
-        """Terms of pairs of arcs, for :func:`skstruct.inspection.explain`.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted, with this structure as its ``graph_``.
-        codes : ndarray of shape (n_arcs,) of int
-            1 for the arcs of a path.
-        samples : NamedTuple
-            One packed sample.
-
-        Returns
-        -------
-        list of tuples
-            The second arc, the right class of the first, a name, value and weight.
-        """
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> list:
+        """Terms of pairs of arcs: the second arc, and the right class of the first."""
         chosen, table = samples.chosen(codes), estimator.pairwise_coef_
         right, left = samples.arcs[chosen[:-1], 3], samples.arcs[chosen[1:], 2]
-        names = (str(self.side_names()[0][k]) for k in right)
+        names = (str(self.pair_names(estimator.classes_)[0][k]) for k in right)
         return [
             (arc, name, "<transition>", 1.0, weight)
             for arc, name, weight in zip(chosen[1:], names, table[right, left], strict=True)

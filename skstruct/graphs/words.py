@@ -130,8 +130,8 @@ class WordLattice(Lattice):
             self._found = given, lookup
         return lookup
 
-    def side_names(self) -> tuple[list, list]:
-        """Classes: first fields, or kind and length."""
+    def pair_names(self, classes: Any) -> tuple[list, list]:
+        """Classes of words: first fields, or kind and length."""
         return self._lookup.classes, self._lookup.classes
 
     # Reading

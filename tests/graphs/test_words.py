@@ -207,8 +207,8 @@ def test_parameters_may_change_after_a_fit(files):
     graph.set_params(dictionary=["ab", "bc", "b"])
     assert len(graph._lookup.dictionary.words) == 3
     mecab = WordLattice.from_mecab(*files, n_fields=1)
-    assert "noun" in mecab.side_names()[0]
-    assert "noun,proper" in mecab.set_params(n_fields=2).side_names()[0]
+    assert "noun" in mecab.pair_names(None)[0]
+    assert "noun,proper" in mecab.set_params(n_fields=2).pair_names(None)[0]
 
 
 def test_clones_share_a_dictionary(files):
@@ -233,7 +233,7 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
     first = samples.chosen(labels)[samples.owner[samples.chosen(labels)] == 0]
     chosen = [graph._lookup.dictionary.words[k] for k in samples.arcs[first, 4]]
     assert chosen[-1] == ("いる", "verb", "need")
-    assert "verb,need" in graph.side_names()[0]
+    assert "verb,need" in graph.pair_names(None)[0]
     with pytest.warns(UserWarning, match="y: 1 of 1 words"):
         graph.read_training(SAGCRF(), ["いる"], [[("いる", "adverb")]])
 

@@ -535,24 +535,8 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """Return the names of the types of edges in tables and plots.
-
-        Returns
-        -------
-        list of str
-            One name per type, such as "to the right" on a grid with directions.
-        """
+        """Numbers."""
         return [f"type {t}" for t in range(self._n_types())]
-
-    def edge_feature_names(self) -> list[str] | None:
-        """Return the names of the edge features that the structure has made.
-
-        Returns
-        -------
-        list of str or None
-            None where the user gave them.
-        """
-        return None
 
     # Problems
 

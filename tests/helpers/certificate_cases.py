@@ -29,6 +29,7 @@ CLASSES = np.array(["a", "b", "c"])
 FORBIDDEN = [("a", "c"), ("b", "b")]
 ENDS = [(None, "b"), ("c", None)]
 RULES = [AtMostOnce("a"), Before("b", "c")]
+PARENTS = [(1, 0), (2, 0), (4, 3)]
 COSTS = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.5], [3.0, 1.0, 0.0]]
 LOSSES = ["hamming", "normalized", "by class", "matrix"]
 FEATURES = {"dense": np.asarray, "CSR": sparse.csr_matrix}
@@ -51,6 +52,8 @@ STRUCTURES = {
     "labels, tree": MultiLabel("tree", tables=True),
     "labels, full": MultiLabel("full"),
     "labels, full with tables": MultiLabel("full", tables=True),
+    "labels, hierarchy": MultiLabel(hierarchy=PARENTS),
+    "labels, tree, hierarchy": MultiLabel("tree", tables=True, hierarchy=PARENTS),
     "labels, relaxed": MultiLabel("full", inference="relaxed"),
     "labels, relaxed with tables": MultiLabel("full", tables=True, inference="relaxed"),
     "forests": Pairwise(),
@@ -58,7 +61,9 @@ STRUCTURES = {
     "graphs, forbidden": Pairwise(
         inference="junction-tree", interactions="potts", forbidden=FORBIDDEN[:1]
     ),
+    "graphs, two kinds": Pairwise(node_types=["p", "w"], inference="junction-tree"),
     "graphs, relaxed": Pairwise(inference="lp"),
+    "graphs, relaxed, two kinds": Pairwise(node_types=["p", "w"], inference="lp"),
     "graphs, relaxed, types": Pairwise(inference="lp", interactions="symmetric", edge_types=2),
     "graphs, relaxed, edge features": Pairwise(
         inference="lp", interactions="potts", edge_features=True
@@ -89,6 +94,16 @@ def _best_labels(rng, scores, edges, name):
         ends = np.arange(len(labellings) + 1) * len(scores)
         value[broken_rules(RULES, CLASSES, labellings.ravel(), ends).any(axis=1)] = -np.inf
     return CLASSES[labellings[value.argmax()]]
+
+
+def _of_two_kinds(x, labels, edges):
+    """A sample whose first node is of another kind than the others, which have less features."""
+    y = {"p": [str(labels[0] == "a")], "w": np.where(labels[1:] == "a", "a", "b")}
+    nodes = {"p": x[:1], "w": x[1:, :2]}
+    edges = np.array(edges, dtype=int).reshape(-1, 2)
+    starts = edges[:, 0] == 0
+    pairs = {("p", "w"): edges[starts] - [0, 1], ("w", "w"): edges[~starts] - 1}
+    return {"nodes": nodes, "edges": pairs}, y
 
 
 def _draw_items(name, rng, n_samples):
@@ -128,7 +143,10 @@ def draw(name, seed, n_samples=12):
         noisy = X @ rng.normal(size=(3, 5)) + rng.normal(size=(n_samples, 5))
         if name == "table":
             return X, CLASSES[noisy[:, :3].argmax(axis=1)]
-        return X, (noisy + 0.8 * rng.normal(size=(n_samples, 1)) > 0).astype(int)
+        sets = (noisy + 0.8 * rng.normal(size=(n_samples, 1)) > 0).astype(int)
+        for child, parent in PARENTS if "hierarchy" in name else []:
+            sets[:, parent] |= sets[:, child]
+        return X, sets
     X, y, weights = [], [], rng.normal(size=(3, 3))
     for n in rng.integers(1, 6, size=n_samples):
         n = 2 * int(n) if kind == "images" else int(n)
@@ -143,6 +161,10 @@ def draw(name, seed, n_samples=12):
         if kind == "images":
             x, labels = x.reshape(2, -1, 3), labels.reshape(2, -1)
         rows = (rng.normal(size=(len(edges), 2)),) if "edge features" in name else ()
+        if "two kinds" in name:
+            for rows, part in zip((X, y), _of_two_kinds(x, labels, edges), strict=True):
+                rows.append(part)
+            continue
         if kind in ("forests", "graphs"):
             edges = np.array(edges, dtype=int).reshape(-1, 2)
             if "types" in name:
@@ -162,11 +184,21 @@ def in_rows(kind, X):
 
     if isinstance(X, np.ndarray):
         return convert(X)
+    if isinstance(X[0], dict):
+        tables = [{kind: convert(part) for kind, part in x["nodes"].items()} for x in X]
+        return [x | {"nodes": nodes} for x, nodes in zip(X, tables, strict=True)]
     return [tuple(map(convert, x)) if isinstance(x, tuple) else convert(x) for x in X]
 
 
 def loss_of(kind, name):
     """The `loss` argument of a kind of loss."""
+    if "two kinds" in name:
+        return {
+            "hamming": "hamming",
+            "normalized": "normalized_hamming",
+            "by class": {("w", "a"): 2.0, ("p", "True"): 0.5},
+            "matrix": np.arange(16.0).reshape(4, 4) % 5 * (1 - np.eye(4)),
+        }[kind]
     if kind == "matrix":
         return [[0.0, 1.0], [3.0, 0.0]] if name.startswith("labels") else COSTS
     if kind == "by class":

@@ -440,7 +440,9 @@ class Pairwise(PairwiseGraph):
     def read_node_weight(self, node_weight: Any, samples: Networks) -> np.ndarray:
         """Weights, with `node_types` perhaps dicts of those of each type."""
         if self.node_types is not None:
-            node_weight = read_by_type(node_weight, "node_weight", self._types(), samples.type_counts)
+            node_weight = read_by_type(
+                node_weight, "node_weight", self._types(), samples.type_counts
+            )
         return super().read_node_weight(node_weight, samples)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:

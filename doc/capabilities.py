@@ -132,7 +132,7 @@ def fitted(estimator, graph, X, y):
 def masks(model, X, y):
     """What allows every label at every node."""
     packed = model.graph_.read_X(model, X, reset=False)
-    n = model.graph_.n_states(model.classes_)
+    n = model.graph_.labels_per_node(model.classes_)
     if model.graph_.is_table:
         return np.ones((*np.shape(y), n), dtype=bool)
     if model.graph_.has_items:  # a mask of what is scored

@@ -56,6 +56,11 @@ class Kinds(NamedTuple):
         return cls(object_array(names), first, further, of_label, role)
 
     @property
+    def opens(self) -> np.ndarray:
+        """Whether each label always begins a segment."""
+        return self.role == FIRST
+
+    @property
     def outside(self) -> int:
         """The kind of nodes in no segment, -1 if there is none."""
         names = self.names.tolist()

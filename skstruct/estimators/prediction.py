@@ -37,7 +37,6 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
-from ..data.states import refuse_states
 from ..distributed.engine import Engine
 from ..lite import chunk_rules
 from ..shards.packing import relocated
@@ -480,8 +479,7 @@ class Predictor(NamedFeatures, Decoder):
 
     def _read_allowed(self, allowed, samples):
         masks = self.graph_.read_allowed(allowed, samples, self.classes_)
-        hidden = self.graph_.hidden_states(self.classes_)
-        return masks if hidden is None else hidden.widened(masks)
+        return self.graph_.hidden_states(self.classes_).widened(masks)
 
     def _cooled(self, samples):
         """Divide the weights by the temperature, only those of features that the samples have."""
@@ -635,8 +633,7 @@ class Predictor(NamedFeatures, Decoder):
     def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, codes = self._best_states(X, allowed, rules)
-        hidden = self.graph_.hidden_states(self.classes_)
-        return samples, codes if hidden is None else hidden.label[codes]
+        return samples, self.graph_.hidden_states(self.classes_).labels_of(codes)
 
     def _best_states(self, X, allowed=None, rules=None):
         """Return samples, and the best states of all nodes as positions in ``states_``."""
@@ -737,7 +734,7 @@ class Predictor(NamedFeatures, Decoder):
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         check_is_fitted(self)
-        refuse_states(self.graph_, "n best labellings are those of states", TypeError)
+        self.graph_.refuse_states("n best labellings are those of states", TypeError)
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         ruled = None if rules is None else self.graph_.with_rules(rules)
         self._require(max_oracle, problem, "call predict_marginals")  # defaults build on it
@@ -839,7 +836,7 @@ class Predictor(NamedFeatures, Decoder):
             self.graph_ = self.graph_.with_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
-        schemes = getattr(problem.space, "chunk_schemes", (scheme,))
+        schemes = self.graph_.chunk_schemes or (scheme,)
         scheme = schemes[0] if scheme is None else scheme
         if scheme not in schemes and str(scheme).lower() not in schemes:
             raise ValueError(
@@ -848,8 +845,7 @@ class Predictor(NamedFeatures, Decoder):
             )
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
-        hidden = self.graph_.hidden_states(self.classes_)
-        steps = steps if hidden is None else steps.repeated(hidden.label)
+        steps = steps.repeated(self.graph_.hidden_states(self.classes_).label)
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warn_user(
@@ -913,9 +909,7 @@ class Predictor(NamedFeatures, Decoder):
                 if self.graph_.has_items:
                     sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
                 self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
-            hidden = self.graph_.hidden_states(self.classes_)
-            if hidden is not None:
-                scores = np.maximum.reduceat(scores, hidden.first, axis=1)
+            scores = self.graph_.hidden_states(self.classes_).reduced(np.maximum, scores)
             return self.graph_.decision(scores, self, X, samples)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]

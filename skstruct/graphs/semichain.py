@@ -165,6 +165,11 @@ class SemiChain(NodeGraph):
         self.segment_features = segment_features
         self.forbidden = forbidden
 
+    @property
+    def chunk_schemes(self) -> tuple:
+        """Those of the tags, or runs of equal labels."""
+        return ("runs",) if self.scheme is None else (None, "iob2", "bio")
+
     # Reading
 
     @property
@@ -317,20 +322,10 @@ class SemiChain(NodeGraph):
     # The problem
 
     def pair_mask(self, classes: Any) -> np.ndarray:
-        """-inf where a kind would follow itself: runs are as long as they can be, unless tagged.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            ``classes_`` of the estimator.
-
-        Returns
-        -------
-        ndarray of shape (n_kinds, n_kinds)
-            0 elsewhere.
-        """
+        """-inf, too, where a kind would follow itself: runs are as long as they can be."""
         kinds = self._kinds(classes)
-        return np.where(np.diag((self.limits_ > 0) & ~kinds.role.any()), -math.inf, 0.0)
+        mask = transition_mask(self.forbidden, kinds.names).pairs
+        return np.where(np.diag((self.limits_ > 0) & ~kinds.role.any()), -math.inf, mask)
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -376,7 +371,7 @@ class SemiChain(NodeGraph):
         if mask.bounds_ends:
             ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
             allowed = allowed_at_ends(ends, offsets, allowed)
-        table = mask.pairs + self.pair_mask(classes), self._basis(), longest_item(offsets)
+        table = self.pair_mask(classes), self._basis(), longest_item(offsets)
         own = segment_table(kinds, limits, self.tails_, *table)
         nodes, row_ptr = self._rows(samples, shapes[0][0], fit_intercept, codes is not None)
         grams = ()
@@ -447,26 +442,12 @@ class SemiChain(NodeGraph):
         n = self.limits_.size
         return pair_weights[0, : n * n].reshape(n, n)
 
-    def pair_names(self, classes: Any) -> np.ndarray:
-        """Kinds of segments, of which ``pairwise_coef_`` has the pairs.
+    def pair_names(self, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Kinds of segments."""
+        return (self._kinds(classes).names,) * 2
 
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            ``classes_`` of the estimator.
-
-        Returns
-        -------
-        ndarray of shape (n_kinds,)
-            Their names.
-        """
-        return self._kinds(classes).names
-
-    def segment_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
-        """Yield terms of segments of one sample for :func:`skstruct.inspection.explain`.
-
-        Each is the node where a segment begins, the kind before it or "", a name, value and weight.
-        """
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
+        """Terms of segments, each at the node where it begins, with the kind before it."""
         kinds, n = self._kinds(estimator.classes_), self.limits_.size
         found = Segments.of(codes, samples.offsets, kinds, self.limits_ == 0)
         size = np.where(self.limits_ > 0, self.limits_, 1)[found.kind]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skstruct import BCFWSSVM, SAGCRF, WordLattice
@@ -221,6 +222,26 @@ def test_copies_and_searches(tmp_path, files):
     assert 0.0 < search.fit(X, Y).best_score_ <= 1.0
 
 
+def test_parameters_may_change_after_a_fit(files):
+    graph = WordLattice(["ab"], longest_unknown=1)
+    crf = SAGCRF(graph)
+    assert graph.read_training(crf, ["a1b"], [["a", "1", "b"]])[0].lengths.tolist() == [3]
+    graph.set_params(longest_unknown=2)
+    assert graph.read_X(crf, ["a1b"], reset=False).lengths.tolist() == [5]  # and "a1", "1b"
+    graph.set_params(dictionary=["ab", "bc", "b"])
+    assert len(graph._lookup.dictionary.words) == 3
+    mecab = WordLattice.from_mecab(*files, n_fields=1)
+    assert "noun" in mecab.pair_names(None)[0]
+    assert "noun,proper" in mecab.set_params(n_fields=2).pair_names(None)[0]
+
+
+def test_clones_share_a_dictionary(files):
+    mecab = WordLattice.from_mecab(*files)
+    copied = clone(SAGCRF(mecab)).graph
+    assert copied is not mecab
+    assert copied.dictionary is mecab.dictionary
+
+
 def test_streams_learn_further_words():
     stream = SAGCRF(WordLattice(WORDS), random_state=0).partial_fit(X[:2], Y[:2])
     n, before = stream.n_features_in_, list(stream.feature_names_in_)
@@ -236,7 +257,7 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
     first = samples.chosen(labels)[samples.owner[samples.chosen(labels)] == 0]
     chosen = [graph._lookup.dictionary.words[k] for k in samples.arcs[first, 4]]
     assert chosen[-1] == ("いる", "verb", "need")
-    assert "verb,need" in graph.side_names()[0]
+    assert "verb,need" in graph.pair_names(None)[0]
     with pytest.warns(UserWarning, match=r"y: 1 of 1 words .*\('いる', 'adverb'\) \(sam"):
         graph.read_training(SAGCRF(), ["いる"], [[("いる", "adverb")]])
 

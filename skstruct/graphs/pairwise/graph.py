@@ -111,7 +111,7 @@ def network_of(graph: Any, samples: Any, column: np.ndarray) -> Network:
 # Read and pack graphs of nodes and edges, with or without cycles.
 
 
-@packed(edges=("edges", "types", "edge_features"), samples=("shapes",))
+@packed(edges=("edges", "types", "edge_features"), samples=("shapes", "type_counts"))
 class Networks(NamedTuple):
     """Packed nodes, and the edges between them."""
 
@@ -128,8 +128,10 @@ class Networks(NamedTuple):
     types: np.ndarray | None = None
     # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
-    # (n_samples, 2): Height and width of each image; or (n_samples, n_types), numbers of nodes.
+    # (n_samples, 2): Height and width of each image.
     shapes: np.ndarray | None = None
+    # (n_samples, n_types): Number of nodes of each type.
+    type_counts: np.ndarray | None = None
 
     def numbers(self) -> np.ndarray:
         """Indices of the edges within each sample."""
@@ -397,7 +399,7 @@ class Pairwise(PairwiseGraph):
         samples = no_networks(*self._no_features(estimator))
         if self.node_types is None:
             return samples
-        return samples._replace(shapes=np.empty((0, len(self._types())), dtype=np.int64))
+        return samples._replace(type_counts=np.empty((0, len(self._types())), dtype=np.int64))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples."""
@@ -416,7 +418,7 @@ class Pairwise(PairwiseGraph):
         lengths = np.diff(offsets)
         read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, read, rows)._replace(shapes=counts)
+        samples = pack(features, offsets, read, rows)._replace(type_counts=counts)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -427,18 +429,20 @@ class Pairwise(PairwiseGraph):
         """Labels, with `node_types` pairs (type, label)."""
         if self.node_types is None:
             return super().read_y(y, samples)
-        return read_labels(y, self._types(), samples.shapes)
+        return read_labels(y, self._types(), samples.type_counts)
 
     def read_allowed(self, allowed: Any, samples: Networks, classes: Any) -> np.ndarray:
         """Masks, with `node_types` perhaps dicts of those of each type."""
         if self.node_types is not None:
-            allowed = read_by_type(allowed, "allowed", self._types(), samples.shapes, classes)
+            allowed = read_by_type(allowed, "allowed", self._types(), samples.type_counts, classes)
         return super().read_allowed(allowed, samples, classes)
 
     def read_node_weight(self, node_weight: Any, samples: Networks) -> np.ndarray:
         """Weights, with `node_types` perhaps dicts of those of each type."""
         if self.node_types is not None:
-            node_weight = read_by_type(node_weight, "node_weight", self._types(), samples.shapes)
+            node_weight = read_by_type(
+                node_weight, "node_weight", self._types(), samples.type_counts
+            )
         return super().read_node_weight(node_weight, samples)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
@@ -452,7 +456,7 @@ class Pairwise(PairwiseGraph):
         """Labels of sample i, with `node_types` a dict."""
         if self.node_types is None:
             return super().ranked(codes, classes, samples, i)
-        return labels_by_type(codes, self._types(), samples.shapes[i], classes)
+        return labels_by_type(codes, self._types(), samples.type_counts[i], classes)
 
     def wrap_marginals(self, table: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
         """Marginals, with `node_types` a dict per sample."""
@@ -460,7 +464,7 @@ class Pairwise(PairwiseGraph):
         if self.node_types is None:
             return found
         types = self._types()
-        rows = zip(found, samples.shapes, strict=True)
+        rows = zip(found, samples.type_counts, strict=True)
         return object_array([marginals_by_type(own, types, n, classes) for own, n in rows])
 
     def _n_types(self):
@@ -548,24 +552,8 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """Return the names of the types of edges in tables and plots.
-
-        Returns
-        -------
-        list of str
-            One name per type, such as "to the right" on a grid with directions.
-        """
+        """Numbers."""
         return [f"type {t}" for t in range(self._n_types())]
-
-    def edge_feature_names(self) -> list[str] | None:
-        """Return the names of the edge features that the structure has made.
-
-        Returns
-        -------
-        list of str or None
-            None where the user gave them.
-        """
-        return None
 
     # Problems
 
@@ -586,7 +574,7 @@ class Pairwise(PairwiseGraph):
     ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
         if self.node_types is not None:
-            own = allowed_labels(self._types(), samples.shapes, classes)
+            own = allowed_labels(self._types(), samples.type_counts, classes)
             allowed = own if allowed is None else own & allowed
         mask = step_mask(self.forbidden, classes, "graphs")
         if codes is not None and self.node_types is not None:
@@ -597,8 +585,6 @@ class Pairwise(PairwiseGraph):
         self.pair_cone(classes)  # refuses what cannot attract
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         network = network_of(self, samples, pair_columns(self.interactions, n_classes))
-        if self.node_types is not None:  # its shapes are not those of images
-            samples = samples._replace(shapes=None)
         return make(space=choose_space(self, samples, fields, network, n_best))
 
     def pair_cone(self, classes: Any) -> np.ndarray | None:

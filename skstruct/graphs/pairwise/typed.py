@@ -193,7 +193,8 @@ def read_by_type(items, what, types, counts, classes=None):
 
 def check_pairs(graph, types, samples, mask, classes) -> None:
     """Raise ValueError for interactions that no edge between its types has."""
-    of_node = np.repeat(np.tile(np.arange(len(types)), len(samples.shapes)), samples.shapes.ravel())
+    counts = samples.type_counts
+    of_node = np.repeat(np.tile(np.arange(len(types)), len(counts)), counts.ravel())
     linked = np.zeros((len(types),) * 2, dtype=bool)
     linked[tuple(of_node[ends] for ends in samples.global_ends())] = True
     pairs = [(types[a], types[b]) for a, b in np.argwhere(linked)]

@@ -6,11 +6,10 @@ from .localisation import BoxProposals, PatchWords
 from .pernode import PerNode
 from .sequences import SequenceVectorizer, drop_unused_features, fit_vectorizer
 from .template import TemplateVectorizer
-from .tokens import PRESETS, TokenFeatures
+from .tokens import TokenFeatures
 from .union import SequenceUnion, make_sequence_union
 
 __all__ = [
-    "PRESETS",
     "AlignmentFeatures",
     "BoxProposals",
     "PatchWords",

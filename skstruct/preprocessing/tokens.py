@@ -43,8 +43,7 @@ _PAIRS = (-1, 0), (0, 1)
 _MORE_PAIRS = (-2, -1), (1, 2), (-1, 1)
 _TRIPLES = (-2, -1, 0), (-1, 0, 1), (0, 1, 2)
 
-#: Features of the presets of :class:`TokenFeatures`.
-PRESETS = {
+_PRESETS = {
     "chunks": [
         *_at("lower", *range(-2, 3), *_PAIRS, *_MORE_PAIRS),
         *_at("tag", *range(-3, 4), *_PAIRS, *_MORE_PAIRS[:2], *_TRIPLES),
@@ -83,9 +82,9 @@ _BITS = 4, 6, 10, 20  # of paths in a tree of clusters: Miller et al. 2004, Rati
 def _read_features(preset) -> list:
     """The features of a preset, or those that are listed."""
     if isinstance(preset, str):
-        if preset not in PRESETS:
-            raise ValueError(f"preset must be a list or one of {[*PRESETS]}, got {preset!r}")
-        return PRESETS[preset]
+        if preset not in _PRESETS:
+            raise ValueError(f"preset must be a list or one of {[*_PRESETS]}, got {preset!r}")
+        return _PRESETS[preset]
     if not isinstance(preset, (list, tuple)) or not preset:
         raise TypeError(f"preset must be a name or a list of features, got {preset!r}")
     for feature in preset:
@@ -228,7 +227,7 @@ class TokenFeatures(ExpandedTemplates):
     Parameters
     ----------
     preset : {"ner", "chunks", "pos", "words"} or list of str, default="ner"
-        What to make of tokens; ``skstruct.preprocessing.PRESETS`` has the lists. A feature is a
+        What to make of tokens; ``TokenFeatures.presets`` has the lists. A feature is a
         kind with an offset, such as ``"lower[-1]"``, or several joined by ``|``; kinds are "word",
         "lower" (in lower case), "prefix1" and so on, "suffix1" and so on, "shape" (``Xxx-dd``),
         "short" (``Xx-d``), "tag" (every further column of a token), the name of a column or of a
@@ -254,6 +253,8 @@ class TokenFeatures(ExpandedTemplates):
 
     Attributes
     ----------
+    presets : dict of str to list of str
+        The features of each preset, of the class.
     features_ : list of str
         The features in use.
     n_features_out_ : int
@@ -278,9 +279,13 @@ class TokenFeatures(ExpandedTemplates):
     >>> from skstruct.preprocessing import TokenFeatures
     >>> X = [["Anna", "flies", "to", "New", "York"]]
     >>> features = TokenFeatures(["lower[0]", "suffix2[0]"], gazetteers={"city": ["New York"]})
-    >>> features.fit(X).attributes([["York"]])
-    [[{'lower[0]=york': 1.0, 'suffix2[0]=rk': 1.0, 'city[-1]=_B-1': 1.0, 'city[+1]=_B+1': 1.0}]]
+    >>> features.fit(X).get_feature_names_out()[-3:].tolist()
+    ['city[1]=B', 'city[1]=I', 'city[1]=_B+1']
+    >>> [*features.attributes([["York"]])[0][0]][:3]
+    ['lower[0]=york', 'suffix2[0]=rk', 'city[-1]=_B-1']
     """
+
+    presets = _PRESETS
 
     def __init__(
         self,

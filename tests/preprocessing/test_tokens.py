@@ -16,7 +16,7 @@ from skstruct.datasets import make_annotated_sentences
 from skstruct.estimators.persistence import TRUSTED
 from skstruct.lite import Tagger
 from skstruct.pipeline import make_pipeline
-from skstruct.preprocessing import PRESETS, TokenFeatures, fit_vectorizer
+from skstruct.preprocessing import TokenFeatures, fit_vectorizer
 
 X = [
     [("Anna", "NE"), ("flew", "V"), ("to", "P"), ("New", "NE"), ("York", "NE"), (".", "$")],
@@ -67,7 +67,7 @@ def _plain(feature, x, t):
 
 
 LISTED = [
-    *PRESETS["ner"][:-1],
+    *TokenFeatures.presets["ner"][:-1],
     *("cluster[0]", "cluster4[-1]", "city[0]|word[1]", "prefix3[1]|tag[0]", "suffix12[-2]"),
 ]
 
@@ -82,7 +82,7 @@ def test_features_are_what_their_names_say():
             assert own == {_plain(feature, x, t): 1.0 for feature in expected}
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", TokenFeatures.presets)
 def test_presets(preset):
     samples = ["她在北京大学。", "２０２４年"] if preset == "words" else X
     features = TokenFeatures(preset)
@@ -92,7 +92,9 @@ def test_presets(preset):
     # Each token has each feature of the preset, and besides its n-grams.
     n_others = sum("ngrams" not in feature for feature in features.features_)
     n_grams = found.flat.sum(axis=1).A1 - n_others
-    assert (n_grams > 0).all() if "ngrams2-5" in PRESETS[preset] else not n_grams.any()
+    assert (
+        (n_grams > 0).all() if "ngrams2-5" in TokenFeatures.presets[preset] else not n_grams.any()
+    )
 
 
 def test_ngrams_of_characters():

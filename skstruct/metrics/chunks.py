@@ -106,10 +106,10 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
 _NONE = -1
 
 
-def _matched(y_true, y_pred, scheme, labels, sample_weight):
-    """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
+def chunk_pairs(y_true, y_pred, scheme, sample_weight=None):
+    """The sets of true and predicted chunks of each sample, and its weight."""
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
-    items, seen = [], set()
+    found, seen = [], set()
     *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
     for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
         a, b = read_chunk_labels(a, scheme), read_chunk_labels(b, scheme)
@@ -119,12 +119,19 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
         true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
         if known is not None:
             true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
-        items += [
-            (chunk[2], chunk in true, chunk in predicted, weight)
-            for chunk in sorted(true | predicted)
-        ]
-    present = sorted({kind for kind, *_ in items})
+        found.append((true, predicted, weight))
     warn_of_tags(sorted(seen), scheme)
+    return found
+
+
+def _matched(y_true, y_pred, scheme, labels, sample_weight):
+    """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
+    items = [
+        (chunk[2], chunk in true, chunk in predicted, weight)
+        for true, predicted, weight in chunk_pairs(y_true, y_pred, scheme, sample_weight)
+        for chunk in sorted(true | predicted)
+    ]
+    present = sorted({kind for kind, *_ in items})
     kinds = present if labels is None else _asked_kinds(labels, present)
     code = {kind: k for k, kind in enumerate([*kinds, *(k for k in present if k not in kinds)])}
     # One item that is no chunk keeps the arrays from being empty, and accuracy out of the reports.

@@ -26,7 +26,7 @@ from skstruct import BCFWSSVM, SAGCRF, RaggedArray
 from skstruct.datasets import load_conll
 from skstruct.metrics import SCORERS
 from skstruct.model_selection import tune
-from skstruct.pipeline import make_pipeline
+from skstruct.pipeline import Pipeline, make_pipeline
 from skstruct.preprocessing import SequenceVectorizer
 
 VALUES = [0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0]
@@ -66,7 +66,7 @@ def measured(fit):
 
 def compare(name, model, X, y, scoring, ratios):
     """One row: both ways, and what their choices are worth."""
-    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
     grid = {f"{prefix}C": VALUES} | ({f"{prefix}l1_ratio": ratios} if ratios else {})
     few = slice(0, 100)  # compiles
     tune(clone(model), X[few], y[few], Cs=[0.1, 1.0], l1_ratios=ratios, cv=2)
@@ -99,7 +99,7 @@ def main():
     chunks, words = chunking(args.data, limit), letters(args.data, limit)
 
     def pipeline(model):
-        return make_pipeline(SequenceVectorizer(chunk_features), model)
+        return make_pipeline(SequenceVectorizer(features=chunk_features), model)
 
     cases = [
         ("letters, SAGCRF", SAGCRF(random_state=0), *words, "node_accuracy", None),

@@ -17,7 +17,7 @@ from ..metrics import SCORERS
 from ..metrics.calibration import innermost
 from ..metrics.terms import ratio_of_sums
 from .table import Table
-from .tune import Measure
+from .tuning import Measure
 
 # Counts drawn at once.
 _BLOCK = 1 << 22

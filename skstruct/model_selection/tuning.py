@@ -114,9 +114,11 @@ class _Fold:
                 n_worse = n_worse + 1 if worse else 0
                 if n_worse == _N_WORSE:
                     todo = []
-            if extends and not todo and (further := next_value(best, found)) is not None:
-                walker = walker if further > best else self._walker(model, ratio)
-                todo = [further]
+            if extends and not todo:
+                further = next_value({value: score for value, (score, _) in found.items()})
+                todo = [] if further is None else [further]
+                if further is not None and further < C:
+                    walker = self._walker(model, ratio)
         return found
 
     @staticmethod
@@ -132,13 +134,19 @@ def half_decade(k: int) -> float:
     return float(f"{10.0 ** (k / 2):.3g}")
 
 
-def next_value(best: float, tried: Iterable[float]) -> float | None:
-    """Return the half decade after the best, if that is at an end of those that were tried."""
-    k = round(2.0 * np.log10(best))
-    if best == max(tried) and k < _LIMITS[1]:
-        return half_decade(k + 1)
-    if best == min(tried) and k > _LIMITS[0]:
-        return half_decade(k - 1)
+def next_value(scores: dict[float, float]) -> float | None:
+    """Return the half decade beyond the best C if that is at an end of those tried, or None.
+
+    Equal scores at an end are no reason to go on, except where all are equal.
+    """
+    Cs = sorted(scores)
+    best = max(Cs, key=scores.get)
+    last = round(2.0 * np.log10(Cs[-1]))
+    if best == Cs[-1] or len(set(scores.values())) == 1:
+        return half_decade(last + 1) if last < _LIMITS[1] else None
+    first = round(2.0 * np.log10(Cs[0]))
+    if best == Cs[0] and scores[best] > scores[Cs[1]] and first > _LIMITS[0]:
+        return half_decade(first - 1)
     return None
 
 
@@ -334,7 +342,7 @@ def tune(
         such as B-NP, else the model's ``score``.
     Cs : array-like of float, default=None
         Values of C. None begins with seven, 0.01 to 10 by factors of ``sqrt(10)``, and adds further
-        ones by the same factor while the best is at an end, from 1e-5 to 1e4.
+        ones by the same factor while the best is at an end (or all are equal), from 1e-5 to 1e4.
     l1_ratios : array-like of float, default=None
         Values of `l1_ratio`; None keeps the model's.
     rule : {"best", "one-se"}, default="best"
@@ -469,9 +477,12 @@ def _choose(search, ratios, rule):
 
 def _beyond(search, ratios):
     """Return the pair to try next if the best one is at an end of the values of C, or None."""
-    pairs, _ = search.table(ratios)
-    best, ratio = pairs[_choose(search, ratios, "best")]
-    further = next_value(best, [C for C, own in pairs if own == ratio])
+    pairs, scores = search.table(ratios)
+    _, ratio = pairs[_choose(search, ratios, "best")]
+    means = np.nan_to_num(scores.mean(axis=1), nan=-np.inf)  # of those in all folds
+    further = next_value(
+        {C: mean for (C, own), mean in zip(pairs, means, strict=True) if own == ratio}
+    )
     return None if further is None else (further, ratio)
 
 

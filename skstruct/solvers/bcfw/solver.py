@@ -325,8 +325,6 @@ class BCFW(Method):
                 self._rebuild(first, last)
             if self.cone.coefficients.size:
                 project_rows(self.cone, self.w, 0.0, 1)
-            if not (self.relaxed or self.averaging):
-                self._shorten()
             if not self._dual() >= 0.0:  # worse than no training: C or a weight has grown much
                 self._begin_at(None)
                 self._recent, self._n_recent = None, 0
@@ -334,25 +332,6 @@ class BCFW(Method):
             self.certify()
         if self._extrapolation is not None:
             self._extrapolation.begin(self.state, self.cache, self.w)
-
-    def _shorten(self):
-        """Mix a dual point with the truth as far as its objective rises.
-
-        Where C has grown the weights have grown as much, and the optimum has not: for separable
-        data, not at all.
-        """
-        state, problem = self.state, self.problem
-        norm = self.lam * squared_norm(self.w)
-        share = float(state.losses @ self.sample_weight) / self.n / max(norm, 1e-300)
-        if not share < 1.0:
-            return
-        for table in (state.residuals, state.losses, *self.w.tables):
-            table *= share
-        wrong = np.cumsum(np.pad(state.labels != problem.labels, ((0, 0), (1, 0))), axis=1)
-        is_truth = (np.diff(wrong[:, problem.label_ptr], axis=1) == 0).T & (state.shares >= 0.0)
-        np.multiply(state.shares, share, out=state.shares, where=state.shares > 0.0)
-        # Where the truth is not cached, its share is among what is not cached.
-        state.shares[is_truth] += 1.0 - share
 
     def _rebuild(self, first, last):
         problem, state = self.problem, self.state

@@ -28,6 +28,15 @@ class Comparison(Table):
 
     Read more in the :ref:`User Guide <comparing>`.
 
+    Parameters
+    ----------
+    scores : dict of str to float
+        Score of each model on all samples.
+    resampled : ndarray of shape (n_resamples, n_models)
+        Scores of the models on the resampled sets.
+    confidence : float
+        Coverage of the intervals.
+
     Attributes
     ----------
     scores_ : dict of str to float

@@ -220,6 +220,15 @@ class TuneResult(Table):
 
     Read more in the :ref:`User Guide <tuning>`.
 
+    Parameters
+    ----------
+    best_estimator : estimator or Pipeline
+        The fitted model.
+    best_index : int
+        The row of its parameters in `cv_results`.
+    cv_results : dict of ndarray
+        Parameters and scores, as below.
+
     Attributes
     ----------
     best_estimator_ : estimator or Pipeline

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Table:
-    """Base of results: `_columns`, as a data frame where pandas is installed."""
+    """Base of results: `_columns`, as a data frame where pandas is installed, and a `_title`."""
 
     _columns: dict[str, Any]
     _title: str
@@ -25,22 +25,13 @@ class Table:
         return pandas.DataFrame(columns)
 
     def __repr__(self) -> str:
-        names = list(self._columns)
-        rows = [
-            names,
-            *zip(*(map(_shown, column) for column in self._columns.values()), strict=True),
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(map(str.rjust, row, widths)) for row in rows)
-        return "\n".join([self._title, *lines])
+        return f"{self._title}\n{self._shown('to_string')}"
 
     def _repr_html_(self) -> str:
-        names, columns = list(self._columns), self._columns.values()
-        rows = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in names)}</tr>"]
-        for row in zip(*(map(_shown, column) for column in columns), strict=True):
-            rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>")
-        return f"<table><caption>{escape(self._title)}</caption>{''.join(rows)}</table>"
+        return f"<p>{escape(self._title)}</p>\n{self._shown('to_html')}"
 
-
-def _shown(value):
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    def _shown(self, form):
+        table = self.table
+        if not hasattr(table, form):
+            return "\n".join(f"{name}: {values}" for name, values in table.items())
+        return getattr(table, form)(index=False, float_format="{:.4g}".format, na_rep="")

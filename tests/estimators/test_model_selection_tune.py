@@ -321,7 +321,7 @@ def test_result_as_table_and_picture(monkeypatch):
     assert isinstance(found, TuneResult)
     assert list(found.table)[:2] == ["param_C", "param_l1_ratio"]
     assert "mean_test_score" in repr(found)
-    assert found._repr_html_().count("<tr>") == 1 + len(found.table)
+    assert found._repr_html_().count("<tr") == 1 + len(found.table)
     ax = found.plot(Figure().subplots())
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "l1_ratio=0",
@@ -330,3 +330,4 @@ def test_result_as_table_and_picture(monkeypatch):
     frame = found.table
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert found.table == frame.to_dict("list")
+    assert f"n_splits: {found.table['n_splits']}" in repr(found)

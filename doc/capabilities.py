@@ -31,6 +31,7 @@ from skstruct import (
     Pairwise,
     SemiChain,
     Tree,
+    WordLattice,
 )
 from skstruct.core.sklearn_private import StrOptions
 from skstruct.datasets import pack_shards
@@ -68,6 +69,7 @@ STRUCTURES = [
     Matching(max_degree=2),
     Candidates(),
     Lattice(),
+    WordLattice(["a", "aa"]),
     Boxes(),
 ]
 
@@ -130,7 +132,7 @@ def fitted(estimator, graph, X, y):
 def masks(model, X, y):
     """What allows every label at every node."""
     packed = model.graph_.read_X(model, X, reset=False)
-    n = model.graph_.n_states(model.classes_)
+    n = model.graph_.labels_per_node(model.classes_)
     if model.graph_.is_table:
         return np.ones((*np.shape(y), n), dtype=bool)
     if model.graph_.has_items:  # a mask of what is scored
@@ -163,7 +165,7 @@ def answers(model, X, y):
 
 def takes(graph, model, X, y):
     """What a structure takes beside dense features and whole labels."""
-    sparse = works(lambda: clone(model).fit(*samples(graph, True)))
+    sparse = not isinstance(X[0], str) and works(lambda: clone(model).fit(*samples(graph, True)))
     weights = [np.ones(np.shape(labels)) for labels in y]
     if graph.is_table:
         weights = np.ones(np.shape(y))

@@ -50,6 +50,9 @@ class Dictionary(NamedTuple):
         """Whether these are words without fields."""
         return "DEFAULT" not in self.kinds
 
+    def __deepcopy__(self, memo: dict) -> Dictionary:
+        return self  # it never changes, and clones of structures need not have their own
+
     def __repr__(self) -> str:
         return f"<Dictionary of {len(self.words)} words>"
 

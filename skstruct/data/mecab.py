@@ -18,6 +18,8 @@ from .dictionary import Dictionary
 _ENCODINGS = "utf-8", "euc-jp"
 _FIELDS = "expected surface,left,right,cost,field,..."
 _LARGEST = 32767  # of a cost: MeCab stores 16 bits
+# The same of char.def: first code that MeCab refuses, number of kinds, largest length.
+_CODES, _KINDS, _LONGEST = 0xFFFF, 17, 15
 
 
 def read_mecab(seeds, char_def, unk_def) -> Dictionary:
@@ -32,14 +34,21 @@ def read_mecab(seeds, char_def, unk_def) -> Dictionary:
             first, last = (int(n, 16) for n in (code[1], code[2] or code[1]))
             if first > last:
                 raise ValueError(f"{where}: the codes {line[0]} are in the wrong order")
+            if last >= _CODES:
+                raise ValueError(f"{where}: MeCab takes codes below {_CODES:#x}, got {line[0]}")
             ranges.append((first, last, tuple(line[1:]), where))
         elif not code and len(line) == 4 and all(map(str.isdecimal, line[1:])):
             if line[0] in kinds:
                 raise ValueError(f"{where}: the kind {line[0]} is defined twice")
+            if int(line[3]) > _LONGEST or len(kinds) == _KINDS:
+                raise ValueError(
+                    f"{where}: MeCab takes {_KINDS} kinds, of length {_LONGEST} at most"
+                )
             kinds[line[0]] = (line[1] != "0", line[2] != "0", int(line[3]))
         else:
             raise ValueError(f"{where}: expected NAME invoke group length, or codes and kinds")
-    for kind, where in [("DEFAULT", name_of(char_def)), *((k, r[3]) for r in ranges for k in r[2])]:
+    needed = [(kind, name_of(char_def)) for kind in ("DEFAULT", "SPACE")]  # as MeCab does
+    for kind, where in [*needed, *((k, r[3]) for r in ranges for k in r[2])]:
         if kind not in kinds:
             raise ValueError(f"{where}: the kind {kind} is not defined")
     unknown = []

@@ -192,6 +192,14 @@ def as_list(X, name: str) -> list:
     return list(X)
 
 
+def refuse_types(y, name: str) -> None:
+    """Raise TypeError for dicts by type of nodes (`node_types`), where one type is needed."""
+    is_list = isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1
+    if is_list and isinstance(first := next(iter(y), None), Mapping):
+        example = f"[own[{next(iter(first), 'type')!r}] for own in {name}]"
+        raise TypeError(f"{name} has dicts by type of nodes: pass one type at a time, {example}")
+
+
 def is_empty_list(X) -> bool:
     """Return whether `X` is a list without samples."""
     is_list = hasattr(X, "__len__") and not is_no_sequence(X) and not hasattr(X, "columns")

@@ -19,7 +19,7 @@ from .values import as_labels, is_missing, join_values
 
 def read_table_mask(allowed, shape: tuple[int, ...]) -> np.ndarray:
     """The labels allowed in each row of a table."""
-    mask = _boolean(allowed, "allowed")
+    mask = boolean(allowed, "allowed")
     if mask.shape != shape:
         raise ValueError(f"allowed must be of shape {shape}, got {mask.shape}")
     return np.ascontiguousarray(mask.reshape(-1, shape[-1])).view(np.uint8)
@@ -34,7 +34,7 @@ def read_sample_masks(allowed, offsets: np.ndarray, n_classes: int) -> np.ndarra
         raise ValueError(f"X has {n} samples, but allowed has {len(masks)}")
     read = []
     for i, mask in enumerate(masks):
-        read.append(_boolean(mask, f"allowed: sample {i}"))
+        read.append(boolean(mask, f"allowed: sample {i}"))
         expected = (int(offsets[i + 1] - offsets[i]), n_classes)
         if read[i].shape != expected:
             raise ValueError(
@@ -44,7 +44,8 @@ def read_sample_masks(allowed, offsets: np.ndarray, n_classes: int) -> np.ndarra
     return np.concatenate([np.empty((0, n_classes), dtype=bool), *read]).view(np.uint8)
 
 
-def _boolean(mask, name):
+def boolean(mask, name):
+    """A mask as an array of bool."""
     if isinstance(mask, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array: fill it first")
     try:

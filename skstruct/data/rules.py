@@ -26,7 +26,7 @@ _MOST_PAIRS = 2048
 _MOST_TOKENS = 4096
 
 
-class Automaton(NamedTuple):
+class RuleAutomaton(NamedTuple):
     """A minimal deterministic automaton; state 0 is the start."""
 
     # (n_states, n_labels) of int32: The state after a label, -1 where nothing accepted follows.
@@ -39,7 +39,7 @@ class TooManyStates(ValueError):
     """Rules that are too large together."""
 
 
-def _minimal(after, accepts) -> Automaton:
+def _minimal(after, accepts) -> RuleAutomaton:
     """The automaton without states that are not reached, or lead nowhere, or are alike (Moore)."""
     after, symbols = np.unique(after, axis=1, return_inverse=True)  # few labels differ
     reached, frontier = np.zeros(len(after), dtype=bool), np.zeros(1, dtype=np.int64)
@@ -69,10 +69,10 @@ def _minimal(after, accepts) -> Automaton:
     first = np.sort(first)
     after = np.where(after >= 0, block[after], -1)[first]
     after = after[:, symbols.ravel()]
-    return Automaton(np.ascontiguousarray(after, dtype=np.int32), accepts[first])
+    return RuleAutomaton(np.ascontiguousarray(after, dtype=np.int32), accepts[first])
 
 
-def _explored(start: Hashable, step: Callable, accepts: Callable, symbols, rule) -> Automaton:
+def _explored(start: Hashable, step: Callable, accepts: Callable, symbols, rule) -> RuleAutomaton:
     """The automaton of ``step(state, symbol)``, None where it ends; `symbols` are of labels."""
     place, rows = {start: 0}, []
     for state in (states := [start]):
@@ -141,11 +141,11 @@ class Rule(ABC):
         return [self]
 
     @abstractmethod
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """The automaton that accepts the labellings that obey."""
 
 
-def _counted(name, least, most, labels, rule) -> Automaton:
+def _counted(name, least, most, labels, rule) -> RuleAutomaton:
     """The automaton of a number of chunks between `least` and `most` (None: any)."""
     tags = _tags(name, labels, rule)
     forms = [OUTSIDE, *((tag, "chunk") for tag in sorted(set(tags.values())))]
@@ -206,7 +206,7 @@ class AtMostOnce(Rule):
         names = _kinds(labels) or [name for name in labels if name != "O"]
         return [AtMostOnce(name) for name in names]
 
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """None seen yet, in the first, after it."""
         return _counted(self.label, 0, 1, labels, self)
 
@@ -239,7 +239,7 @@ class AtLeastOnce(Rule):
 
     label: Any
 
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """Two states: not yet, and seen."""
         return _counted(self.label, 1, None, labels, self)
 
@@ -281,7 +281,7 @@ class Exactly(Rule):
         if not isinstance(self.n, Integral) or isinstance(self.n, bool) or self.n < 0:
             raise ValueError(f"Exactly: n must be an integer of at least 0, got {self.n!r}")
 
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """A state for each number seen."""
         return _counted(self.label, self.n, self.n, labels, self)
 
@@ -315,7 +315,7 @@ class Before(Rule):
     first: Any
     second: Any
 
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """Whether `second` has been seen."""
         groups = [_tags(name, labels, self) for name in (self.first, self.second)]
         if groups[0].keys() & groups[1].keys():
@@ -406,7 +406,7 @@ class Pattern(Rule):
             raise ValueError(f"{self}: {found}")
         return names, follow, whole
 
-    def _automaton(self, labels: tuple) -> Automaton:
+    def _automaton(self, labels: tuple) -> RuleAutomaton:
         """Sets of positions in the pattern."""
         names, follow, (may_be_empty, first, last) = self._read()
         fits = np.ones((len(names), len(labels)), dtype=bool)
@@ -527,7 +527,7 @@ def single_rules(rules: Any, classes: np.ndarray) -> tuple:
     return tuple(dict.fromkeys(part for rule in read_rules(rules) for part in rule._parts(labels)))
 
 
-def automaton_of(rule: Rule, labels: tuple) -> Automaton:
+def automaton_of(rule: Rule, labels: tuple) -> RuleAutomaton:
     """The automaton of a single rule: found again by every call of predict."""
     return _automaton_of(rule, labels, type(labels[0]))
 
@@ -538,7 +538,7 @@ def _automaton_of(rule, labels, kind):
     return rule._automaton(labels)
 
 
-class Product(NamedTuple):
+class RuleProduct(NamedTuple):
     """All rules as pairs of a state and the label that led to it: the labels of a wider chain."""
 
     # (n_pairs,) of int32: The label of each pair; pairs are in the order of labels.
@@ -562,7 +562,7 @@ def _intersection(one, other):
     return _minimal(after.reshape(-1, after.shape[2]), accepts.ravel())
 
 
-def product_of(rules: Iterable[Rule], classes: np.ndarray, most: int | None = None) -> Product:
+def product_of(rules: Iterable[Rule], classes: np.ndarray, most: int | None = None) -> RuleProduct:
     """The product of single rules, of at most so many pairs."""
     labels = tuple(classes.tolist())
     return _product(tuple(rules), labels, type(labels[0]), most or _MOST_PAIRS)
@@ -580,7 +580,7 @@ def _too_many(rules, labels, n_states, most):
 @lru_cache(maxsize=64)
 def _product(rules, labels, kind, most):
     n_labels = len(labels)
-    whole = Automaton(np.zeros((1, n_labels), dtype=np.int32), np.ones(1, dtype=bool))
+    whole = RuleAutomaton(np.zeros((1, n_labels), dtype=np.int32), np.ones(1, dtype=bool))
     for rule in rules:
         one = automaton_of(rule, labels)
         if len(whole.after) * len(one.after) > 8 * most:  # before it is made minimal
@@ -598,7 +598,7 @@ def _product(rules, labels, kind, most):
     place = np.full(n_labels * n_states + 1, -1, dtype=np.int32)
     place[pairs] = np.arange(pairs.size)
     keys = np.where(whole.after >= 0, np.arange(n_labels) * n_states + whole.after, -1)
-    return Product(
+    return RuleProduct(
         labels=of_labels.astype(np.int32),
         first=place[keys[0]],
         after=np.ascontiguousarray(place[keys[states]]),

@@ -56,6 +56,11 @@ class Kinds(NamedTuple):
         return cls(object_array(names), first, further, of_label, role)
 
     @property
+    def opens(self) -> np.ndarray:
+        """Whether each label always begins a segment."""
+        return self.role == FIRST
+
+    @property
     def outside(self) -> int:
         """The kind of nodes in no segment, -1 if there is none."""
         names = self.names.tolist()
@@ -132,13 +137,15 @@ def read_max_length(max_length: Any, kinds: Kinds) -> np.ndarray:
 
 
 def has_segments(y: Any, if_empty: bool = False) -> bool:
-    """Return whether y holds tuples (start, stop, label), not labels; `if_empty`: if all is []."""
+    """Return whether y holds tuples or lists (start, stop, label); `if_empty`: if all is []."""
     if isinstance(y, RaggedArray) or not isinstance(y, (list, tuple, np.ndarray)):
         return False
     first = next((own for own in y if isinstance(own, (list, tuple)) and len(own)), None)
     if first is None:
         return if_empty and all(isinstance(own, list) for own in y)
-    return all(isinstance(one, tuple) and len(one) >= 3 for one in first)
+    # Lists may also be rows of labels of an image.
+    is_row = any(isinstance(one, list) and {*map(type, one[:2])} != {int} for one in first)
+    return not is_row and all(isinstance(one, (tuple, list)) and len(one) >= 3 for one in first)
 
 
 def read_segments(y: Any, offsets: np.ndarray, scheme: str | None, endless: Any) -> np.ndarray:
@@ -157,7 +164,7 @@ def _labels_of(segments, where, n, scheme, endless):
     if not hasattr(segments, "__iter__"):
         raise TypeError(f"{where} must be a list of (start, stop, label), got {segments!r}")
     labels, last = [None] * n, (0, 0, None)
-    for one in sorted((_read_one(one, where, n) for one in segments), key=lambda one: one[:2]):
+    for one in sorted((read_segment(one, where, n) for one in segments), key=lambda one: one[:2]):
         (start, stop, label), (_, end, before) = one, last
         if start < end:
             raise ValueError(f"{where}: {one!r} overlaps the segment before it")
@@ -179,7 +186,7 @@ def _labels_of(segments, where, n, scheme, endless):
     return [_OUTSIDE if label is None else label for label in labels]
 
 
-def _read_one(one, where, n):
+def read_segment(one: Any, where: str, n: int = _MOST) -> tuple[int, int, Any]:
     """A segment as (start, stop, label); what follows these in its tuple is ignored."""
     try:
         start, stop, label = one[:3]
@@ -188,9 +195,8 @@ def _read_one(one, where, n):
             return index(start), index(stop), label
     except (TypeError, ValueError):
         pass
-    raise ValueError(
-        f"{where}: {one!r} is not (start, stop, label), where 0 <= start < stop <= {n}"
-    )
+    most = f" <= {n}" * (n < _MOST)
+    raise ValueError(f"{where}: {one!r} is not (start, stop, label), where 0 <= start < stop{most}")
 
 
 def listed_segments(codes: np.ndarray, offsets: np.ndarray, kinds: Kinds) -> np.ndarray:

@@ -22,7 +22,6 @@ from ..core.problem import require_problem
 from ..core.sklearn_private import InvalidParameterError, fit_context
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
-from ..data.states import drawn_weights
 from ..graphs.registry import known_kind, wrong_graph
 from ..shards.reading import Shards
 from ..solvers.run import SampleOverflow
@@ -32,7 +31,7 @@ from .fit_shards import fit_shards
 from .persistence import CompactPickles
 from .prediction import Predictor
 from .training_data import TrainingData, read_training_data
-from .warm_start import first_weights
+from .warm_start import drawn_weights, first_weights
 
 # Tell scikit-learn's callbacks, and the terminal, how a fit goes on.
 
@@ -240,7 +239,8 @@ class StructuredEstimator(
             sample twice, up to `tol`: see :ref:`weights_and_repetitions`.
         node_weight : list, object array, RaggedArray or array, default=None
             Nonnegative weights of nodes in the shape of y: one array per sample, or one flat array.
-            For a table one number per row (for label sets per label). See :ref:`weights`.
+            For a table one number per row (for label sets per label); with `node_types` a dict by
+            type per sample. See :ref:`weights`.
         checkpoint : str or Path, default=None
             With shards: folder for the state of training after rounds (the last two states; short
             rounds may be skipped). A later `fit` with the same shards, folder and parameters
@@ -288,7 +288,7 @@ class StructuredEstimator(
             context, common = self._begin(new, X, y)
             previous = self if getattr(self, "warm_start", False) else None
             common["start"] = new._start(previous, problem, shapes)
-            if common["start"] is None and new.graph_.hidden_states(new.classes_) is not None:
+            if common["start"] is None and len(new.states_) > len(new.classes_):
                 common["start"] = drawn_weights(data.samples, shapes, new._generator())
             try:
                 if data.completion is None:

@@ -16,7 +16,6 @@ from ..core.arguments import warn_user
 from ..core.text_files import unpacked
 from ..data.constraints import transition_mask
 from ..data.names import ListedNames
-from ..data.states import refuse_states
 from ..data.store import written_beside
 from ..graphs.chain import Chain
 from ..lite import CRFSUITE, RECORD, most_weights, read_fields, what_else
@@ -64,7 +63,7 @@ def linear_chain(model, program: str, *, edge_features: bool = False) -> LinearC
         raise ValueError(f"{program} has no edge features: the model is one of {graph}")
     if graph.rules or graph.order != 1:
         raise ValueError(f"{program} has no rules and no order above 1: the model is of {graph}")
-    refuse_states(graph, f"{program} has no hidden states")
+    graph.refuse_states(f"{program} has no hidden states")
     labels = model.classes_.tolist()
     other = next((label for label in labels if not isinstance(label, str)), None)
     if other is not None:

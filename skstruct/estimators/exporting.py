@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.typing import PathLike
 from ..data.constraints import transition_mask
-from ..data.states import refuse_states
 from ..data.store import written_beside
 from ..graphs.chain import Chain, step_automaton
 from ..graphs.multiclass import MultiClass
@@ -179,7 +178,7 @@ def _parts(model):
 
 def _labels(estimator):
     """The classes as JSON has them."""
-    refuse_states(estimator.graph_, "the file has no place for hidden states")
+    estimator.graph_.refuse_states("the file has no place for hidden states")
     labels = np.asarray(estimator.classes_).tolist()
     kinds = {type(label) for label in labels}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:

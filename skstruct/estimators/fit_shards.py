@@ -11,7 +11,6 @@ from joblib import hash as hash_of
 from ..core.gram import Gram, not_stored
 from ..core.jit.cache_key import closure, digest
 from ..data.matrices import csr_from_parts
-from ..data.states import refuse_states
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
 from ..distributed.shard import ShardProblem, close_shards, inference_of
@@ -139,7 +138,7 @@ def fit_shards(model, shards, given, checkpoint):
         graph = copy.deepcopy(shards.graph)
     else:
         graph = fitting(shards.graph, graph() if isinstance(graph, type) else graph)
-    refuse_states(graph, "training on Shards needs the state of each node")
+    graph.refuse_states("training on Shards needs the state of each node")
     new.graph_ = graph.suited(new._takes_relaxations, new._needs_marginals)
     new._has_intercept = bool(model.fit_intercept)
     new.n_features_in_ = shards.n_features_in_

@@ -14,7 +14,6 @@ from ..core.parallel import make_scratch, over_samples
 from ..core.typing import RandomStateLike, SamplesLike
 from ..data.partial import PartialLabels
 from ..data.ragged import object_array
-from ..data.states import refuse_states
 from ..losses.operations import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import (
@@ -63,8 +62,10 @@ class ProbabilisticPredictor:
             An object array of one (n_nodes, n_classes) array per sample, (height, width, n_classes)
             for images; for a table an array of shape (n_samples, n_classes). One array, too, if X
             is one array of sequences or images. Columns as in ``classes_``. For label sets an array
-            of shape (n_samples, n_labels), for candidates (n_candidates,) per sample: probabilities
-            of being on, or right.
+            of shape (n_samples, n_labels), for candidates (n_candidates,) and for lattices
+            (n_arcs,) per sample: probabilities of being on, right, or on the path
+            (:meth:`skstruct.WordLattice.words` lists the words). For segments those of the labels
+            of nodes; :meth:`predict_chunks` has those of segments.
         edges : ndarray of shape (n_samples,) of object
             Only if `pairwise`: one (n_edges, n_classes, n_classes) array per sample, (n_nodes - 1,
             ...) for a chain. Edges are in the order of X, those of images in that of
@@ -86,8 +87,7 @@ class ProbabilisticPredictor:
         n_states = self.graph_.n_marginals(self.states_)
         nodes = np.empty((samples.offsets[-1], n_states))
         self._refuse_unsolved(self._pass(node_marginals, problem, nodes), keep, problem)
-        hidden = self.graph_.hidden_states(self.classes_)
-        nodes = nodes if hidden is None else hidden.sums(nodes)
+        nodes = self.graph_.hidden_states(self.classes_).reduced(np.add, nodes)
         wrapped = self.graph_.wrap_marginals(_clipped(nodes), self.classes_, samples)
         wrapped = as_given(wrapped, X, self.graph_, nodes[:0])
         return (wrapped, self._edges(samples, keep, problem)) if pairwise else wrapped
@@ -114,7 +114,7 @@ class ProbabilisticPredictor:
         ends = np.cumsum(n_edges)
         tables = flat.reshape(-1, n_states, n_states)
         hidden = self.graph_.hidden_states(self.classes_)
-        tables = _clipped(tables if hidden is None else hidden.sums(tables, 2))
+        tables = _clipped(hidden.reduced(np.add, tables, 2))
         return object_array([tables[end - n : end] for n, end in zip(n_edges, ends, strict=True)])
 
     def predict_proba(self, X: SamplesLike | Shards, rules: list | None = None) -> np.ndarray:
@@ -179,9 +179,9 @@ class ProbabilisticPredictor:
             labels, partial = self._read_labels(self.graph_.read_labelling, y, samples)
             codes = self.graph_.encode(labels, self.classes_, samples.offsets)
         hidden = self.graph_.hidden_states(self.classes_)
-        if hidden is not None:
+        if not hidden.are_labels:
             partial = partial or PartialLabels.none(codes.size)
-        problem = problem.with_labels(codes if hidden is None else hidden.first[codes])
+        problem = problem.with_labels(codes if hidden.are_labels else hidden.first[codes])
         values = np.empty(int(keep.sum()))
         if partial is not None:
             self._refuse_unsolved(self._pass(overflowing, problem), keep)
@@ -275,8 +275,7 @@ class ProbabilisticPredictor:
         codes = np.empty((n, n_nodes), dtype=np.int32)
         ends = self._pass(draws, problem, uniforms, codes, room=self._room(problem, samples))
         self._refuse_unsolved(ends, keep, problem)
-        hidden = self.graph_.hidden_states(self.classes_)
-        codes = codes if hidden is None else hidden.label[codes]
+        codes = self.graph_.hidden_states(self.classes_).labels_of(codes)
         nodes = self.graph_.wrap(np.arange(n_nodes), samples)
         chosen = (codes[:, np.atleast_1d(own)] for own in nodes)
         return object_array(
@@ -325,7 +324,7 @@ class ProbabilisticPredictor:
             If X is not as in fit, or inference on it is not exact.
         """
         samples, keep, problem = self._read_ruled(X, rules)
-        refuse_states(self.graph_, "entropies are those of states", TypeError)
+        self.graph_.refuse_states("entropies are those of states", TypeError)
         self._require_exact(problem, "entropies")
         values = np.empty(int(keep.sum()))
         ends = self._pass(entropies, problem, values, room=self._room(problem, samples))

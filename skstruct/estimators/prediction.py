@@ -37,7 +37,6 @@ from ..data.packing import (
 )
 from ..data.partial import read_partial
 from ..data.ragged import object_array
-from ..data.states import refuse_states
 from ..distributed.engine import Engine
 from ..lite import chunk_rules
 from ..shards.packing import relocated
@@ -480,8 +479,7 @@ class Predictor(NamedFeatures, Decoder):
 
     def _read_allowed(self, allowed, samples):
         masks = self.graph_.read_allowed(allowed, samples, self.classes_)
-        hidden = self.graph_.hidden_states(self.classes_)
-        return masks if hidden is None else hidden.widened(masks)
+        return self.graph_.hidden_states(self.classes_).widened(masks)
 
     def _cooled(self, samples):
         """Divide the weights by the temperature, only those of features that the samples have."""
@@ -548,8 +546,9 @@ class Predictor(NamedFeatures, Decoder):
         allowed : list of array-like of shape (n_nodes, n_classes) of bool, default=None
             Constrained decoding: the labels allowed at each node, columns as in ``classes_``. For
             images (height, width, n_classes), for candidates (n_candidates,), for matchings
-            (n_sources, n_targets). For a table one array of shape (n_samples, n_classes); for label
-            sets (n_samples, n_labels, 2): may a label be off, may it be on.
+            (n_sources, n_targets), for lattices (n_arcs,); for segments those of their nodes. For a
+            table one array of shape (n_samples, n_classes); for label sets (n_samples, n_labels,
+            2): may a label be off, may it be on. With `node_types` a dict by type per sample.
         rules : list of rules, default=None
             Constraints on whole label sequences of a :class:`~skstruct.Chain`, such as
             ``[AtMostOnce("ZIP")]``: predictions are best among the labellings that satisfy them.
@@ -634,8 +633,7 @@ class Predictor(NamedFeatures, Decoder):
     def _decode(self, X, allowed=None, rules=None):
         """Return samples, and the best labels of all nodes as positions in ``classes_``."""
         samples, codes = self._best_states(X, allowed, rules)
-        hidden = self.graph_.hidden_states(self.classes_)
-        return samples, codes if hidden is None else hidden.label[codes]
+        return samples, self.graph_.hidden_states(self.classes_).labels_of(codes)
 
     def _best_states(self, X, allowed=None, rules=None):
         """Return samples, and the best states of all nodes as positions in ``states_``."""
@@ -736,7 +734,7 @@ class Predictor(NamedFeatures, Decoder):
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         check_is_fitted(self)
-        refuse_states(self.graph_, "n best labellings are those of states", TypeError)
+        self.graph_.refuse_states("n best labellings are those of states", TypeError)
         samples, keep, problem = self._read_for_prediction(X, n_best=int(k))
         ruled = None if rules is None else self.graph_.with_rules(rules)
         self._require(max_oracle, problem, "call predict_marginals")  # defaults build on it
@@ -838,7 +836,7 @@ class Predictor(NamedFeatures, Decoder):
             self.graph_ = self.graph_.with_rules(rules)
         samples, keep, problem = self._read_for_prediction(X)
         self._require(chunk_marginals, problem, "use graph=Chain()")
-        schemes = getattr(problem.space, "chunk_schemes", (scheme,))
+        schemes = self.graph_.chunk_schemes or (scheme,)
         scheme = schemes[0] if scheme is None else scheme
         if scheme not in schemes and str(scheme).lower() not in schemes:
             raise ValueError(
@@ -847,8 +845,7 @@ class Predictor(NamedFeatures, Decoder):
             )
         labels = self.classes_.tolist()
         kinds, steps = _rules_of(scheme if scheme is None else str(scheme), *labels)
-        hidden = self.graph_.hidden_states(self.classes_)
-        steps = steps if hidden is None else steps.repeated(hidden.label)
+        steps = steps.repeated(self.graph_.hidden_states(self.classes_).label)
         tag = without_prefix(labels) if scheme is None else None
         if tag is not None:
             warn_user(
@@ -896,9 +893,10 @@ class Predictor(NamedFeatures, Decoder):
         ndarray
             For a table, the scores of classes, of shape (n_samples, n_classes), or (n_samples,) for
             two classes: that of the second minus that of the first. For label sets of shape
-            (n_samples, n_labels): what each label gains by being on. For candidates and matchings,
-            an object array of the scores of candidates or pairs. Otherwise of shape (n_samples, 2):
-            the score of the best labelling, and its margin over the second best (inf if there is no
+            (n_samples, n_labels): what each label gains by being on. For candidates, matchings and
+            lattices, an object array of the scores of candidates, pairs or arcs (without the
+            connections between arcs). Otherwise, for segments, too, of shape (n_samples, 2): the
+            score of the best labelling, and its margin over the second best (inf if there is no
             other).
         """
         check_is_fitted(self)
@@ -911,9 +909,7 @@ class Predictor(NamedFeatures, Decoder):
                 if self.graph_.has_items:
                     sample = np.searchsorted(samples.item_ptr[1:], sample, side="right")
                 self._refuse_unsolved([-2 - sample], np.ones(sample + 1, dtype=bool))
-            hidden = self.graph_.hidden_states(self.classes_)
-            if hidden is not None:
-                scores = np.maximum.reduceat(scores, hidden.first, axis=1)
+            scores = self.graph_.hidden_states(self.classes_).reduced(np.maximum, scores)
             return self.graph_.decision(scores, self, X, samples)
         _, scores = self.predict_top_k(X, 2)
         leads = [[best[0], best[0] - best[1] if best.size > 1 else np.inf] for best in scores]
@@ -929,7 +925,9 @@ class Predictor(NamedFeatures, Decoder):
         """Accuracy: the fraction of nodes that are labelled correctly.
 
         For label sets a node is a single label of a sample. The subset accuracy, which
-        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``.
+        scikit-learn's multilabel classifiers return here, is ``accuracy_score(Y, predict(X))``. For
+        segments it is that of the labels of nodes (:func:`skstruct.metrics.chunk_f1_score` compares
+        whole segments), for lattices the F1 of arcs, for strings that of words.
 
         Parameters
         ----------

@@ -17,7 +17,6 @@ from ..data.labels import warn_of_mark
 from ..data.names import names_of
 from ..data.packing import read_sample_weight
 from ..data.partial import PartialLabels, all_labels, allowed_labels, read_partial, split_partial
-from ..data.states import refuse_states
 from ..graphs.registry import choose_graph
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
@@ -70,7 +69,7 @@ def read_training_data(
     except ValueError as error:
         hint = model._when_inferred(graph) if stream is None else stream.hint
         raise ValueError(f"{type(model).__name__} {error}{hint}") from None
-    if graph.hidden_states(classes) is not None:
+    if not graph.hidden_states(classes).are_labels:
         _refuse_with_states(model, graph, node_weight, stream)
         partial = partial or PartialLabels.none(labels.size)
     codes = graph.encode(labels, classes, samples.offsets)
@@ -101,11 +100,11 @@ def read_training_data(
 def _refuse_with_states(model, graph, node_weight, stream):
     """Reject what cannot be trained with hidden states."""
     if not model._takes_partial_labels:
-        refuse_states(graph, f"{type(model).__name__} needs to know the state of each node")
+        graph.refuse_states(f"{type(model).__name__} needs to know the state of each node")
     if node_weight is not None:
-        refuse_states(graph, "class_weight and node_weight need the state of each node")
+        graph.refuse_states("class_weight and node_weight need the state of each node")
     if stream is not None:
-        refuse_states(graph, "partial_fit needs the state of each node")
+        graph.refuse_states("partial_fit needs the state of each node")
 
 
 _TAKERS = "SAGCRF, BCFWSSVM, CasimirSSVM and SubgradientSSVM train on missing and on sets of labels"
@@ -282,6 +281,5 @@ def allowed_mask(graph, partial, codes, classes) -> np.ndarray:
             raise ValueError(f"y: a set holds {labels.tolist()}: labels of a table are 0 or 1")
         return graph.encode(labels, classes, np.array([0, labels.size]))
 
-    masks = allowed_labels(partial, codes, graph.n_states(classes), encode)
-    hidden = graph.hidden_states(classes)
-    return masks if hidden is None else hidden.widened(masks)
+    masks = allowed_labels(partial, codes, graph.labels_per_node(classes), encode)
+    return graph.hidden_states(classes).widened(masks)

@@ -1,14 +1,14 @@
-"""Start of a warm start: the weights of the labels and features that are still present."""
+"""Weights to start from: those of labels and features still present, or random ones."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arguments import warn_user
 from ..core.weights import Weights
-from ..data.states import state_names
+from ..data.matrices import row_squares
 from ..scores import LinearMap
 
 _ROWS = 1 << 16  # copied at once
@@ -88,7 +88,8 @@ def matched_weights(model, previous, old: Weights, shapes, intercepts) -> Weight
     classes, classes_before = model.classes_, previous.classes_
     if model.states_ is not model.classes_ or previous.states_ is not previous.classes_:
         classes, classes_before = (
-            state_names(one.graph_, one.classes_, apart=True) for one in (model, previous)
+            one.graph_.hidden_states(one.classes_).names(one.classes_, apart=True)
+            for one in (model, previous)
         )
     columns, pair_columns = graph.kept_columns(before, classes, classes_before)
     if not (columns >= 0).any():
@@ -209,3 +210,10 @@ __all__ = [
     "remap_table",
     "warn_of_restart",
 ]
+
+
+def drawn_weights(samples: Any, shapes: tuple, rng: np.random.Generator) -> Weights:
+    """Random weights under which scores are of size 1: at 0 the states of a label are alike."""
+    node, pair = (rng.normal(size=shape) for shape in shapes)
+    size = np.sqrt(row_squares(samples.features).mean())
+    return Weights(node / (size if size > 0.0 else 1.0), pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from ..core.docstrings import inherit_sections
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
 from ..data import labels as label_codes
+from ..data.constraints import transition_mask
 from ..data.node_weights import balanced_weights, given_weights, read_sequence_weights
 from ..data.partial import read_sample_masks
 from ..data.ragged import object_array
@@ -65,10 +67,15 @@ class Graph(ABC, BaseEstimator):
     states_per_label : int or mapping
         Number of hidden states of each label, a parameter of structures that have some: problems
         are then made with :meth:`states` as `classes`.
+    chunk_schemes : tuple
+        Schemes under which chunks are what labellings are made of, the usual one first; empty for
+        structures whose chunks may follow any scheme.
     learns : bool
         Whether :meth:`learn` takes anything from the labels.
-    n_end_rows : int
+    n_end_rows, end_names : int, sequence of str
         Rows of the node table between the features' and the intercept's: ``boundary_coef_``.
+    forbidden : list, str or None
+        Pairs of labels that are not neighbours, a parameter of structures that have some.
     hint_of_scale : str
         Addition to the warning that training is far from the optimum: which C to try.
     when_inferred : str
@@ -118,7 +125,10 @@ class Graph(ABC, BaseEstimator):
     states_per_label = 1
     usual_features = "csr"
     learns = False
+    chunk_schemes = ()
     n_end_rows = 0
+    end_names = "<start>", "<stop>"
+    forbidden = None
     when_inferred = hint_of_scale = ""
 
     def __init_subclass__(cls, **options):
@@ -341,22 +351,60 @@ class Graph(ABC, BaseEstimator):
         """
         return f"has labels that {type(self).__name__} does not have"
 
-    def hidden_states(self, classes: Any) -> HiddenStates | None:
-        """Return the states of labels, None if each label is one state."""
+    def hidden_states(self, classes: Any) -> HiddenStates:
+        """Return the states of labels."""
         return hidden_states(self.states_per_label, classes)
+
+    def refuse_states(self, what: str, kind: type = ValueError) -> None:
+        """Raise an error, for whoever cannot take them, if labels may have several states."""
+        given = self.states_per_label
+        if any(n != 1 for n in given.values()) if isinstance(given, Mapping) else given != 1:
+            raise kind(f"{what}: labels of {self} have several states")
 
     def states(self, classes: Any) -> Any:
         """Return the label of each state, (n_states,): the `classes` of problems."""
-        hidden = self.hidden_states(classes)
-        return classes if hidden is None else classes[hidden.label]
+        return self.hidden_states(classes).widened(classes)
 
-    def n_states(self, classes: Any) -> int:
+    def labels_per_node(self, classes: Any) -> int:
         """Return the number of labels that one node can have: by default all classes."""
         return len(classes)
 
     def read_allowed(self, allowed: Any, samples: Any, classes: Any) -> np.ndarray:
         """Return masks (n_nodes, n_states) of uint8; by default from one mask per sample."""
-        return read_sample_masks(allowed, samples.offsets, self.n_states(classes))
+        return read_sample_masks(allowed, samples.offsets, self.labels_per_node(classes))
+
+    # What it may define: names and terms, for tables of weights and explanations
+
+    def pair_names(self, classes: Any) -> tuple[Any, Any]:
+        """Return the names of rows and of columns of a table of ``pairwise_coef_``."""
+        names = self.hidden_states(classes).names(classes)
+        return names, names
+
+    def pair_mask(self, classes: Any) -> np.ndarray | float:
+        """Return -inf where two of these are never neighbours, else 0: by default `forbidden`."""
+        if self.forbidden is None:
+            return 0.0
+        return transition_mask(self.forbidden, self.states(classes)).pairs
+
+    def edge_type_names(self) -> list[str]:
+        """Return the names of the types of edges, by default of none."""
+        return []
+
+    def edge_feature_names(self) -> list[str] | None:
+        """Return the names of edge features that the structure has made; None if users give them.
+
+        By default None.
+        """
+        return None
+
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterable:
+        """Return terms of scores that are not of features of nodes, intercepts or edges.
+
+        `codes` (n_nodes,) is a labelling of one packed sample; of items, a mask. Each term is a
+        node, what it is next to or "", a name, value and weight. By default those of ``end_names``.
+        """
+        ends = zip((0, codes.size - 1), self.end_names, estimator.boundary_coef_, strict=False)
+        return [(t, "", name, 1.0, row[codes[t]]) for t, name, row in ends if codes.size]
 
     # What it may define: weights of nodes and of classes
 

@@ -304,7 +304,7 @@ class Boxes(ItemGraph):
         first, last = np.repeat(codes.reshape(-1, 2, 2), n_points, axis=0).transpose(1, 0, 2)
         return ((samples.places >= first) & (samples.places < last)).all(axis=1)
 
-    def n_states(self, classes: Any) -> int:
+    def labels_per_node(self, classes: Any) -> int:
         """Beyond any pixel."""
         return int(np.iinfo(np.int32).max)
 

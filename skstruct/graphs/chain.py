@@ -21,12 +21,13 @@ from ..data.constraints import allowed_at_ends, check_ends, check_steps, transit
 from ..data.matrices import normal_csr
 from ..data.packing import packed, read_sequences
 from ..data.rules import TooManyStates, check_rules, product_of, read_rules, single_rules
-from ..data.states import refuse_states
+from ..inference.automaton import step_scores
+from ..inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
 from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
-from ..spaces.contexts import automaton_of_contexts, contexts_of, ngrams_of, step_scores
+from .base import kept_positions
 from .pairwise.base import PairwiseGraph
 
 # Maximum number of (state, label) pairs in each product of a bounded search.
@@ -52,11 +53,6 @@ class Sequences(NamedTuple):
     def n_edges(self) -> np.ndarray:
         """Number of edges of each sequence."""
         return np.maximum(self.lengths - 1, 0)
-
-
-def _without_marks(gram):
-    """An n-gram as a tuple, without what fills short ones."""
-    return tuple(code for code in gram if code != -1)
 
 
 class Chain(PairwiseGraph):
@@ -159,7 +155,7 @@ class Chain(PairwiseGraph):
             return
         if self.edge_features:
             raise ValueError(f"order={order} is for chains without edge features")
-        refuse_states(self, f"order={order} is for labels of one state")
+        self.refuse_states(f"order={order} is for labels of one state")
         found = ngrams_of(codes, offsets, len(classes), order, bool(self.boundary))
         if hasattr(self, "ngrams_"):
             found = np.unique(np.concatenate([self.ngrams_, found]), axis=0)
@@ -183,18 +179,15 @@ class Chain(PairwiseGraph):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Labels, pairs of labels and n-grams are matched by value."""
         node, pairs = super().kept_columns(previous, classes, previous_classes)
-        n, n_before = len(classes), len(previous_classes)
-        before, now = (graph._ngrams().tolist() for graph in (previous, self))
-        # Marks of the start, of the end, and of no label keep their meaning.
-        code = dict(enumerate(node.tolist())) | {-1: -1, n: n_before, n + 1: n_before + 1}
-        known = {_without_marks(gram): q for q, gram in enumerate(before)}
-        same = [
-            known.get(_without_marks([code[k] if k < 0 or code[k] >= 0 else -2 for k in gram]), -1)
-            for gram in now
-        ]
-        start = n_before * n_before
-        kept = [start + q if q >= 0 else -1 for q in same]
-        return node, np.append(pairs, np.array(kept, dtype=np.int64))
+        n_before = len(previous_classes)
+        # Marks of the start, of the end, and of no label (-1, the last) keep their meaning.
+        former = np.append(np.where(node < 0, -2, node), [n_before, n_before + 1, -1])
+        now, before = (
+            [tuple(code for code in gram if code != -1) for gram in ngrams.tolist()]
+            for ngrams in (former[self._ngrams()], previous._ngrams())
+        )
+        kept = kept_positions(before, now)
+        return node, np.append(pairs, np.where(kept < 0, -1, n_before * n_before + kept))
 
     def observed(self, problem: Problem, samples: Any, *args: Any) -> Any:
         """The problem on some of the weights; None with an order above 1."""
@@ -228,7 +221,7 @@ class Chain(PairwiseGraph):
         longest = max(longest_item(samples.offsets), 1)
         make, fields = self._parts(samples, classes, fit_intercept, codes, loss, mask, allowed)
         if rules or self.order != 1:
-            return make(space=read_chains(fields, *self._contexts(classes), n_best))
+            return make(space=read_chains(fields, *self._reading(classes), n_best))
         work = ChainScratch(
             best=viterbi_scratch(longest, n_classes, n_best),
             sums=aligned(workspace_size(longest, n_classes), np.empty),
@@ -246,11 +239,12 @@ class Chain(PairwiseGraph):
             )
         return ngrams
 
-    def _contexts(self, classes):
-        """The contexts of n-grams, and the product of the rules, or None."""
+    def _reading(self, classes):
+        """Rows of steps for the contexts of n-grams, and the automaton for these and the rules."""
         rules = () if self.rules is None else single_rules(self.rules, classes)
         contexts = contexts_of(self._ngrams(), len(classes))
-        return contexts, product_of(rules, classes) if rules else None
+        product = product_of(rules, classes, None if rules else len(classes))
+        return contexts.rows, automaton_of_contexts(contexts, product)
 
     def _best_under_rules(self, classes, unary, pair) -> BestFound:
         """The best labelling that obeys rules whose product may be too large."""
@@ -279,7 +273,7 @@ class Chain(PairwiseGraph):
 
     def with_rules(self, rules: Any) -> Chain:
         """The chain with further rules."""
-        refuse_states(self, "rules are of labels, not of states", TypeError)
+        self.refuse_states("rules are of labels, not of states", TypeError)
         other = copy.copy(self)
         other.rules = [*read_rules(self.rules), *read_rules(rules)]
         return other
@@ -318,9 +312,10 @@ def step_automaton(graph: Chain, classes: Any, pair_weights: np.ndarray) -> tupl
     """
     if graph.order == 1 and not graph.rules:
         return None
-    contexts, product = graph._contexts(classes)
-    automaton, n = automaton_of_contexts(contexts, product), len(classes)
+    (step_rows, automaton), n = graph._reading(classes), len(classes)
     pairs = graph.pair_tables(pair_weights, n) + transition_mask(graph.forbidden, classes).pairs
-    scores = step_scores(contexts, pairs, pair_weights[0, n * n :])[automaton.rows]
+    table = np.empty((step_rows.labels.size, n + 1))
+    step_scores(pairs, step_rows, pair_weights[0, n * n :], table)
+    scores = table[automaton.rows]
     scores[automaton.ends == 0, n] = -math.inf
     return automaton, scores

@@ -193,36 +193,15 @@ class Lattice(ItemGraph):
         """Weights of (right class, left class of the next arc)."""
         return pair_weights[0].reshape(self.n_sides_)
 
-    def side_names(self) -> tuple[list, list]:
-        """Names of right and of left classes, of which ``pairwise_coef_`` has the pairs.
-
-        Returns
-        -------
-        tuple of two lists
-            Numbers; for :class:`WordLattice` strings.
-        """
+    def pair_names(self, classes: Any) -> tuple[list, list]:
+        """Numbers of right and of left classes."""
         return tuple([*range(n)] for n in self.n_sides_)
 
-    def connection_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> list:
-        """Terms of pairs of arcs, for :func:`skstruct.inspection.explain`.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted, with this structure as its ``graph_``.
-        codes : ndarray of shape (n_arcs,) of int
-            1 for the arcs of a path.
-        samples : NamedTuple
-            One packed sample.
-
-        Returns
-        -------
-        list of tuples
-            The second arc, the right class of the first, a name, value and weight.
-        """
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> list:
+        """Terms of pairs of arcs: the second arc, and the right class of the first."""
         chosen, table = samples.chosen(codes), estimator.pairwise_coef_
         right, left = samples.arcs[chosen[:-1], 3], samples.arcs[chosen[1:], 2]
-        names = (str(self.side_names()[0][k]) for k in right)
+        names = (str(self.pair_names(estimator.classes_)[0][k]) for k in right)
         return [
             (arc, name, "<transition>", 1.0, weight)
             for arc, name, weight in zip(chosen[1:], names, table[right, left], strict=True)
@@ -331,23 +310,24 @@ def _read_arcs(given, i):
 def _steps(arcs, item_ptr):
     """Begin and end of each arc among the ends of its sample, -1 for arcs on no path."""
     n = item_ptr.size - 1
-    owner = np.repeat(np.arange(n), np.diff(item_ptr))
+    owner, samples = np.repeat(np.arange(n), np.diff(item_ptr)), np.arange(n + 1)
+    # A vertex of a sample is one number; those at which no arc ends, but for 0, are on no path.
     names, number = np.unique(np.append(0, arcs[:, :2]), return_inverse=True)
-    key = owner[:, None] * names.size + number[1:].reshape(-1, 2)
-    vertices = np.unique(np.append(np.arange(n) * names.size, key[:, 1]))
-    steps = np.searchsorted(vertices, key)
-    first = np.searchsorted(vertices, np.arange(n + 1) * names.size)
-    keep = (vertices[steps[:, 0]] == key[:, 0]).astype(np.uint8)
+    ends = owner[:, None] * names.size + number[1:].reshape(-1, 2)
+    vertices = np.unique(np.append(samples[:-1] * names.size, ends[:, 1]))
+    begin, end = np.searchsorted(vertices, ends).T
+    first = np.searchsorted(vertices, samples * names.size)
+    keep = (vertices[begin] == ends[:, 0]).astype(np.uint8)
     reached, leads = np.zeros((2, vertices.size), dtype=np.uint8)
     reached[first[:-1]], leads[first[1:] - 1] = 1, 1
-    order = np.argsort(steps[:, 1], kind="stable")
-    keep_paths(order, steps[:, 0].copy(), steps[:, 1].copy(), keep, reached, leads)
+    order = np.argsort(end, kind="stable")
+    keep_paths(order, begin.copy(), end.copy(), keep, reached, leads)
     for i in np.flatnonzero(reached[first[1:] - 1] == 0)[:1]:
-        at = first[i] + np.flatnonzero(reached[first[i] : first[i + 1]])[-1]
-        end, stop = (names[vertices[k] - i * names.size] for k in (first[i + 1] - 1, at))
+        stop = first[i] + np.flatnonzero(reached[first[i] : first[i + 1]])[-1]
+        last, stop = (names[vertices[v] - i * names.size] for v in (first[i + 1] - 1, stop))
         raise ValueError(
-            f"X: sample {i} has no path from vertex 0 to {end}, the last: paths stop at {stop}"
+            f"X: sample {i} has no path from vertex 0 to {last}, the last: paths stop at {stop}"
         )
-    steps -= first[owner][:, None]
+    steps = np.column_stack([begin, end]) - first[owner][:, None]
     steps[keep == 0] = -1
     return steps

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
+from scipy.special import rel_entr
 from sklearn.base import BaseEstimator
 
 from ..core.factors import BinaryFactors
@@ -107,9 +109,22 @@ def read_hierarchy(hierarchy, columns, n: int) -> np.ndarray:
                 raise ValueError(f"hierarchy: row {row}: several columns of y are named {name!r}")
         rows.append([names[name] if isinstance(name, str) else name for name in pair])
     try:
+        _refuse_cycle(rows, columns)
         return read_edges(rows, n).astype(np.int32)
     except ValueError as error:
         raise ValueError(str(error).replace("edges", "hierarchy", 1)) from None
+
+
+def _refuse_cycle(pairs, columns):
+    """Raise ValueError if labels imply each other."""
+    order, names = TopologicalSorter(), dict(enumerate(columns))
+    for child, parent in (pair for pair in pairs if pair[0] != pair[1]):
+        order.add(child, parent)
+    try:
+        order.prepare()
+    except CycleError as error:
+        way = " -> ".join(str(names.get(j, j)) for j in reversed(error.args[1]))
+        raise ValueError(f"edges: {way} is a cycle, in which labels imply each other") from None
 
 
 def closing_edges(edges: np.ndarray, n: int) -> np.ndarray:
@@ -124,7 +139,7 @@ def chow_liu(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
     -1 is a missing label.
     """
-    information = _information(table) if (table >= 0).all() else _information_where_known(table)
+    information = _information(table)
     # The minimum spanning tree, with positive weights: an entry of 0 would be a missing edge.
     weight = information.max() + 1.0 - information
     weight[wanted.min(axis=1), wanted.max(axis=1)] = 0.5
@@ -133,35 +148,14 @@ def chow_liu(table: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _information(table):
-    """Mutual information of pairs of labels."""
-    n_samples, n = table.shape
-    on = table.astype(np.float64)
-    p = on.mean(axis=0)
-    both = on.T @ on / n_samples
-    information = np.zeros((n, n))
-    joints = {
-        (0, 0): 1.0 - p[:, None] - p + both,
-        (0, 1): p[None, :] - both,
-        (1, 0): p[:, None] - both,
-        (1, 1): both,
-    }
-    for (a, b), joint in joints.items():
-        outer = (p if a else 1.0 - p)[:, None] * (p if b else 1.0 - p)[None, :]
-        used = (joint > 1e-15) & (outer > 0)
-        information[used] += joint[used] * np.log(joint[used] / outer[used])
-    return information
-
-
-def _information_where_known(table):
-    """The same, for each pair over the samples that have both labels."""
-    states = [(table == a).astype(np.float64) for a in (0, 1)]
-    joint = np.array([[rows.T @ columns for columns in states] for rows in states])
-    joint /= np.maximum(joint.sum(axis=(0, 1)), 1.0)
+    """Mutual information of pairs of labels, for each over the samples that have both."""
+    on, known = (table == 1).astype(np.float64), (table >= 0).astype(np.float64)
+    known = known[:, :1] if known.all() else known  # one column for all: fewer products
+    both, one, size = on.T @ on, on.T @ known, known.T @ known
+    joint = np.array([[size - one - one.T + both, one.T - both], [one - both, both]])
+    joint /= np.maximum(size, 1.0)
     outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    used = joint > 1e-15
-    terms = np.zeros_like(joint)
-    terms[used] = joint[used] * np.log(joint[used] / outer[used])
-    return terms.sum(axis=(0, 1))
+    return rel_entr(joint, outer).sum(axis=(0, 1))
 
 
 __all__ = ["MultiLabel"]
@@ -325,7 +319,7 @@ class MultiLabel(Graph):
 
     encode, decode = ItemGraph.encode, ItemGraph.decode
 
-    def n_states(self, classes: Any) -> int:
+    def labels_per_node(self, classes: Any) -> int:
         """Off and on."""
         return 2
 

@@ -45,9 +45,12 @@ from .nodes import NodeGraph
 
 __all__ = ["SemiChain"]
 
-# Longest segment of a kind, where no limit is given: the quantile of the lengths in training.
-_QUANTILE = 0.99
+# Longest segment of a kind, where no limit is given: the quantile of the lengths in training. Where
+# lengths are geometric, as those of a chain, about 1 % of the nodes are beyond it: no news.
+_QUANTILE, _FEW = 0.99, 0.05
 _SCHEMES = None, "bio", "iob2"
+# Memory of training, at least: for each kind and length of a table, or length of a curve.
+_BYTES = 40
 
 
 @packed(samples=("given",))
@@ -88,15 +91,17 @@ class SemiChain(NodeGraph):
         Number of nodes of the longest segment; for each kind, if it is a dict. ``np.inf`` in a dict
         is for labels such as a background whose nodes are segments of their own, in any number.
         Longer segments in training raise an error. By default, and for kinds that a dict lacks, the
-        0.99 quantile of the lengths in training; then longer segments remain possible: their
-        further nodes score the same each, and so they do in prediction (with a warning).
+        0.99 quantile of the lengths in training; if some are longer, longer segments remain
+        possible in prediction, too, and their further nodes score the same each (with a warning if
+        these are more than 5 % of the nodes of a kind).
     scheme : {None, "bio", "iob2"}, default=None
         Labels of nodes. By default segments are the maximal runs of equal labels. "bio" is for tags
         of chunks: "B-X" and "I-X" for the first and for the other nodes of a segment of kind X, "O"
         for nodes in none.
     lengths : {"table", "curve"}, default="table"
         Scores of lengths: a weight for each kind and length, or for each kind those of the length
-        and of its logarithm.
+        and of its logarithm. The length is relative to the largest of all limits, so that a larger
+        limit (as further batches may bring) makes the same weight a smaller slope.
     segment_features : callable or True, default=None
         Features of segments. A function ``f(x, start, stop)`` of the sample as given and of its
         nodes ``start:stop`` returns a 1-D array of fixed length. It is called for all segments up
@@ -116,7 +121,8 @@ class SemiChain(NodeGraph):
     Notes
     -----
     y has one label per node, or a list of segments ``(start, stop, label)`` per sample: of all
-    nodes, with ``scheme="bio"`` of those in chunks. Predictions have the form that y had in fit.
+    nodes, with ``scheme="bio"`` of those in chunks. Segments are tuples, or lists as from JSON;
+    labels are strings or numbers. Predictions have the form that y had in fit.
     Pairwise weights of an estimator (``pairwise_coef_``) are those of neighbouring kinds; see
     :meth:`length_weights` for the others. Where labels are missing, a quantile is that of the nodes
     with known labels, and longer segments are possible. Shards
@@ -158,6 +164,11 @@ class SemiChain(NodeGraph):
         self.lengths = lengths
         self.segment_features = segment_features
         self.forbidden = forbidden
+
+    @property
+    def chunk_schemes(self) -> tuple:
+        """Those of the tags, or runs of equal labels."""
+        return ("runs",) if self.scheme is None else (None, "iob2", "bio")
 
     # Reading
 
@@ -252,9 +263,10 @@ class SemiChain(NodeGraph):
             if not length.size:
                 raise ValueError(f"max_length must be given: no label tells that of {names[c]!r}")
             limits[c] = min(math.ceil(np.quantile(length, _QUANTILE)), self.longest_given_)
-            n_long = int((length > limits[c]).sum())
+            further = np.maximum(length - limits[c], 0)
+            n_long = int(np.count_nonzero(further))
             tails += [c] * (n_long > 0 or self.hides_)
-            if n_long and own.any():
+            if further.sum() > _FEW * length.sum() and own.any():
                 said.append(
                     f"{n_long} of {length.size} {names[c]!r} are longer than {limits[c]} nodes, "
                     f"the longest has {length.max()}"
@@ -266,6 +278,12 @@ class SemiChain(NodeGraph):
                 "max_length sets other limits"
             )
         self.limits_, self.tails_ = limits, np.array(tails, dtype=np.int64)
+        is_table, most = self.lengths == "table", self._longest
+        check_memory(
+            _BYTES * most * (limits.size if is_table else 1),
+            f"max_length: scores of lengths up to {most:,} nodes of {limits.size} kinds",
+            "lower it" + ' or take lengths="curve"' * is_table,
+        )
 
     @property
     def _longest(self):
@@ -304,20 +322,10 @@ class SemiChain(NodeGraph):
     # The problem
 
     def pair_mask(self, classes: Any) -> np.ndarray:
-        """-inf where a kind would follow itself: runs are as long as they can be, unless tagged.
-
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            ``classes_`` of the estimator.
-
-        Returns
-        -------
-        ndarray of shape (n_kinds, n_kinds)
-            0 elsewhere.
-        """
+        """-inf, too, where a kind would follow itself: runs are as long as they can be."""
         kinds = self._kinds(classes)
-        return np.where(np.diag((self.limits_ > 0) & ~kinds.role.any()), -math.inf, 0.0)
+        mask = transition_mask(self.forbidden, kinds.names).pairs
+        return np.where(np.diag((self.limits_ > 0) & ~kinds.role.any()), -math.inf, mask)
 
     def weight_shapes(
         self, samples: Any, n_classes: int, fit_intercept: bool
@@ -334,12 +342,10 @@ class SemiChain(NodeGraph):
 
     def _basis(self):
         """Functions of the length; none if each has a weight of its own."""
-        check_memory(
-            16 * self._longest, f"lengths up to {self._longest:,} nodes", "lower max_length"
-        )
+        if self.lengths == "table":
+            return np.empty((self._longest, 0))
         size = np.arange(1.0, self._longest + 1)
-        curve = np.column_stack([size / size.size, np.log(size)])
-        return curve if self.lengths == "curve" else curve[:, :0].copy()
+        return np.column_stack([size / size.size, np.log(size)])
 
     def make_problem(
         self,
@@ -365,7 +371,7 @@ class SemiChain(NodeGraph):
         if mask.bounds_ends:
             ends = mask._replace(start=mask.start[kinds.of_label], stop=mask.stop[kinds.of_label])
             allowed = allowed_at_ends(ends, offsets, allowed)
-        table = mask.pairs + self.pair_mask(classes), self._basis(), longest_item(offsets)
+        table = self.pair_mask(classes), self._basis(), longest_item(offsets)
         own = segment_table(kinds, limits, self.tails_, *table)
         nodes, row_ptr = self._rows(samples, shapes[0][0], fit_intercept, codes is not None)
         grams = ()
@@ -436,26 +442,12 @@ class SemiChain(NodeGraph):
         n = self.limits_.size
         return pair_weights[0, : n * n].reshape(n, n)
 
-    def pair_names(self, classes: Any) -> np.ndarray:
-        """Kinds of segments, of which ``pairwise_coef_`` has the pairs.
+    def pair_names(self, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Kinds of segments."""
+        return (self._kinds(classes).names,) * 2
 
-        Parameters
-        ----------
-        classes : ndarray of shape (n_classes,)
-            ``classes_`` of the estimator.
-
-        Returns
-        -------
-        ndarray of shape (n_kinds,)
-            Their names.
-        """
-        return self._kinds(classes).names
-
-    def segment_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
-        """Yield terms of segments of one sample for :func:`skstruct.inspection.explain`.
-
-        Each is the node where a segment begins, the kind before it or "", a name, value and weight.
-        """
+    def other_terms(self, estimator: BaseEstimator, codes: np.ndarray, samples: Any) -> Iterator:
+        """Terms of segments, each at the node where it begins, with the kind before it."""
         kinds, n = self._kinds(estimator.classes_), self.limits_.size
         found = Segments.of(codes, samples.offsets, kinds, self.limits_ == 0)
         size = np.where(self.limits_ > 0, self.limits_, 1)[found.kind]

@@ -24,6 +24,9 @@ from .lattice import Lattice, LatticeArcs
 
 __all__ = ["WordLattice"]
 
+# Words that a warning names.
+_SHOWN = 3
+
 
 class WordLattice(Lattice):
     """Words in a string, from a dictionary and from runs of characters.
@@ -119,18 +122,44 @@ class WordLattice(Lattice):
 
     @property
     def _lookup(self):
-        """What finds words: not stored in pickles."""
-        if "_found" not in vars(self):
-            own, n_fields = self.dictionary, check_integer("n_fields", self.n_fields, 0)
+        """What finds words, for the present parameters: not stored in pickles."""
+        given = own, longest, n_fields = self.dictionary, self.longest_unknown, self.n_fields
+        known, lookup = vars(self).get("_found", ((), None))
+        if not known or any(one is not other for one, other in zip(known, given, strict=True)):
+            n_fields = check_integer("n_fields", n_fields, 0)
             if not isinstance(own, Dictionary):
-                longest = check_integer("longest_unknown", self.longest_unknown, 1)
-                own = Dictionary.of_words(own, longest)
-            self._found = Lookup(own, n_fields)
-        return self._found
+                own = Dictionary.of_words(own, check_integer("longest_unknown", longest, 1))
+            lookup = Lookup(own, n_fields)
+            self._found = given, lookup
+        return lookup
 
-    def side_names(self) -> tuple[list, list]:
-        """Classes: first fields, or kind and length."""
+    def pair_names(self, classes: Any) -> tuple[list, list]:
+        """Classes of words: first fields, or kind and length."""
         return self._lookup.classes, self._lookup.classes
+
+    def words(self, text: str) -> list[tuple]:
+        """Return the words in a string, in the order of marginals, masks and scores of its arcs.
+
+        Parameters
+        ----------
+        text : str
+            A sample of X.
+
+        Returns
+        -------
+        list of tuples
+            (begin, end, word) of each arc, such that the word is ``text[begin:end]``; for MeCab's
+            dictionaries (begin, end, word, field, ...).
+
+        Examples
+        --------
+        >>> from skstruct import WordLattice
+        >>> WordLattice(["a", "cat", "at"], longest_unknown=1).words("cat")[:3]
+        [(0, 3, 'cat'), (0, 1, 'c'), (1, 2, 'a')]
+        """
+        entries = self._lookup.dictionary.words + self._lookup.dictionary.unknown
+        found = self._lookup.words(text)
+        return [(begin, end, text[begin:end], *entries[q][1:]) for begin, end, q in found]
 
     # Reading
 
@@ -151,32 +180,14 @@ class WordLattice(Lattice):
             if not isinstance(text, str):
                 raise TypeError(f"X: sample {i} must be a string, got {text!r}")
         words = [()] * len(texts) if y is None else _read_words(y, texts)
-        has_surfaces, units, starts = lookup.dictionary.is_plain, {}, {}
-        flat, counts, true, n_lacking = array("q"), [], [], 0
-        for text, own in zip(texts, words, strict=True):
-            ends = np.cumsum([0, *(len(word[0]) for word in own)]).tolist()
-            arcs, first = [*lookup.words(text, ends[1:-1])], len(flat) // 5
-            for at, *span in zip(self._match(arcs, own), ends[:-1], ends[1:], strict=True):
-                true.append(first + (at if at >= 0 else len(arcs)))
-                if at < 0:
-                    n_lacking += 1
-                    arcs.append((*span, lookup.unknown[lookup.kinds(text[span[0]])[0]][0]))
-            for begin, end, number in arcs:
-                surface = text[begin:end] if has_surfaces or number < lookup.n_words else ""
-                unit = units.setdefault((number, surface), len(units))
-                start = starts.setdefault(text[max(begin - 1, 0) : begin + 1], len(starts))
-                flat.extend((begin, end, number, unit, start))
-            counts.append(len(arcs))
-        if n_lacking:
-            warn_user(
-                f"y: {n_lacking} of {len(true)} words are not in the lattices of their strings: "
-                "they are arcs in training, but cannot be predicted"
-            )
-        begin, end, number, unit, start = np.array(flat, dtype=np.int64).reshape(-1, 5).T
+        units, starts = {}, {}
+        found, counts, true = self._find(texts, words, units, starts)
+        begin, end, number, unit, start = found.T
         labels = np.zeros(begin.size, dtype=np.int64)
         labels[true] = 1
         names = [*itertools.starmap(lookup.features, units)]
-        around = [[f"around={pair}"] if has_surfaces and len(pair) > 1 else [] for pair in starts]
+        is_plain = lookup.dictionary.is_plain
+        around = [[f"around={pair}"] if is_plain and len(pair) > 1 else [] for pair in starts]
         if reset:
             seen = {*unit[true].tolist()}
             kept = (
@@ -192,14 +203,47 @@ class WordLattice(Lattice):
         given = object_array(texts)
         return self._made(normal_csr(features), ends, arcs, estimator, reset, given), labels
 
+    def _find(self, texts, words, units, starts):
+        """Arcs, their numbers by sample, and positions of the true ones.
+
+        A row of an arc has its begin, end, number of the word, and places in `units`, pairs of
+        that number and a surface where features depend on it, and in `starts`, the characters
+        around its begin: each of these is added once.
+        """
+        lookup, flat, counts, true, lacking = self._lookup, array("q"), [], [], []
+        is_plain = lookup.dictionary.is_plain
+        for i, (text, own) in enumerate(zip(texts, words, strict=True)):
+            ends = np.cumsum([0, *(len(word[0]) for word in own)]).tolist()
+            arcs, first = [*lookup.words(text, ends[1:-1])], len(flat) // 5
+            matched = self._match(arcs, own)
+            for word, at, *span in zip(own, matched, ends[:-1], ends[1:], strict=True):
+                true.append(first + (at if at >= 0 else len(arcs)))
+                if at < 0:
+                    lacking.append(f"{word if word[1:] else word[0]!r} (sample {i})")
+                    arcs.append((*span, lookup.unknown[lookup.kinds(text[span[0]])[0]][0]))
+            for begin, end, number in arcs:
+                surface = text[begin:end] if is_plain or number < lookup.n_words else ""
+                unit = units.setdefault((number, surface), len(units))
+                start = starts.setdefault(text[max(begin - 1, 0) : begin + 1], len(starts))
+                flat.extend((begin, end, number, unit, start))
+            counts.append(len(arcs))
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" * (len(lacking) > _SHOWN)
+            warn_user(
+                f"y: {len(lacking)} of {len(true)} words are not in the lattices of their strings: "
+                f"{', '.join(lacking[:_SHOWN])}{more}. They are arcs in training, but cannot be "
+                "predicted; the dictionary lacks them, or their fields"
+            )
+        return np.array(flat, dtype=np.int64).reshape(-1, 5), counts, true
+
     def _match(self, arcs, words):
         """Positions of words among arcs, -1 for none: the first with their fields."""
-        found, begin, spans = [], 0, {}
+        found, begin, spans, fits = [], 0, {}, self._lookup.fits
         for q, (first, end, number) in enumerate(arcs if words else ()):
             spans.setdefault((first, end), []).append((q, number))
         for surface, *fields in words:
             end = begin + len(surface)
-            right = (q for q, n in spans.get((begin, end), ()) if self._lookup.fits(n, fields))
+            right = (q for q, n in spans.get((begin, end), ()) if fits(n, fields))
             found.append(next(right, -1))
             begin = end
         return found

@@ -1,9 +1,34 @@
 """Chains whose labellings an automaton reads: Viterbi and sum-product over its states.
 
+A state knows the last label and what counts of the labels before it: the *context* of an n-gram
+(:mod:`skstruct.inference.contexts`), and how far rules are kept. For labels a and b, weights of the
+n-grams "a a a" and "a a b", and no more than one run of b, they are
+
+=====  =======  ==========  ==============  =======  =======  =====  ======
+state  context  b was seen  row of a table  after a  after b  group  family
+=====  =======  ==========  ==============  =======  =======  =====  ======
+0      a        no          0               1        4        0      0
+1      a a      no          2               1        4        0      0
+2      a        yes         0               3        none     1      1
+3      a a      yes         2               3        none     1      1
+4      b        yes         1               2        4        2      2
+=====  =======  ==========  ==============  =======  =======  =====  ======
+
 The score of a step is in the row of the state before it, in a table (n_rows, n_labels + 1) whose
-last column is the end. States of a group lead to the same states, but for the rare columns of their
-rows, and groups of a family lead to the same states, but for some labels. So rows are added up, in
-vectors of labels, in groups and in families, and only what differs is moved one by one.
+last column is the end: the row of the context, so the states 0 and 2 share one. A *group* has the
+states with one last label that rules cannot tell apart. They all lead to the same states, but for
+*rare* columns: with the n-gram "a a a b", a third context "a a a" would follow "a a" where "a a"
+follows "a", so that column a of row 2 would be rare. A *family* has the groups that rules cannot
+tell apart but for their label (without rules all groups are one family): these lead to the same
+states, with the next label alone as the context (``leads``), but for some labels of their *own*:
+by a, group 0 leads to state 1, not to 0.
+
+So the vectors over labels ``score of a state + its row`` are added up (or maximised) over the
+states of a group, then over the groups of a family, and only what differs is moved one by one.
+Kernels rely on this: states are in the order of groups; the rows of single labels come first, and
+have no rare columns; a parent comes before its rows; where each step has a table of its own, there
+are no other rows. Rare columns are moved from the table to ``scratch.rare``: what is left there is
+-inf, or 0 among exponentials.
 """
 
 from __future__ import annotations
@@ -54,6 +79,11 @@ class StepRows(NamedTuple):
     # the first rows are those of the labels alone.
     labels: np.ndarray
     parents: np.ndarray
+    # (n_rows + 1,) of int64, and (n_ngrams,) of int32: The n-grams that end with a step from each
+    # row: their columns, and where their scores are.
+    ptr: np.ndarray
+    columns: np.ndarray
+    positions: np.ndarray
 
 
 class AutomatonScratch(NamedTuple):
@@ -110,6 +140,22 @@ def automaton_scratch(automaton, n_rows, n_tables, n_nodes, n_best=1) -> Automat
         path=np.empty(n_nodes, dtype=np.int64),
         top=top_list(n_best),
     )
+
+
+@kernel
+def step_scores(pairs, step_rows, ngrams, out):
+    """Write scores of steps from those of pairs of labels, if any, and of n-grams.
+
+    `out` (<= n_rows, > n_labels) has the first rows; `pairs` is of shape (n_labels or 0, n_labels).
+    """
+    for r in range(out.shape[0]):
+        row, parent = out[r], step_rows.parents[r]
+        for k in range(row.shape[0]):
+            row[k] = out[parent, k] if parent >= 0 else 0.0
+        for k in range(pairs.shape[1] if parent < 0 and pairs.shape[0] > 0 else 0):
+            row[k] = pairs[step_rows.labels[r], k]
+        for g in range(step_rows.ptr[r], step_rows.ptr[r + 1]):
+            row[step_rows.columns[g]] += ngrams[step_rows.positions[g]]
 
 
 @inner_kernel
@@ -330,22 +376,22 @@ def _sum_steps(mass, automaton, scratch, node, out):
 
 
 @inner_kernel
-def exp_steps(automaton, inverse, step_rows, ngrams, scores, first, scratch):
-    """Exponentials of steps, from the scores of pairs of labels in ``scratch.steps[0]``.
+def exp_steps(automaton, inverse, step_rows, ngrams, scratch):
+    """Exponentials of :func:`step_scores`, whose first rows are in ``scratch.steps[0]``.
 
-    `ngrams` (ptr, columns, positions) are those of each row, with scores from place `first` on.
-    Returns the maximum that was taken out, NaN where an exponential is unsafe.
+    Only those of labels and of n-grams are computed: rows multiply. Returns the maximum that was
+    taken out, NaN where an exponential is unsafe.
     """
     table, n_labels = scratch.table, automaton.after.shape[1]
     high = exp_table(scratch.steps[0, :n_labels, : n_labels + 1], inverse, table[:n_labels])
-    ptr, columns, positions = ngrams
+    ptr, columns, positions = step_rows.ptr, step_rows.columns, step_rows.positions
     unsafe = 0
     for r in range(n_labels, table.shape[0]):
         row, parent = table[r], table[step_rows.parents[r]]
         for k in range(row.shape[0]):
             row[k] = parent[k]
         for g in range(ptr[r], ptr[r + 1]):
-            exponent = scores[first + positions[g]] * inverse
+            exponent = ngrams[positions[g]] * inverse
             product = row[columns[g]] * fast_exp(min(exponent, LARGEST_RANGE))
             unsafe |= not abs(exponent) < LARGEST_RANGE
             unsafe |= (product > 0.0) & (product <= SMALLEST_FACTOR)

@@ -14,9 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.constraints import transition_mask
 from ..data.ragged import RaggedArray, object_array
-from ..data.states import refuse_states, state_names
 from ..metrics.calibration import innermost
 from ..preprocessing.ragged_transformer import output_names
 
@@ -92,7 +90,7 @@ def _edge_names(model, before, edge_feature_names):
     n = model.n_edge_features_in_
     if edge_feature_names is None and before is not None:
         edge_feature_names = output_names(before, edges=True)
-    if edge_feature_names is None and hasattr(model.graph_, "edge_feature_names"):
+    if edge_feature_names is None:
         edge_feature_names = model.graph_.edge_feature_names()
     if edge_feature_names is None:
         edge_feature_names = [f"x{j}" for j in range(n)]
@@ -105,8 +103,7 @@ def _edge_names(model, before, edge_feature_names):
 
 def _type_names(model):
     """Names of the types of edges, none where there is one."""
-    graph = model.graph_
-    names = graph.edge_type_names() if hasattr(graph, "edge_type_names") else []
+    names = model.graph_.edge_type_names()
     return names if len(names) > 1 else []
 
 
@@ -161,8 +158,7 @@ def coef_frame(model: BaseEstimator, feature_names: ArrayLike | None = None) -> 
     [0.34, -0.34]
     """
     model, _, names = _parts(model, feature_names)
-    ends = getattr(model.graph_, "end_names", ["<start>", "<stop>"])
-    extra = [*ends] if len(model.boundary_coef_) else []
+    extra = [*model.graph_.end_names] if len(model.boundary_coef_) else []
     extra += ["<intercept>"] if model._has_intercept else []
     return _matrix(_node_weights(model).copy(), [*names, *extra], _label_names(model))
 
@@ -171,7 +167,8 @@ def _label_names(model):
     """Return the names of the columns of the weights: for label sets their names or numbers."""
     if hasattr(model.graph_, "chosen_items"):
         return np.array(["item"], dtype=object)
-    return getattr(model, "label_names_in_", state_names(model.graph_, model.classes_))
+    states = model.graph_.hidden_states(model.classes_)
+    return getattr(model, "label_names_in_", states.names(model.classes_))
 
 
 def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | None = None) -> Any:
@@ -288,8 +285,6 @@ def transition_frame(
         raise ValueError(f"a model on {model.graph_} has no transitions{hint}")
     if model.graph_.has_label_sets:
         return _interactions(model)
-    if model.graph_.has_items:
-        return _matrix(table, *model.graph_.side_names())
     kinds = _type_names(model)
     if kinds:
         table = table[_choose("edge_type", kinds, edge_type, "types of edges")]
@@ -300,13 +295,8 @@ def transition_frame(
         table = table[_choose("edge_feature", names, edge_feature, "edge features")]
     elif edge_feature is not None:
         raise ValueError(f"edge_feature={edge_feature!r}, but the model has no edge features")
-    pair_names = getattr(model.graph_, "pair_names", None)
-    masked = model.states_ if pair_names is None else pair_names(model.classes_)
-    mask = transition_mask(getattr(model.graph_, "forbidden", None), masked)
-    names = _label_names(model) if pair_names is None else masked
-    if pair_names is not None:
-        table = table + model.graph_.pair_mask(model.classes_)
-    return _matrix(table + mask.pairs, names, names)
+    table = table + model.graph_.pair_mask(model.classes_)
+    return _matrix(table, *model.graph_.pair_names(model.classes_))
 
 
 def _ngrams(model):
@@ -446,7 +436,7 @@ def explain(
         raise ValueError(
             "explain is for single labels: for label sets see coef_frame and transition_frame"
         )
-    refuse_states(model.graph_, "explain needs the state of each node; see coef_frame")
+    model.graph_.refuse_states("explain needs the state of each node; see coef_frame")
     samples, codes = _decoded(model, before, x)
     if labels is not None:
         codes = _labelling(model, labels, samples, "labels")
@@ -486,12 +476,10 @@ def _terms(model, samples, codes, names, edge_names):
     """Node, code, label at the other end, feature, value and weight of each term."""
     if hasattr(model.graph_, "chosen_items"):
         codes = model.graph_.chosen_items(codes, samples).astype(np.int64)
-        terms = [*_node_terms(model, samples, np.zeros_like(codes), codes, names)]
-        if hasattr(model.graph_, "connection_terms"):
-            terms += model.graph_.connection_terms(model, codes, samples)
+        terms = _node_terms(model, samples, codes, np.zeros_like(codes), codes, names)
     else:
         terms = chain(
-            _node_terms(model, samples, codes, np.ones_like(codes), names),
+            _node_terms(model, samples, codes, codes, np.ones_like(codes), names),
             _edge_terms(model, samples, codes, edge_names),
             _ngram_terms(model, codes),
         )
@@ -565,17 +553,13 @@ def _entries(matrix):
     return zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True)
 
 
-def _node_terms(model, samples, columns, shown, names):
+def _node_terms(model, samples, codes, columns, shown, names):
     """Terms of the nodes that count, each by its column of the weights."""
     table = _node_weights(model)
     for node, j, value in _entries(samples.features):
         if shown[node]:
             yield node, "", names[j], value, table[j, columns[node]]
-    if hasattr(model.graph_, "segment_terms"):
-        yield from model.graph_.segment_terms(model, columns, samples)
-    elif columns.size and len(model.boundary_coef_):
-        for node, row, name in ((0, 0, "<start>"), (columns.size - 1, 1, "<stop>")):
-            yield node, "", name, 1.0, model.boundary_coef_[row, columns[node]]
+    yield from model.graph_.other_terms(model, codes, samples)
     if model._has_intercept:
         for node in np.flatnonzero(shown).tolist():
             yield node, "", "<intercept>", 1.0, table[-1, columns[node]]

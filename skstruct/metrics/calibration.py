@@ -125,7 +125,8 @@ def _of_nodes(model, X, y):
     if flat.size != codes.size * len(model.classes_):
         raise TypeError(
             "label sets and items have one probability each, that of being on: compare those of "
-            "predict_marginals with y label by label, or of the items of all samples"
+            "predict_marginals with y label by label, or of the items of all samples; with "
+            "node_types those of one type"
         )
     if not is_known.all():
         warn_user(

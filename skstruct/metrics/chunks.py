@@ -13,6 +13,8 @@ from ..core.arguments import warn_user
 from ..core.typing import SamplesLike
 from ..data.constraints import without_prefix
 from ..data.labels import warn_of_mark
+from ..data.packing import as_list, read_sample_weight
+from ..data.segments import has_segments, read_segment
 from ..data.values import as_labels, family
 from ..lite import OUTSIDE, chunk_step, find_chunks, scheme_name, tag_and_kind
 from .nodes import read_pair
@@ -109,19 +111,8 @@ _NONE = -1
 def chunk_pairs(y_true, y_pred, scheme, sample_weight=None):
     """The sets of true and predicted chunks of each sample, and its weight."""
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
-    found, seen = [], set()
-    *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
-    for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
-        a, b = read_chunk_labels(a, scheme), read_chunk_labels(b, scheme)
-        if known is not None:
-            a = [label if is_known else "O" for label, is_known in zip(a, known[i], strict=True)]
-        seen.update(map(str, (*a, *b)))
-        true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
-        if known is not None:
-            true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
-        found.append((true, predicted, weight))
-    warn_of_tags(sorted(seen), scheme)
-    return found
+    is_listed = has_segments(y_true) or has_segments(y_pred)
+    return (_listed if is_listed else _of_labels)(y_true, y_pred, scheme, sample_weight)
 
 
 def _matched(y_true, y_pred, scheme, labels, sample_weight):
@@ -142,6 +133,37 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
         weights.append(weight)
     weights = None if sample_weight is None else np.array(weights)
     return kinds, np.array(true), np.array(predicted), weights
+
+
+def _of_labels(y_true, y_pred, scheme, sample_weight):
+    """Yield true chunks, predicted ones and the weight of each sample, from labels."""
+    *pair, weights, known = read_pair(y_true, y_pred, sample_weight)
+    seen = set()
+    for i, (a, b, weight) in enumerate(zip(*pair, weights, strict=True)):
+        a, b = read_chunk_labels(a, scheme), read_chunk_labels(b, scheme)
+        if known is not None:
+            a = [label if is_known else "O" for label, is_known in zip(a, known[i], strict=True)]
+        seen.update(map(str, (*a, *b)))
+        true, predicted = set(chunks_of_read(a, scheme)), set(chunks_of_read(b, scheme))
+        if known is not None:
+            true, predicted = _certain(true, known[i]), _certain(predicted, known[i])
+        yield true, predicted, weight
+    warn_of_tags(sorted(seen), scheme)
+
+
+def _listed(y_true, y_pred, scheme, sample_weight):
+    """Yield the same of lists of segments, of which one side may have labels."""
+    sides = []
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        is_listed, read = has_segments(y, if_empty=True), []
+        for i, own in enumerate(as_list(y, name)):
+            where = f"{name}: sample {i}"
+            own = (read_segment(x, where) for x in own) if is_listed else chunks(own, scheme)
+            read.append({one for one in own if one[2] != "O"})
+        sides.append(read)
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"y_true has {len(sides[0])} samples, y_pred has {len(sides[1])}")
+    yield from zip(*sides, read_sample_weight(sample_weight, len(sides[0])), strict=True)
 
 
 def _certain(chunks, known):
@@ -183,9 +205,10 @@ def chunk_precision_recall_fscore_support(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions. Chunks at or next to nodes without a true label (None, NaN, masked),
-        or with a set of labels, do not count.
+        or with a set of labels, do not count. Segments (start, stop, kind), as
+        :class:`~skstruct.SemiChain` predicts them, are chunks, unless their kind is "O".
     beta : float, default=1.0
         Weight of recall against precision.
     labels : list of str, default=None
@@ -272,7 +295,7 @@ def chunk_precision_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions.
     labels, average, scheme, sample_weight, zero_division : optional
         As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
@@ -314,7 +337,7 @@ def chunk_recall_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions.
     labels, average, scheme, sample_weight, zero_division : optional
         As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
@@ -355,7 +378,7 @@ def chunk_fbeta_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions.
     beta : float
         Weight of recall against precision.
@@ -399,7 +422,7 @@ def chunk_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions.
     labels, average, scheme, sample_weight, zero_division : optional
         As for :func:`chunk_precision_recall_fscore_support`, but "micro" averages by default.
@@ -419,6 +442,8 @@ def chunk_f1_score(
     --------
     >>> from skstruct.metrics import chunk_f1_score
     >>> chunk_f1_score([["B-NP", "O", "B-NP"]], [["B-NP", "O", "O"]])
+    0.6666666666666666
+    >>> chunk_f1_score([[(0, 1, "NP"), (2, 3, "NP")]], [[(0, 1, "NP")]])
     0.6666666666666666
     """
     return _score("f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
@@ -441,7 +466,7 @@ def chunk_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences
+    y_true, y_pred : sequences of label sequences, or of lists of segments
         Truth and predictions.
     labels, scheme, sample_weight : optional
         As for :func:`chunk_precision_recall_fscore_support`.

@@ -7,13 +7,18 @@ from numpy.typing import ArrayLike
 
 from ..core.typing import SamplesLike
 from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
-from ..data.packing import read_sample_weight
+from ..data.packing import read_sample_weight, refuse_types
 from ..data.partial import split_partial
+from ..data.segments import has_segments
 from ..data.values import join_values
 
 
 def read_pair(y_true, y_pred, sample_weight=None, images=False):
     """Truth and predictions as lists of 1-D arrays of equal lengths."""
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        refuse_types(y, name)
+        if images and has_segments(y) and any(isinstance(one[2], str) for own in y for one in own):
+            raise TypeError(f"{name} has segments, not labels of nodes: use chunk_f1_score")
     y_true, partial = split_partial(y_true, False, "y_true")
     if images:
         y_true, y_pred = rows_of_images(y_true, y_pred)

@@ -62,9 +62,12 @@ class Measure:
         if self.name is not None:
             return ratio_terms(self.name, y, predict())
         kind = type(getattr(model, "graph_", None))
-        if self.is_default and getattr(kind, "score", None) is Graph.score:
+        if not self.is_default or getattr(kind, "score", None) is not Graph.score:
+            return None
+        try:
             return ratio_terms("node_accuracy", y, predict())
-        return None
+        except (TypeError, ValueError):  # labels of another form, such as segments
+            return None
 
     def __call__(self, model, X, y):
         """Return the score of a fitted model, and its terms or None."""

@@ -18,6 +18,7 @@ from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
 from ..data.matrices import check_sparse, refuse_masked
 from ..data.names import ListedNames, names_of, names_of_output, with_names
+from ..data.packing import refuse_types
 from ..data.ragged import RaggedArray, object_array
 from .columns import frame_columns, is_frame, table_names
 from .ragged_transformer import RaggedTransformer, check_sequence, sequences_of
@@ -315,6 +316,7 @@ def _flat_labels(y):
         return ()
     if isinstance(y, RaggedArray):
         return (y.flat,)
+    refuse_types(y, "y")
     for i, own in enumerate(y):
         refuse_masked(own, f"y: sample {i}")
     return (np.concatenate([np.asarray(v).reshape(-1) for v in y]),)

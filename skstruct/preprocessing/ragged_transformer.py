@@ -107,6 +107,11 @@ def check_sequence(sample, i: int) -> None:
             f"X: sequence {i} is a dict of columns; a list of tokens was expected: pass "
             "pandas.DataFrame(x), or tuples [*zip(*x.values())]"
         )
+    if isinstance(sample, Mapping) and "nodes" in sample:
+        raise TypeError(
+            f"X: sample {i} is a dict of graphs with node_types: transform the tables of one type, "
+            '[x["nodes"][name] for x in X], then put them back'
+        )
     if isinstance(sample, (str, bytes, Mapping)) or not sized:
         raise TypeError(
             f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.offsets import longest_item
@@ -19,7 +17,6 @@ from ..core.oracles import (
     score,
     top_k_oracle,
 )
-from ..data.rules import Product
 from ..inference.automaton import (
     Automaton,
     StepRows,
@@ -29,23 +26,13 @@ from ..inference.automaton import (
     chunk_readings,
     exp_steps,
     fold_steps,
+    step_scores,
     sum_readings,
     sum_readings_in_logs,
 )
 from ..inference.forward_backward import exp_table
 from .chain import SequenceSpace
-from .contexts import Contexts, automaton_of_contexts
 from .pairwise import blocks
-
-
-class Ngrams(NamedTuple):
-    """The n-grams of each row of a table of steps."""
-
-    # (n_rows + 1,), and (n_ngrams,) of int32: The columns of their last labels, and their parts,
-    # counted from the end of those of pairs.
-    ptr: np.ndarray
-    columns: np.ndarray
-    positions: np.ndarray
 
 
 class Reading(NamedTuple):
@@ -53,7 +40,6 @@ class Reading(NamedTuple):
 
     automaton: Automaton
     step_rows: StepRows
-    ngrams: Ngrams
 
 
 class AutomatonSpace(SequenceSpace):
@@ -64,23 +50,18 @@ class AutomatonSpace(SequenceSpace):
     few_passes = True
 
 
-def read_chains(fields, contexts: Contexts, rules: Product | None, n_best: int) -> AutomatonSpace:
+def read_chains(fields, step_rows: StepRows, automaton: Automaton, n_best) -> AutomatonSpace:
     """The space of chains with n-grams, or under rules, or both."""
-    automaton, n_rows = automaton_of_contexts(contexts, rules), contexts.labels.size
+    n_rows, n_labels = step_rows.labels.size, automaton.first.size
     n_tables = max(int(fields["n_tables"].max(initial=1)), 1)
     longest, n_states = max(longest_item(fields["label_ptr"]), 1), automaton.labels.size
     check_memory(
-        16 * longest * n_states + 8 * (n_tables + 2) * n_rows * (contexts.first.size + 8),
+        16 * longest * n_states + 8 * (n_tables + 2) * n_rows * (n_labels + 8),
         f"chains of {longest:,} nodes with {n_states:,} states",
         "take fewer rules, or a lower order",
     )
-    own = Reading(
-        automaton=automaton,
-        step_rows=StepRows(contexts.labels, contexts.parents),
-        ngrams=Ngrams(contexts.ptr, contexts.columns, contexts.positions),
-    )
     work = automaton_scratch(automaton, n_rows, n_tables, longest, n_best)
-    return AutomatonSpace(**fields, own=own, work=work)
+    return AutomatonSpace(**fields, own=Reading(automaton, step_rows), work=work)
 
 
 @inner_kernel(inline=True)
@@ -95,22 +76,11 @@ def _first_ngram(space, i):
 def _read(space, i, theta, n_rows):
     """Return the nodes' potentials and, in scratch, the scores of steps of the first rows."""
     unary, pair = blocks(space, i, theta)
-    own, tables, first = space.own, space.work.steps, _first_ngram(space, i)
-    labels, parents = own.step_rows
+    steps, ngrams = space.work.steps, theta[_first_ngram(space, i) :]
     for e in range(max(pair.shape[0], 1)):
-        for r in range(n_rows):
-            row = tables[e, r]
-            if parents[r] >= 0:
-                for k in range(row.shape[0]):
-                    row[k] = tables[e, parents[r], k]
-            else:
-                for k in range(row.shape[0]):
-                    row[k] = 0.0
-                for k in range(unary.shape[1] if pair.shape[0] > 0 else 0):
-                    row[k] = pair[e, labels[r], k]
-            for g in range(own.ngrams.ptr[r], own.ngrams.ptr[r + 1]):
-                row[own.ngrams.columns[g]] += theta[first + own.ngrams.positions[g]]
-    return unary, tables
+        pairs = pair[e] if pair.shape[0] > 0 else unary[:0]
+        step_scores(pairs, space.own.step_rows, ngrams, steps[e, :n_rows])
+    return unary, steps
 
 
 @inner_kernel
@@ -126,8 +96,8 @@ def _sums(space, i, theta, temperature, node, edges):
     automaton, n_labels = own.automaton, space.allowed.shape[1]
     unary = _read(space, i, theta, n_labels)[0]
     if work.steps.shape[0] == 1:
-        args = own.step_rows, own.ngrams, theta, _first_ngram(space, i), work
-        high = exp_steps(automaton, inverse, *args)
+        ngrams = theta[_first_ngram(space, i) :]
+        high = exp_steps(automaton, inverse, own.step_rows, ngrams, work)
     else:
         high = exp_table(work.steps[0, :, : n_labels + 1], inverse, work.table)
     args = work, node, edges, own.step_rows
@@ -139,35 +109,34 @@ def _sums(space, i, theta, temperature, node, edges):
 
 
 @inner_kernel
-def _ngrams_at(own, row, column, first, theta, c, mu):
+def _visit(step_rows, row, column, ngrams, c, mu):
     """Sum of the n-grams that end with a step; their parts of `mu`, if it is not empty, get c."""
     total = 0.0
-    ngrams = own.ngrams
     while row >= 0:
-        for g in range(ngrams.ptr[row], ngrams.ptr[row + 1]):
-            if ngrams.columns[g] == column:
-                part = first + ngrams.positions[g]
-                total += theta[part]
+        for g in range(step_rows.ptr[row], step_rows.ptr[row + 1]):
+            if step_rows.columns[g] == column:
+                part = step_rows.positions[g]
+                total += ngrams[part]
                 if mu.shape[0] > 0:
                     mu[part] += c
-        row = own.step_rows.parents[row]
+        row = step_rows.parents[row]
     return total
 
 
 @inner_kernel
-def _ngrams(space, i, labels, theta, c, mu):
+def _visit_all(space, i, labels, ngrams, c, mu):
     """The same of a labelling; -inf if it is not accepted."""
-    own, first, total = space.own, _first_ngram(space, i), 0.0
-    rows, n = own.automaton.rows, space.label_ptr[i + 1] - space.label_ptr[i]
-    q = own.automaton.first[labels[0]]
+    automaton, step_rows, total = space.own.automaton, space.own.step_rows, 0.0
+    rows, n = automaton.rows, space.label_ptr[i + 1] - space.label_ptr[i]
+    q = automaton.first[labels[0]]
     for t in range(1, n):
         if q < 0:
             return -math.inf
-        total += _ngrams_at(own, rows[q], labels[t], first, theta, c, mu)
-        q = own.automaton.after[q, labels[t]]
-    if q < 0 or own.automaton.ends[q] == 0:
+        total += _visit(step_rows, rows[q], labels[t], ngrams, c, mu)
+        q = automaton.after[q, labels[t]]
+    if q < 0 or automaton.ends[q] == 0:
         return -math.inf
-    return total + _ngrams_at(own, rows[q], space.allowed.shape[1], first, theta, c, mu)
+    return total + _visit(step_rows, rows[q], space.allowed.shape[1], ngrams, c, mu)
 
 
 _plain_indicator = add_indicator.registry[SequenceSpace]
@@ -178,14 +147,16 @@ _plain_score = score.registry[SequenceSpace]
 @kernel
 def _(space, i, labels, c, mu):
     _plain_indicator(space, i, labels, c, mu)
-    _ngrams(space, i, labels, mu, c, mu)
+    ngrams = mu[_first_ngram(space, i) :]
+    _visit_all(space, i, labels, ngrams, c, ngrams)
 
 
 @score.register(AutomatonSpace)
 @kernel
 def _(space, i, theta, labels):
-    ngrams = _ngrams(space, i, labels, theta, 0.0, theta[:0])
-    return _plain_score(space, i, theta, labels) + ngrams if ngrams > -math.inf else ngrams
+    ngrams = theta[_first_ngram(space, i) :]
+    value = _visit_all(space, i, labels, ngrams, 0.0, theta[:0])
+    return _plain_score(space, i, theta, labels) + value if value > -math.inf else value
 
 
 @max_oracle.register(AutomatonSpace)
@@ -210,10 +181,10 @@ def _(space, i, theta, temperature, mu):
     value = _sums(space, i, theta, temperature, node, pair if space.shares_tables == 0 else none)
     if space.shares_tables == 1 and value > -math.inf:
         fold_steps(sums, own.step_rows, pair[0])
-        first, ngrams = _first_ngram(space, i), own.ngrams
-        for r in range(ngrams.ptr.shape[0] - 1):
-            for g in range(ngrams.ptr[r], ngrams.ptr[r + 1]):
-                mu[first + ngrams.positions[g]] = sums[r, ngrams.columns[g]]
+        ngrams, rows = mu[_first_ngram(space, i) :], own.step_rows
+        for r in range(sums.shape[0]):
+            for g in range(rows.ptr[r], rows.ptr[r + 1]):
+                ngrams[rows.positions[g]] = sums[r, rows.columns[g]]
     return value
 
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import ends_of, longest_item
-from ..core.oracles import (
-    add_indicator,
-    exp_oracle,
-    max_oracle,
-    sample_oracle,
-    score,
-    top_k_oracle,
-)
-from ..inference.arcs import (
-    Arcs,
-    ArcScratch,
-    arc_scratch,
-    best_path,
-    best_paths,
-    draw_path,
-    sum_paths,
-)
+from ..core.oracles import add_indicator, score
+from ..inference.arcs import Arcs
 from .items import ItemSpace, counts_of
+from .paths import (
+    PathScratch,
+    path_scratch,
+    read_arcs,
+    register_paths,
+    write_marginals,
+    write_path,
+)
 
 
 class LatticeTable(NamedTuple):
@@ -47,18 +39,7 @@ class LatticeTable(NamedTuple):
     n_left: int
 
 
-class LatticeScratch(NamedTuple):
-    """Scratch of one thread."""
-
-    # Of the algorithms on arcs.
-    arcs: ArcScratch
-    # (n_arcs,): Scores, and marginals.
-    scores: np.ndarray
-    marginals: np.ndarray
-    # (n_best, n_vertices): Paths.
-    paths: np.ndarray
-
-
+@register_paths
 class LatticeSpace(ItemSpace):
     """Arcs; after the part that every labelling has come those of pairs of classes."""
 
@@ -88,14 +69,10 @@ def lattice_table(steps: np.ndarray, sides: np.ndarray, item_ptr: np.ndarray, n_
     )
 
 
-def lattice_scratch(own: LatticeTable, n_best: int) -> LatticeScratch:
+def lattice_scratch(own: LatticeTable, n_best: int) -> PathScratch:
     """Scratch for the samples of a table."""
-    n_vertices, n_arcs = longest_item(own.vertex_ptr), longest_item(own.arc_ptr)
-    return LatticeScratch(
-        arc_scratch(n_vertices, own.n_right, own.n_left, n_best),
-        *np.empty((2, n_arcs)),
-        np.empty((n_best, n_vertices), dtype=np.int32),
-    )
+    sizes = longest_item(own.vertex_ptr), longest_item(own.arc_ptr)
+    return path_scratch(*sizes, own.n_right, own.n_left, n_best)
 
 
 @inner_kernel
@@ -131,9 +108,9 @@ def _(space, i, theta, labels):
     return _walk(space, i, labels, 0.0, theta[:0], theta)
 
 
-@inner_kernel
-def _lattice(space, i, theta):
-    """Arcs, last vertex, scores and table of a sample."""
+@read_arcs.register(LatticeSpace)
+@kernel
+def _(space, i, theta, mu):
     own, scores, (n, n_parts) = space.own, space.work.scores, counts_of(space, i)
     first, stop, at = own.arc_ptr[i], own.arc_ptr[i + 1], own.vertex_ptr[i]
     ptr = own.ptr[at : own.vertex_ptr[i + 1]]
@@ -141,64 +118,27 @@ def _lattice(space, i, theta):
     for q in range(stop - first):
         scores[q] = theta[own.item[first + q]]
     table = theta[n + 1 : n_parts].reshape(own.n_right, own.n_left)
-    return arcs, ptr.shape[0] - 2, scores, table
+    used = table[:0]
+    if mu.shape[0] > 0:
+        used = mu[n + 1 : n_parts].reshape(own.n_right, own.n_left)
+    return (arcs, ptr.shape[0] - 2, scores, table), theta[n], used, space.work
 
 
-@inner_kernel
-def _choose(space, i, n, path, labels):
-    """Write the labelling of a path to vertex n."""
+@write_path.register(LatticeSpace)
+@kernel
+def _(space, i, last, path, labels):
     own, first = space.own, space.own.arc_ptr[i]
     for q in range(counts_of(space, i)[0]):
         labels[q] = 0
-    while n > 0:
-        labels[own.item[first + path[n]]] = 1
-        n = own.begin[first + path[n]]
+    while last > 0:
+        labels[own.item[first + path[last]]] = 1
+        last = own.begin[first + path[last]]
 
 
-@max_oracle.register(LatticeSpace)
+@write_marginals.register(LatticeSpace)
 @kernel
-def _(space, i, theta, labels):
-    (arcs, n, scores, table), work = _lattice(space, i, theta), space.work
-    value = best_path(arcs, n, scores, table, work.paths[0], work.arcs)
-    if value > -math.inf:
-        _choose(space, i, n, work.paths[0], labels)
-    return value + theta[counts_of(space, i)[0]]
-
-
-@top_k_oracle.register(LatticeSpace)
-@kernel
-def _(space, i, theta, values, labels):
-    (arcs, n, scores, table), work = _lattice(space, i, theta), space.work
-    best_paths(arcs, n, scores, table, values, work.paths, work.arcs)
-    for r in range(values.shape[0]):
-        _choose(space, i, n if values[r] > -math.inf else 0, work.paths[r], labels[r])
-        values[r] += theta[counts_of(space, i)[0]]
-
-
-@exp_oracle.register(LatticeSpace)
-@kernel
-def _(space, i, theta, temperature, mu):
-    (arcs, n, scores, table), work = _lattice(space, i, theta), space.work
-    (n_items, n_parts), used = counts_of(space, i), table[:0]
-    if mu.shape[0] > 0:
-        used = mu[n_items + 1 : n_parts].reshape(space.own.n_right, space.own.n_left)
-    value = sum_paths(arcs, n, scores, table, temperature, work.marginals, used, work.arcs)
-    is_possible, first = value > -math.inf, space.own.arc_ptr[i]
-    if mu.shape[0] > 0:
-        for q in range(n_items):
-            mu[q] = 0.0
-        mu[n_items] = 1.0 if is_possible else 0.0
-        for q in range(space.own.arc_ptr[i + 1] - first if is_possible else 0):
-            mu[space.own.item[first + q]] = work.marginals[q]
-    return value + theta[n_items]
-
-
-@sample_oracle.register(LatticeSpace)
-@kernel
-def _(space, i, theta, mu, room, uniforms, labels):
-    (arcs, n, scores, table), work = _lattice(space, i, theta), space.work
-    value = sum_paths(arcs, n, scores, table, 1.0, work.marginals, table[:0], work.arcs)
-    for d in range(labels.shape[0] if value > -math.inf else 0):
-        draw_path(arcs, n, scores, table, value, uniforms, d, work.paths[0], work.arcs)
-        _choose(space, i, n, work.paths[0], labels[d])
-    return value + theta[counts_of(space, i)[0]]
+def _(space, i, mu):
+    own, first = space.own, space.own.arc_ptr[i]
+    mu[counts_of(space, i)[0]] = 1.0
+    for q in range(own.arc_ptr[i + 1] - first):
+        mu[own.item[first + q]] = space.work.marginals[q]

@@ -9,29 +9,19 @@ import numpy as np
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.memory import check_memory
-from ..core.oracles import (
-    add_indicator,
-    chunk_marginals,
-    exp_oracle,
-    forbid,
-    max_oracle,
-    sample_oracle,
-    score,
-    top_k_oracle,
-)
-from ..inference.arcs import (
-    Arcs,
-    ArcScratch,
-    arc_scratch,
-    best_path,
-    best_paths,
-    draw_path,
-    log_given_next,
-    sum_paths,
-)
+from ..core.oracles import add_indicator, chunk_marginals, exp_oracle, forbid, score
+from ..inference.arcs import Arcs, log_given_next
 from ..inference.numerics import fast_exp
 from .labels import LabelScratch, LabelSpace, forbid_labels
 from .n_best import n_best_scratch
+from .paths import (
+    PathScratch,
+    path_scratch,
+    read_arcs,
+    register_paths,
+    write_marginals,
+    write_path,
+)
 
 
 class SegmentTable(NamedTuple):
@@ -63,11 +53,7 @@ class SegmentTable(NamedTuple):
 class SegmentScratch(NamedTuple):
     """Scratch of one thread."""
 
-    # Of the algorithms on arcs.
-    arcs: ArcScratch
-    # (n_arcs,): Scores, and marginals.
-    scores: np.ndarray
-    marginals: np.ndarray
+    paths: PathScratch
     # (n_classes, n_classes): Scores of connections, and how often each is used.
     table: np.ndarray
     used: np.ndarray
@@ -75,10 +61,9 @@ class SegmentScratch(NamedTuple):
     more: np.ndarray
     # (n_kinds, longest): Of each length.
     lengths: np.ndarray
-    # (n_best, n_vertices): Paths.
-    paths: np.ndarray
 
 
+@register_paths
 class SegmentSpace(LabelSpace):
     """Sequences of labels that fall into segments, one way only.
 
@@ -88,11 +73,6 @@ class SegmentSpace(LabelSpace):
     """
 
     structure = "SemiChain"
-
-    @property
-    def chunk_schemes(self) -> tuple:
-        """Schemes under which chunks are segments, the usual one first."""
-        return (None, "iob2", "bio") if self.own.opens.any() else ("runs",)
 
     @property
     def n_tables(self) -> np.ndarray:
@@ -140,7 +120,7 @@ def segment_table(kinds, limits, tails, mask, basis, n: int) -> SegmentTable:
         further=np.append(kinds.further, kinds.further[tails]),
         base=base,
         kind=kinds.of_label,
-        opens=(kinds.role == 1).astype(np.uint8),
+        opens=kinds.opens.astype(np.uint8),
         limit=limits,
         tail=np.where(after > base, after, -1)[: limits.size],
         mask=mask,
@@ -152,13 +132,10 @@ def segment_scratch(
     own: SegmentTable, part_ptr: np.ndarray, label_ptr: np.ndarray, n_best: int
 ) -> LabelScratch:
     """Scratch for the samples of a table."""
-    n_vertices, n_arcs, n_classes = own.arcs.ptr.size - 1, own.arcs.begin.size, own.base.size
-    shapes = n_arcs, n_arcs, (n_classes, n_classes), (n_classes, n_classes), n_classes
+    n_vertices, n_arcs, n = own.arcs.ptr.size - 1, own.arcs.begin.size, own.base.size
     scratch = SegmentScratch(
-        arc_scratch(n_vertices, n_classes, n_classes, n_best),
-        *map(np.empty, shapes),
-        lengths=np.empty((own.limit.size, len(own.basis))),
-        paths=np.empty((max(n_best, 1), n_vertices), dtype=np.int32),
+        path_scratch(n_vertices, n_arcs, n, n, n_best),
+        *map(np.empty, ((n, n), (n, n), n, (own.limit.size, len(own.basis)))),
     )
     # Max-marginals are found by maxima under forced labels.
     forced = n_best_scratch(part_ptr, label_ptr, own.kind.size, max(n_best, 2))
@@ -262,10 +239,11 @@ def _(space, i, theta, labels):
 # Between parts and arcs.
 
 
-@inner_kernel
-def _set_scores(space, i, theta):
-    """Write the scores of arcs and connections to the scratch; returns the number of nodes."""
+@read_arcs.register(SegmentSpace)
+@kernel
+def _(space, i, theta, mu):
     own, work, arcs = space.own, space.work.own, space.own.arcs
+    scores = work.paths.scores
     n, n_labels, steps, lengths, tails = _shape(space, i)
     n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
     for j in range(n_classes):
@@ -290,58 +268,32 @@ def _set_scores(space, i, theta):
                 value += theta[_row(n, v, v - t, longest) * n_labels + own.first[k]]
             if k < n_kinds and own.limit[k] > 0:
                 value += work.lengths[k, v - t - 1]
-            work.scores[q] = value
-    return n
+            scores[q] = value
+    used = work.used if mu.shape[0] > 0 else work.used[:0]
+    return (arcs, n, scores, work.table), 0.0, used, work.paths
 
 
-@inner_kernel
-def _write_labels(own, path, n, labels):
-    """Labels of the nodes on a path."""
-    v = n
-    while v > 0:
-        q = path[v]
+@write_path.register(SegmentSpace)
+@kernel
+def _(space, i, last, path, labels):
+    own = space.own
+    for t in range(space.label_ptr[i + 1] - space.label_ptr[i] if last == 0 else 0):
+        labels[t] = 0
+    while last > 0:
+        q = path[last]
         t, k = own.arcs.begin[q], own.arcs.left[q]
         labels[t] = own.first[k]
-        for u in range(t + 1, v):
+        for u in range(t + 1, last):
             labels[u] = own.further[k]
-        v = t
+        last = t
 
 
-@max_oracle.register(SegmentSpace)
+@write_marginals.register(SegmentSpace)
 @kernel
-def _(space, i, theta, labels):
-    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
-    value = best_path(own.arcs, n, work.scores, work.table, work.paths[0], work.arcs)
-    if value > -math.inf:
-        _write_labels(own, work.paths[0], n, labels)
-    return value
-
-
-@top_k_oracle.register(SegmentSpace)
-@kernel
-def _(space, i, theta, values, labels):
-    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
-    best_paths(own.arcs, n, work.scores, work.table, values, work.paths, work.arcs)
-    for r in range(values.shape[0]):
-        for t in range(n):
-            labels[r, t] = 0
-        if values[r] > -math.inf:
-            _write_labels(own, work.paths[r], n, labels[r])
-
-
-@exp_oracle.register(SegmentSpace)
-@kernel
-def _(space, i, theta, temperature, mu):
+def _(space, i, mu):
     own, work, arcs = space.own, space.work.own, space.own.arcs
     n, n_labels, steps, lengths, tails = _shape(space, i)
-    _set_scores(space, i, theta)
-    used, scores = work.used if mu.shape[0] > 0 else work.used[:0], work.scores
-    value = sum_paths(arcs, n, scores, work.table, temperature, work.marginals, used, work.arcs)
     n_kinds, n_classes, longest = own.limit.shape[0], own.base.shape[0], own.basis.shape[0]
-    for q in range(space.part_ptr[i + 1] - space.part_ptr[i] if mu.shape[0] > 0 else 0):
-        mu[q] = 0.0
-    if mu.shape[0] == 0 or not value > -math.inf:
-        return value
     for j in range(n_classes):
         for k in range(n_kinds):
             mu[steps + own.base[j] * n_kinds + k] += work.used[j, k]
@@ -353,7 +305,7 @@ def _(space, i, theta, temperature, mu):
         for k in range(n_classes):
             work.more[k] = 0.0
         for q in range(arcs.ptr[v + 1] - 1, arcs.ptr[v] - 1, -1):
-            k, t, p = arcs.left[q], arcs.begin[q], work.marginals[q]
+            k, t, p = arcs.left[q], arcs.begin[q], work.paths.marginals[q]
             mu[t * n_labels + own.first[k]] += p
             mu[t * n_labels + own.further[k]] += work.more[k]
             work.more[k] += p
@@ -366,19 +318,6 @@ def _(space, i, theta, temperature, mu):
     for kind in range(n_kinds):
         for m in range(own.limit[kind]):
             _visit_length(own, lengths, kind, m + 1, mu, mu[:0], work.lengths[kind, m])
-    return value
-
-
-@sample_oracle.register(SegmentSpace)
-@kernel
-def _(space, i, theta, mu, room, uniforms, labels):
-    own, work, n = space.own, space.work.own, _set_scores(space, i, theta)
-    scores, table, none = work.scores, work.table, work.used[:0]
-    value = sum_paths(own.arcs, n, scores, table, 1.0, work.marginals, none, work.arcs)
-    for d in range(labels.shape[0] if value > -math.inf else 0):
-        draw_path(own.arcs, n, scores, table, value, uniforms, d, work.paths[0], work.arcs)
-        _write_labels(own, work.paths[0], n, labels[d])
-    return value
 
 
 # Probabilities of chunks.
@@ -401,7 +340,7 @@ def _piece(space, start, v, kind):
 def _given_next(space, log_z, q, v, k):
     """Probability of an arc given what follows."""
     own, work = space.own, space.work.own
-    rest = work.scores, work.table, 1.0, log_z, work.arcs
+    rest = work.paths.scores, work.table, 1.0, log_z, work.paths.arcs
     value = log_given_next(own.arcs, *rest, q, v, k)
     return fast_exp(value) if value > -math.inf else 0.0
 
@@ -409,7 +348,7 @@ def _given_next(space, log_z, q, v, k):
 @inner_kernel
 def _chunk_probability(space, n, log_z, start, stop, kind):
     """Probability of a segment, or of a run of single nodes, that no neighbour continues."""
-    own, work, arcs = space.own, space.work.own, space.own.arcs
+    own, work, arcs = space.own, space.work.own.paths.arcs, space.own.arcs
     q, single, share = _piece(space, start, stop, kind), own.limit[kind] == 0, 0.0
     if q < 0:
         return 0.0
@@ -417,8 +356,8 @@ def _chunk_probability(space, n, log_z, start, stop, kind):
         share = _given_next(space, log_z, q, n, -1)
     for k in range(own.base.shape[0] if stop < n else 0):
         goes_on = k == own.tail[kind] or (single and k == kind)
-        if not goes_on and work.arcs.rest[stop, k] > 0.0:
-            share += work.arcs.rest[stop, k] * _given_next(space, log_z, q, stop, k)
+        if not goes_on and work.rest[stop, k] > 0.0:
+            share += work.rest[stop, k] * _given_next(space, log_z, q, stop, k)
     while arcs.begin[q] > start:
         v, k = arcs.begin[q], arcs.left[q]
         q = _piece(space, start, v, kind)

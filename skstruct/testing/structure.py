@@ -196,7 +196,7 @@ def training_problem(
         samples, classes, fit_intercept, codes=codes, loss=loss, n_best=4000
     )
     shapes = graph.weight_shapes(samples, len(classes), fit_intercept)
-    return problem, samples, shapes, graph.n_states(classes)
+    return problem, samples, shapes, graph.labels_per_node(classes)
 
 
 class FeatureCounts(BaseEstimator):

@@ -17,7 +17,6 @@ from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
 from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
 from ..data.packing import rows_as_scores
-from ..data.states import refuse_states
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
 from ..graphs.items import ItemGraph
@@ -103,7 +102,7 @@ def resolve(graph: Any) -> Graph:
         raise ValueError("Chain(boundary=True): pass the scores of the ends as start and stop")
     if getattr(graph, "order", 1) != 1:
         raise ValueError(f"{graph}: an order above 1 is for estimators; here pairs have scores")
-    refuse_states(graph, "scores are those of labels")
+    graph.refuse_states("scores are those of labels")
     if getattr(graph, "node_types", None) is not None:
         raise ValueError(f"{graph}: node_types is for estimators; here nodes are of one type")
     if getattr(graph, "attractive", False):

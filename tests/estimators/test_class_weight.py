@@ -94,7 +94,7 @@ def test_task_losses_of_all_labellings(structure, kind, loss):
     model = kind(**options)
     weights = make_node_weight(y)
     data, problem = make_problem(model, X, y, weights)
-    n_states, scratch = model.graph_.n_states(model.classes_), make_scratch(problem)
+    n_states, scratch = model.graph_.labels_per_node(model.classes_), make_scratch(problem)
     for i in range(len(data.sample_indices)):
         truth = _truths(problem, i)
         oracles.potentials(problem, i, _some_weights(model, data), scratch.theta)
@@ -125,7 +125,7 @@ def _reference(model, structure, X, y, node_weight, w, sample_weight=None):
     plain = (SAGCRF if is_crf else SubgradientSSVM)(model.graph, C=model.C)
     _, problem = make_problem(plain, X, y)
     given = np.ones(len(X)) if sample_weight is None else sample_weight
-    n_states, scratch = plain.graph_.n_states(plain.classes_), make_scratch(problem)
+    n_states, scratch = plain.graph_.labels_per_node(plain.classes_), make_scratch(problem)
     total = 0.0
     for i in range(len(X)):
         truth = _truths(problem, i)

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.svm import SVC
 
-from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, MultiClass, MultiLabel, SubgradientSSVM
+from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, MultiClass, MultiLabel, SemiChain, SubgradientSSVM
 from skstruct.datasets import make_annotated_sentences
 from skstruct.metrics import SCORERS, chunk_f1_score, flatten
 from skstruct.model_selection import TuneResult, tune, tuning
@@ -271,6 +271,15 @@ def test_chunk_f1_is_the_default_for_tags():
     row = found.cv_results_["params"].index({"sagcrf__C": 1.0})
     expected = chunk_f1_score(y[test], fitted.predict(X[test]))
     assert found.cv_results_["split0_test_score"][row] == pytest.approx(expected, abs=0.02)
+
+
+def test_segments():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(6, 2)) for _ in range(20)]
+    y = [[(0, 3, "a"), (3, 6, "b")] if x[0, 0] > 0 else [(0, 6, "b")] for x in X]
+    found = tune(SAGCRF(SemiChain(max_length=6), random_state=0), X, y, cv=2, Cs=[0.1, 1.0])
+    assert found.cv_results_["n_splits"].tolist() == [2, 2]
+    assert found.best_score_ > 0.5
 
 
 @pytest.mark.parametrize("scoring", ["node_f1", make_scorer(chunk_f1_score)])

@@ -166,7 +166,9 @@ BAD = {
     r"row 0 names the label 'x', but the columns of y are not named": [("x", 0)],
     r"row 0 is \[5, 0\], but labels are 0 to 4": [(5, 0)],
     "row 0 joins label 2 to itself": [(2, 2)],
-    r"row 1, \[0, 1\], occurs twice": [(1, 0), (0, 1)],
+    r"row 1, \[1, 0\], occurs twice": [(1, 0), (1, 0)],
+    "hierarchy: 1 -> 0 -> 1 is a cycle": [(1, 0), (0, 1)],
+    "hierarchy: 2 -> 4 -> 3 -> 2 is a cycle": [(2, 4), (4, 3), (3, 2), (1, 0)],
     "hierarchy must be integers": [(0.5, 1)],
     r"edges='tree'.*the pair \(2, 0\) closes a cycle": TWO_PARENTS,
 }
@@ -184,6 +186,9 @@ def test_names_of_several_columns_and_labels_without_parents():
     frame = pd.DataFrame(Y, columns=["a", "a", "b"])
     with pytest.raises(ValueError, match="row 0: several columns of y are named 'a'"):
         SAGCRF(MultiLabel(hierarchy=[("b", "a")])).fit(X, frame)
+    named = pd.DataFrame(Y, columns=["a", "c", "b"])
+    with pytest.raises(ValueError, match="hierarchy: b -> a -> b is a cycle"):
+        SAGCRF(MultiLabel(hierarchy=[("b", "a"), ("a", "b")])).fit(X, named)
     for hierarchy in (iter([(0, 1)]), np.array([[0, 1]])):
         with pytest.raises(ValueError, match="sample 0 has the label 0 without its parent 1"):
             SAGCRF(MultiLabel(hierarchy=hierarchy)).fit(X, Y)

@@ -474,9 +474,11 @@ def test_shards(tmp_path):
 
 
 def test_long_segments_are_warned_of_and_stay_possible():
-    X = _sequences(LONG, 1)
-    with pytest.warns(UserWarning, match="segments: 1 of 203 'a' are longer than 1 nodes.* has 5"):
-        crf = SAGCRF(SemiChain(), C=100, random_state=0).fit(X, LONG)
+    longer = [["a"] * 30, *LONG[1:]]
+    with pytest.warns(UserWarning, match="segments: 1 of 203 'a' are longer than 1 nodes.* has 30"):
+        SAGCRF(SemiChain(), random_state=0).fit(_sequences(longer), longer)
+    X = _sequences(LONG, 1)  # with 4 nodes of 207 beyond the quantile
+    crf = SAGCRF(SemiChain(), C=100, random_state=0).fit(X, LONG)
     assert crf.graph_.limits_.tolist() == [1, 1]
     weights = crf.graph_.length_weights(crf)
     assert {name: own.size for name, own in weights.items()} == {"a": 2, "b": 1}
@@ -618,3 +620,20 @@ def test_transitions_that_runs_cannot_take_are_forbidden():
     table = np.asarray(transition_frame(crf))
     assert np.isneginf(np.diag(table)).all()
     assert np.isfinite(table[~np.eye(2, dtype=bool)]).all()
+
+
+def test_segments_may_be_lists_as_from_json():
+    y = [[(0, 2, "a"), (2, 4, "b")], [(0, 3, "b")]]
+    X = [np.ones((4, 1)), np.ones((3, 1))]
+    as_json = [[[*one] for one in own] for own in y]
+    one, other = (SAGCRF(SemiChain(3), random_state=0).fit(X, own) for own in (y, as_json))
+    np.testing.assert_array_equal(one.pair_weights_, other.pair_weights_)
+    assert other.predict(X)[1] == one.predict(X)[1]
+    assert isinstance(other.predict(X)[1][0], tuple)
+
+
+@pytest.mark.parametrize("lengths", ["table", "curve"])
+def test_too_large_a_limit_is_named(lengths):
+    curve = ' or take lengths="curve"' * (lengths == "table")
+    with pytest.raises(MemoryError, match=f"max_length: scores of .* 1,000,000,000,000 .*{curve}"):
+        SAGCRF(SemiChain(10**12, lengths=lengths)).fit(_sequences(RUNS), RUNS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skstruct import BCFWSSVM, SAGCRF, WordLattice
@@ -125,9 +126,33 @@ def test_the_f1_counts_words_that_no_arc_has():
 
 
 def test_true_words_that_lattices_lack_are_warned_of():
-    with pytest.warns(UserWarning, match="y: 1 of 3 words are not in the lattices"):
+    with pytest.warns(UserWarning, match=r"y: 1 of 3 words .* strings: 'aa' \(sample 0\)\. They"):
         crf = SAGCRF(WordLattice(["a"], longest_unknown=1)).fit(["aac", "a"], [["aa", "c"], ["a"]])
     assert crf.predict(["aac"]).tolist() != [["aa", "c"]]
+    words = [["b"], *([word, "a"] for word in ("xx", "yy", "zz", "uu"))]
+    with pytest.warns(
+        UserWarning, match=r"y: 4 of 9 .*: 'xx' \(sample 1\), .*'zz' \(.*\) and 1 more\. T"
+    ):
+        SAGCRF(WordLattice(["a"], longest_unknown=1)).fit(["".join(own) for own in words], words)
+
+
+def test_marginals_belong_to_words(files):
+    crf = _fitted()
+    words, [p] = crf.graph_.words("thecats"), crf.predict_marginals(["thecats"])
+    assert len(words) == len(p)
+    assert all("thecats"[begin:end] == word for begin, end, word in words)
+    best = max(zip(p, words, strict=True))[1][2]
+    assert best in crf.predict(["thecats"])[0]
+    by_place = np.zeros(7)  # each character is in one word
+    for (begin, end, _), value in zip(words, p, strict=True):
+        by_place[begin:end] += value
+    assert by_place == pytest.approx(1.0)
+    mecab = WordLattice.from_mecab(*files)
+    assert mecab.words("いる都")[:2] == [
+        (0, 2, "いる", "verb", "*"),
+        (0, 2, "いる", "verb", "need"),
+    ]
+    assert mecab.words("い")[0] == (0, 1, "い", "noun", "common")
 
 
 @given(texts=st.lists(st.text(max_size=7), max_size=3))
@@ -197,6 +222,26 @@ def test_copies_and_searches(tmp_path, files):
     assert 0.0 < search.fit(X, Y).best_score_ <= 1.0
 
 
+def test_parameters_may_change_after_a_fit(files):
+    graph = WordLattice(["ab"], longest_unknown=1)
+    crf = SAGCRF(graph)
+    assert graph.read_training(crf, ["a1b"], [["a", "1", "b"]])[0].lengths.tolist() == [3]
+    graph.set_params(longest_unknown=2)
+    assert graph.read_X(crf, ["a1b"], reset=False).lengths.tolist() == [5]  # and "a1", "1b"
+    graph.set_params(dictionary=["ab", "bc", "b"])
+    assert len(graph._lookup.dictionary.words) == 3
+    mecab = WordLattice.from_mecab(*files, n_fields=1)
+    assert "noun" in mecab.pair_names(None)[0]
+    assert "noun,proper" in mecab.set_params(n_fields=2).pair_names(None)[0]
+
+
+def test_clones_share_a_dictionary(files):
+    mecab = WordLattice.from_mecab(*files)
+    copied = clone(SAGCRF(mecab)).graph
+    assert copied is not mecab
+    assert copied.dictionary is mecab.dictionary
+
+
 def test_streams_learn_further_words():
     stream = SAGCRF(WordLattice(WORDS), random_state=0).partial_fit(X[:2], Y[:2])
     n, before = stream.n_features_in_, list(stream.feature_names_in_)
@@ -212,8 +257,8 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
     first = samples.chosen(labels)[samples.owner[samples.chosen(labels)] == 0]
     chosen = [graph._lookup.dictionary.words[k] for k in samples.arcs[first, 4]]
     assert chosen[-1] == ("いる", "verb", "need")
-    assert "verb,need" in graph.side_names()[0]
-    with pytest.warns(UserWarning, match="y: 1 of 1 words"):
+    assert "verb,need" in graph.pair_names(None)[0]
+    with pytest.warns(UserWarning, match=r"y: 1 of 1 words .*\('いる', 'adverb'\) \(sam"):
         graph.read_training(SAGCRF(), ["いる"], [[("いる", "adverb")]])
 
 
@@ -230,6 +275,13 @@ def test_mecab_entries_are_told_apart_by_their_fields(files):
         ("seed.csv", "x" * 140_000 + ",0,0,0,noun", r"seed.csv, line 10: field larger than"),
         ("seed.csv", 'x,0,0,0,"noun,y', r"seed.csv, line 10: unexpected end of data"),
         ("seed.csv", "x\0,0,0,0,noun", r"seed.csv, line 10: it has a NUL byte"),
+        ("char.def", "0x1F600..0x1F64F NUM", r"char.def, line 15: MeCab takes codes below 0xffff"),
+        ("char.def", "A 1 1 16", r"char.def, line 15: MeCab takes 17 kinds, of length 15 at most"),
+        (
+            "char.def",
+            "\n".join(f"K{k} 1 1 1" for k in range(12)),
+            r"char.def, line 26: MeCab takes 17 kinds",
+        ),
         ("char.def", "EMOJI 1 1 1", r"unk.def: no unknown word is of kind EMOJI"),
         ("unk.def", "EMOJI,0,0,0,noun", r"unk.def, line 8: the kind EMOJI is not in"),
     ],
@@ -238,6 +290,15 @@ def test_broken_lines_are_named(files, name, line, message):
     path = next(path for path in files if path.name == name)
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
     with pytest.raises(ValueError, match=message):
+        WordLattice.from_mecab(*files)
+
+
+@pytest.mark.parametrize("kind", ["DEFAULT", "SPACE"])
+def test_kinds_that_mecab_needs(files, kind):
+    for path in files[1:]:
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if kind not in line), "utf-8")
+    with pytest.raises(ValueError, match=f"char.def: the kind {kind} is not defined"):
         WordLattice.from_mecab(*files)
 
 

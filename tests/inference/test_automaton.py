@@ -12,7 +12,6 @@ from skstruct.core.jit.dispatch import kernel
 from skstruct.core.oracles import ChunkRules
 from skstruct.data.rules import product_of
 from skstruct.inference.automaton import (
-    StepRows,
     automaton_scratch,
     best_reading,
     best_readings,
@@ -22,10 +21,9 @@ from skstruct.inference.automaton import (
     sum_readings,
     sum_readings_in_logs,
 )
+from skstruct.inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from skstruct.inference.forward_backward import exp_table
 from skstruct.lite import chunk_rules
-from skstruct.spaces.automaton import Ngrams
-from skstruct.spaces.contexts import automaton_of_contexts, contexts_of, ngrams_of
 
 RULES = [(), (AtMostOnce("a"),), (AtLeastOnce("b"), AtMostOnce("c")), (Pattern("a? (b c?)* a?"),)]
 
@@ -39,9 +37,9 @@ class Drawn:
         codes = rng.integers(0, 3, size=9)
         ngrams = ngrams_of(codes, np.array([0, 4, 5, 9]), 3, order, boundary)
         self.contexts = contexts_of(ngrams, 3)
-        product = product_of(rules, np.array(["a", "b", "c"])) if rules else None
+        product = product_of(rules, np.array(["a", "b", "c"]))
         self.automaton = automaton_of_contexts(self.contexts, product)
-        n_rows, n_tables = self.contexts.labels.size, 1 if shared else max(n - 1, 1)
+        n_rows, n_tables = self.contexts.rows.labels.size, 1 if shared else max(n - 1, 1)
         self.scratch = automaton_scratch(self.automaton, n_rows, n_tables, n + 1, 400)
         self.unary, steps = rng.normal(size=(n, 3)), rng.normal(size=(n_tables, n_rows, 4))
         if not shared:
@@ -53,10 +51,10 @@ class Drawn:
         elif kind == "forbidden":
             self.unary[rng.random(self.unary.shape) < 0.2] = -math.inf
             steps[:, :3][rng.random((n_tables, 3, 4)) < 0.2] = -math.inf
-        self.rows = StepRows(self.contexts.labels, self.contexts.parents)
+        self.rows = self.contexts.rows
         self.ngrams = steps[0, 3:].ravel().copy()
         for r in range(3, n_rows):
-            steps[:, r] += steps[:, self.contexts.parents[r]]
+            steps[:, r] += steps[:, self.contexts.rows.parents[r]]
         self.scratch.steps[:] = 0.0
         self.scratch.steps[:, :, :4] = self.steps = steps
         self.scores = self._all_scores()
@@ -83,14 +81,15 @@ class Drawn:
         return found
 
     def sums(self, temperature, node, edges, in_logs):
-        args = self.scratch, node, edges, self.rows
+        args = self.scratch, node, edges
         if in_logs:
-            return sum_readings_in_logs(self.unary, self.automaton, temperature, *args)
-        n_more = len(self.contexts.labels) - 3
+            return sum_readings_in_logs(self.unary, self.automaton, temperature, *args, self.rows)
+        n_more = len(self.contexts.rows.labels) - 3
         ptr = np.append([0, 0, 0], 4 * np.arange(n_more + 1))
         columns, positions = np.tile(np.arange(4), n_more), np.arange(4 * n_more)
-        ngrams = Ngrams(ptr, columns.astype(np.int32), positions.astype(np.int32))
-        return _sums(self.unary, self.automaton, temperature, ngrams, self.ngrams, *args)
+        every = {"columns": columns.astype(np.int32), "positions": positions.astype(np.int32)}
+        rows = self.rows._replace(ptr=ptr, **every)
+        return _sums(self.unary, self.automaton, temperature, self.ngrams, *args, rows)
 
     def probabilities(self, temperature=1.0):
         scores = np.array(list(self.scores.values())) / temperature
@@ -103,10 +102,10 @@ class Drawn:
 
 
 @kernel
-def _sums(unary, automaton, temperature, ngrams, scores, scratch, node, edges, step_rows):
+def _sums(unary, automaton, temperature, ngrams, scratch, node, edges, step_rows):
     inverse = 1.0 / temperature
     if scratch.steps.shape[0] == 1:
-        high = exp_steps(automaton, inverse, step_rows, ngrams, scores, 0, scratch)
+        high = exp_steps(automaton, inverse, step_rows, ngrams, scratch)
     else:
         high = exp_table(scratch.steps[0, :, :4], inverse, scratch.table)
     return sum_readings(unary, automaton, temperature, high, scratch, node, edges, step_rows)
@@ -160,7 +159,7 @@ def test_marginals(drawn, temperature, in_logs):
         assert np.isnan(node).all()
         return
     true, pairs = np.zeros_like(node), np.zeros_like(edges)
-    steps = np.zeros((drawn.contexts.labels.size, 4))
+    steps = np.zeros((drawn.contexts.rows.labels.size, 4))
     for labels, share in shares.items():
         rows = drawn.automaton.rows[drawn.states(labels)]
         for t, k in enumerate(labels):
@@ -213,10 +212,10 @@ def test_contexts_are_suffixes_that_occur():
     # 3 is the start, 4 the end
     assert ngrams.tolist() == [[0, 1, 2], [0, 1, 4], [1, 2, 4], [3, 0, 1]]
     contexts = contexts_of(ngrams, 3)
-    assert contexts.labels.tolist() == [0, 1, 2, 0, 1, 2]  # a b c, then ^a, ab, bc
+    assert contexts.rows.labels.tolist() == [0, 1, 2, 0, 1, 2]  # a b c, then ^a, ab, bc
     assert contexts.first.tolist() == [3, 1, 2]
     assert contexts.after[:3].tolist() == [[0, 4, 2], [0, 1, 5], [0, 1, 2]]
-    assert contexts.parents.tolist() == [-1, -1, -1, 0, 1, 2]
+    assert contexts.rows.parents.tolist() == [-1, -1, -1, 0, 1, 2]
 
 
 def test_unknown_labels_are_in_no_ngram():
@@ -235,8 +234,8 @@ def test_the_scaled_pass_is_used_where_it_is_safe():
 def test_few_columns_are_rare():
     codes = np.random.default_rng(0).integers(0, 5, size=30)
     contexts = contexts_of(ngrams_of(codes, np.array([0, 30]), 5, 3, False), 5)
-    automaton = automaton_of_contexts(contexts, None)
+    automaton = automaton_of_contexts(contexts, product_of((), np.arange(5)))
     n_states = automaton.labels.size
-    assert (len(automaton.family), n_states) == (5, len(contexts.labels))
+    assert (len(automaton.family), n_states) == (5, len(contexts.rows.labels))
     assert automaton.rows[automaton.leads].tolist() == [[*range(5)]]  # single labels
     assert 0 < automaton.rare.size < 2 * n_states

@@ -401,3 +401,32 @@ def test_kinds_are_asked_for_without_prefix():
         chunk_f1_score(y, y, labels=["B-PER"])
     with pytest.raises(TypeError, match=r"write \['PER'\]"):
         chunk_f1_score(y, y, labels="PER")
+
+
+@pytest.mark.parametrize("weights", [None, "drawn"])
+def test_lists_of_segments_are_chunks(weights):
+    rng = np.random.default_rng(0)
+    true = [rng.choice(["a", "b", "O"], size=n).tolist() for n in rng.integers(1, 9, size=30)]
+    predicted = [[c if rng.random() < 0.7 else "a" for c in own] for own in true]
+    listed = [[chunks(own, scheme="runs") for own in y] for y in (true, predicted)]
+    listed[0][0] = [*listed[0][0], (20, 21, "O")]
+    options = {"sample_weight": rng.random(30)} if weights else {}
+    expected = chunk_classification_report(true, predicted, scheme="runs", digits=9, **options)
+    assert chunk_classification_report(*listed, digits=9, **options) == expected
+    as_json = [[[*map(list, own)] for own in y] for y in listed]
+    assert chunk_classification_report(*as_json, digits=9, **options) == expected
+    mixed = chunk_f1_score(listed[0], predicted, scheme="runs", **options)
+    assert mixed == chunk_f1_score(true, predicted, scheme="runs", **options)
+    with_more = [[(*one, 0.5) for one in own] for own in listed[1]]
+    assert chunk_f1_score(listed[0], with_more, **options) == mixed
+
+
+def test_bad_lists_of_segments():
+    one = [[(0, 1, "a")], []]
+    assert chunk_recall_score(one, [[], []], zero_division=0.0) == 0.0
+    with pytest.raises(ValueError, match=r"y_pred: sample 1: \(3, 2, 'a'\) is not \(start, stop"):
+        chunk_f1_score(one, [[], [(3, 2, "a")]])
+    with pytest.raises(ValueError, match="y_true has 2 samples, y_pred has 1"):
+        chunk_f1_score(one, one[:1])
+    with pytest.raises(TypeError, match="y_true has segments, not labels of nodes: use chunk_f1"):
+        flatten(one, one)

@@ -182,10 +182,9 @@ def test_methods_of_structures_are_documented_once_for_authors():
         if inspect.isclass(item) and issubclass(item, skstruct.graphs.Graph)
     }
     assert len(own) == 12
-    of_edges, of_items = {"edge_type_names", "edge_feature_names"}, {"chosen_items"}
-    of_segments = {"length_weights", "pair_mask", "pair_names", "segment_terms"}
-    of_lattices = {"side_names", "connection_terms", "from_mecab", "export_mecab"}
-    assert set().union(*own.values()) == of_edges | of_items | of_segments | of_lattices
+    of_items, of_segments = {"chosen_items"}, {"length_weights"}
+    of_lattices = {"from_mecab", "export_mecab", "words"}
+    assert set().union(*own.values()) == of_items | of_segments | of_lattices
     assert own["Chain"] == own["Tree"] == own["MultiLabel"] == set()
 
 

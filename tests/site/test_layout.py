@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "inference": {"core"},
     "rows": {"core"},
     "targets": {"core", "inference", "losses.task"},
-    "spaces": {"core", "data.rules", "inference", "rows", "targets"},
+    "spaces": {"core", "inference", "rows", "targets"},
     "scores": {"core"},
     "losses": {"core", "data", "inference"},
     "graphs": {"core", "data", "inference", "losses.task", "rows", "spaces", "targets"},

@@ -29,8 +29,10 @@ from ..base import Graph
 from .base import PairwiseGraph
 from .typed import (
     allowed_labels,
+    check_pairs,
     labels_by_type,
     marginals_by_type,
+    read_by_type,
     read_graphs,
     read_labels,
     read_types,
@@ -109,7 +111,7 @@ def network_of(graph: Any, samples: Any, column: np.ndarray) -> Network:
 # Read and pack graphs of nodes and edges, with or without cycles.
 
 
-@packed(edges=("edges", "types", "edge_features"), samples=("shapes",))
+@packed(edges=("edges", "types", "edge_features"), samples=("shapes", "type_counts"))
 class Networks(NamedTuple):
     """Packed nodes, and the edges between them."""
 
@@ -126,8 +128,10 @@ class Networks(NamedTuple):
     types: np.ndarray | None = None
     # (n_edges, n_edge_features): As `features`, of edges.
     edge_features: np.ndarray | sparse.csr_matrix | None = None
-    # (n_samples, 2): Height and width of each image; or (n_samples, n_types), numbers of nodes.
+    # (n_samples, 2): Height and width of each image.
     shapes: np.ndarray | None = None
+    # (n_samples, n_types): Number of nodes of each type.
+    type_counts: np.ndarray | None = None
 
     def numbers(self) -> np.ndarray:
         """Indices of the edges within each sample."""
@@ -293,9 +297,10 @@ class Pairwise(PairwiseGraph):
         bound on the log-partition function [1]_: training then minimises an upper bound on the
         negative log-likelihood, which is convex; see Notes.
     max_table : int, default=65536
-        Largest table of a junction tree, in entries. With "auto", estimators that can also train on
-        relaxations use a junction tree only if all its tables have at most 256 entries per score of
-        a node or an edge; a visit then takes up to about 4 times as long as with the relaxation.
+        Largest table of a junction tree, in entries; nodes have the classes of all types in it.
+        With "auto", estimators that can also train on relaxations use a junction tree only if all
+        its tables have at most 256 entries per score of a node or an edge; a visit then takes up to
+        about 4 times as long as with the relaxation.
     states_per_label : int or dict, default=1
         Number of hidden states of each label, or a dict from label to number (1 where it has none):
         see :ref:`hidden_states`.
@@ -394,7 +399,7 @@ class Pairwise(PairwiseGraph):
         samples = no_networks(*self._no_features(estimator))
         if self.node_types is None:
             return samples
-        return samples._replace(shapes=np.empty((0, len(self._types())), dtype=np.int64))
+        return samples._replace(type_counts=np.empty((0, len(self._types())), dtype=np.int64))
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:
         """Pack the samples."""
@@ -413,7 +418,7 @@ class Pairwise(PairwiseGraph):
         lengths = np.diff(offsets)
         read = [read_edges(item[1], lengths[i], n_types, i) for i, item in enumerate(items)]
         rows = [item[2] for item in items] if self.edge_features else None
-        samples = pack(features, offsets, read, rows)._replace(shapes=counts)
+        samples = pack(features, offsets, read, rows)._replace(type_counts=counts)
         self._check_counts(estimator, samples, reset)
         return samples
 
@@ -424,7 +429,21 @@ class Pairwise(PairwiseGraph):
         """Labels, with `node_types` pairs (type, label)."""
         if self.node_types is None:
             return super().read_y(y, samples)
-        return read_labels(y, self._types(), samples.shapes)
+        return read_labels(y, self._types(), samples.type_counts)
+
+    def read_allowed(self, allowed: Any, samples: Networks, classes: Any) -> np.ndarray:
+        """Masks, with `node_types` perhaps dicts of those of each type."""
+        if self.node_types is not None:
+            allowed = read_by_type(allowed, "allowed", self._types(), samples.type_counts, classes)
+        return super().read_allowed(allowed, samples, classes)
+
+    def read_node_weight(self, node_weight: Any, samples: Networks) -> np.ndarray:
+        """Weights, with `node_types` perhaps dicts of those of each type."""
+        if self.node_types is not None:
+            node_weight = read_by_type(
+                node_weight, "node_weight", self._types(), samples.type_counts
+            )
+        return super().read_node_weight(node_weight, samples)
 
     def answers(self, codes: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
         """Labels, with `node_types` a dict per sample."""
@@ -437,7 +456,7 @@ class Pairwise(PairwiseGraph):
         """Labels of sample i, with `node_types` a dict."""
         if self.node_types is None:
             return super().ranked(codes, classes, samples, i)
-        return labels_by_type(codes, self._types(), samples.shapes[i], classes)
+        return labels_by_type(codes, self._types(), samples.type_counts[i], classes)
 
     def wrap_marginals(self, table: np.ndarray, classes: Any, samples: Networks) -> np.ndarray:
         """Marginals, with `node_types` a dict per sample."""
@@ -445,7 +464,7 @@ class Pairwise(PairwiseGraph):
         if self.node_types is None:
             return found
         types = self._types()
-        rows = zip(found, samples.shapes, strict=True)
+        rows = zip(found, samples.type_counts, strict=True)
         return object_array([marginals_by_type(own, types, n, classes) for own, n in rows])
 
     def _n_types(self):
@@ -533,24 +552,8 @@ class Pairwise(PairwiseGraph):
         return np.where(known, types * n_before + kept, -1).ravel()
 
     def edge_type_names(self) -> list[str]:
-        """Return the names of the types of edges in tables and plots.
-
-        Returns
-        -------
-        list of str
-            One name per type, such as "to the right" on a grid with directions.
-        """
+        """Numbers."""
         return [f"type {t}" for t in range(self._n_types())]
-
-    def edge_feature_names(self) -> list[str] | None:
-        """Return the names of the edge features that the structure has made.
-
-        Returns
-        -------
-        list of str or None
-            None where the user gave them.
-        """
-        return None
 
     # Problems
 
@@ -571,9 +574,11 @@ class Pairwise(PairwiseGraph):
     ) -> Problem:
         """Build the problem; the class of its space defines how it is decoded."""
         if self.node_types is not None:
-            own = allowed_labels(self._types(), samples.shapes, classes)
+            own = allowed_labels(self._types(), samples.type_counts, classes)
             allowed = own if allowed is None else own & allowed
         mask = step_mask(self.forbidden, classes, "graphs")
+        if codes is not None and self.node_types is not None:
+            check_pairs(self, self._types(), samples, mask.pairs, classes)
         if codes is not None and np.isneginf(mask.pairs).any():
             check_steps(mask, codes, *self.edge_ends(samples), samples.offsets, classes)
         n_classes = len(classes)

@@ -105,7 +105,7 @@ class Grid(Pairwise):
         return names[: self._n_types()] if self.directions else super().edge_type_names()
 
     def edge_feature_names(self) -> list[str] | None:
-        """Return the names of the edge features of "contrast"."""
+        """Those of "contrast"."""
         return ["1", "likeness"] if self.edge_features == "contrast" else None
 
     def read_X(self, estimator: BaseEstimator, X: SamplesLike, reset: bool) -> Networks:

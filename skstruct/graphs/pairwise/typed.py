@@ -11,8 +11,9 @@ from scipy import sparse
 
 from ...core.offsets import ends_of
 from ...data.labels import read_sequence_labels
-from ...data.matrices import normal_csr, refuse_masked
+from ...data.matrices import normal_csr, numeric, refuse_masked
 from ...data.packing import as_list, pack_nodes
+from ...data.partial import boolean
 from ...data.ragged import object_array
 
 # The nodes of a sample are those of the first type, then those of the second, and so on; its edges
@@ -167,11 +168,57 @@ def allowed_labels(types, counts, classes) -> np.ndarray:
     return (of_node[:, None] == of_class).astype(np.uint8)
 
 
+def read_by_type(items, what, types, counts, classes=None):
+    """Masks of all classes, or without classes weights, from dicts of those of each type.
+
+    Other samples stay as they are. All labels of a type that a dict lacks are allowed, and the
+    weights of its nodes are 1.
+    """
+    if not isinstance(items, (list, tuple, np.ndarray)):
+        return items
+    items, read = list(items), numeric if classes is None else boolean
+    for i, item in enumerate(items[: len(counts)]):
+        if isinstance(item, Mapping):
+            _table(item, types, f"{what}: sample {i}", needed=False)
+            items[i] = np.ones((counts[i].sum(), *(() if classes is None else (len(classes),))))
+            for name, *place in _by_type(types, counts[i], classes):
+                place, where = tuple(place), f"{what}: sample {i}, type {name!r}"
+                own = items[i][place]
+                found = read(item.get(name, own), where)
+                if found.shape != own.shape:
+                    raise ValueError(f"{where} must be of shape {own.shape}, got {found.shape}")
+                items[i][place] = found
+    return items
+
+
+def check_pairs(graph, types, samples, mask, classes) -> None:
+    """Raise ValueError for interactions that no edge between its types has."""
+    counts = samples.type_counts
+    of_node = np.repeat(np.tile(np.arange(len(types)), len(counts)), counts.ravel())
+    linked = np.zeros((len(types),) * 2, dtype=bool)
+    linked[tuple(of_node[ends] for ends in samples.global_ends())] = True
+    pairs = [(types[a], types[b]) for a, b in np.argwhere(linked)]
+    apart = [pair for pair in pairs if pair[0] != pair[1]]
+    if graph.interactions == "potts" and apart:
+        raise ValueError(
+            f'interactions="potts" scores equal labels, which edges {apart[0]} do not have: use '
+            '"full" or "symmetric"'
+        )
+    for j, k in np.argwhere(np.isinf(mask)):
+        one, other = classes[j], classes[k]
+        if (one[0], other[0]) not in pairs and (there := (other[0], one[0])) in pairs:
+            raise ValueError(
+                f"forbidden: X has edges {there}, none {there[::-1]}, so that {(one, other)} "
+                f"forbids nothing: write {(other, one)}"
+            )
+
+
 def _by_type(types, counts, classes):
-    """Each type, and where its nodes and its classes are."""
-    of_class, ends = np.array([name for name, _ in classes.tolist()]), ends_of(counts)
-    for name, start, stop in zip(types, ends[:-1], ends[1:], strict=True):
-        yield name, slice(start, stop), np.flatnonzero(of_class == name)
+    """Each type, and where its nodes and its classes, if there are any, are."""
+    of_class = None if classes is None else np.array([name for name, _ in classes.tolist()])
+    for name, ends in zip(types, pairwise(ends_of(counts)), strict=True):
+        columns = () if classes is None else (np.flatnonzero(of_class == name),)
+        yield name, slice(*ends), *columns
 
 
 def labels_by_type(codes, types, counts, classes) -> dict:

@@ -9,9 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Pairwise, SubgradientSSVM
 from skstruct.datasets import pack_shards
+from skstruct.metrics import chunk_f1_score, confidences, flatten, sequence_accuracy_score
+from skstruct.preprocessing import PerNode
 from skstruct.testing import check_structure
 
 TYPES = ["word", "page"]
@@ -286,3 +289,80 @@ def test_a_forbidden_pair_of_types_is_named():
     graph = Pairwise(node_types=["a", "p"], forbidden=[(("a", "u"), ("p", "m"))])
     with pytest.raises(ValueError, match=r"sample 0, node 0 has the forbidden step \(\('a', 'u'\)"):
         SAGCRF(graph).fit(X, y)
+
+
+def test_masks_and_weights_by_type():
+    X, y = draw(20)
+    crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS)
+    rng = np.random.default_rng(0)
+    weights = [{name: rng.random(len(own[name])) for name in TYPES} for own in y]
+    flat = [np.concatenate([own["word"], own["page"]]) for own in weights]
+    crf.fit(X, y, node_weight=weights)
+    assert_array_equal(crf.coef_, SAGCRF(crf.graph, **OPTIONS).fit(X, y, node_weight=flat).coef_)
+    some = [{"page": own["page"]} for own in weights]
+    ones = [own | {"word": np.ones(len(own["word"]))} for own in weights]
+    both = (SAGCRF(crf.graph, **OPTIONS).fit(X, y, node_weight=w).coef_ for w in (some, ones))
+    assert_array_equal(*both)
+    masks = [{"word": np.tile([False, True], (len(own["word"]), 1))} for own in y]  # "hi" or "lo"
+    found = crf.predict(X, allowed=masks)
+    assert {label for own in found for label in own["word"]} == {"lo"}
+    both = [np.array([[1, 1, 0, 1]] * len(own["word"]) + [[1, 1, 1, 1]], dtype=bool) for own in y]
+    for one, other in zip(found, crf.predict(X, allowed=both), strict=True):
+        assert_array_equal(one["page"], other["page"])
+    assert {own["page"][0] for own in crf.predict(X, allowed=[{"page": [[0, 1]]}] * 20)} == {1}
+    for wrong, message in (
+        ({"page": [[True]]}, r"allowed: sample 0, type 'page' must be of shape \(1, 2\), got"),
+        ({"line": [[True]]}, "allowed: sample 0: unknown 'line'"),
+        ({"page": [[np.nan, 1.0]]}, "allowed: sample 0, type 'page' must hold booleans"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crf.predict(X[:1], allowed=[wrong])
+    for wrong, message in (
+        ({"page": ["x"]}, "node_weight: sample 0, type 'page'"),
+        ({"line": [1.0]}, "node_weight: sample 0: unknown 'line'"),
+        (weights[0] | {"page": [1.0, 2.0]}, r"sample 0, type 'page' must be of shape \(1,\), got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crf.fit(X, y, node_weight=[wrong, *weights[1:]])
+
+
+def test_interactions_that_no_edge_has():
+    X, y = draw(20)
+    backward = [(("page", 0), ("word", "hi"))]
+    with pytest.raises(ValueError, match=r"write \(\('word', 'hi'\), \('page', 0\)\)"):
+        SAGCRF(Pairwise(node_types=TYPES, forbidden=backward)).fit(X, y)
+    with pytest.raises(ValueError, match=r'interactions="potts" .* edges \(\'word\', \'page\'\)'):
+        SAGCRF(Pairwise(node_types=TYPES, interactions="potts")).fit(X, y)
+    apart = [x | {"edges": {WORDS: x["edges"].get(WORDS, [])}} for x in X]
+    SAGCRF(Pairwise(node_types=TYPES, interactions="potts"), **OPTIONS).fit(apart, y)
+
+
+def test_many_nodes_of_each_type_have_a_junction_tree():
+    n = 30
+    ring = np.column_stack([np.arange(n), np.roll(np.arange(n), -1)])
+    links = np.column_stack([np.arange(n)] * 2)
+    edges = {("word", "word"): ring, ("word", "page"): links}
+    x = {"nodes": {name: np.eye(n)[:, :2] for name in TYPES}, "edges": edges}
+    y = {"word": np.arange(n) % 2, "page": np.arange(n) % 3 > 0}
+    crf = SAGCRF(Pairwise(node_types=TYPES, inference="junction-tree"), **OPTIONS).fit([x], [y])
+    assert crf.inference_ == "exact"
+
+
+def test_metrics_and_transformers_take_one_type():
+    X, y = draw(4)
+    for metric in (flatten, sequence_accuracy_score, chunk_f1_score):
+        with pytest.raises(
+            TypeError, match=r"y_true has dicts .* \[own\['word'\] for own in y_true\]"
+        ):
+            metric(y, y)
+    crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
+    with pytest.raises(TypeError, match="with node_types those of one type"):
+        confidences(crf, X, y)
+    words = [own["word"] for own in y]
+    assert sequence_accuracy_score(words, words) == 1.0
+    with pytest.raises(
+        TypeError, match=r'sample 0 is a dict .* \[x\["nodes"\]\[name\] for x in X\]'
+    ):
+        PerNode(StandardScaler()).fit(X)
+    with pytest.raises(TypeError, match=r"y has dicts .* \[own\['word'\] for own in y\]"):
+        PerNode(StandardScaler()).fit([x["nodes"]["word"] for x in X], y)

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..core.memory import check_memory
 from ..core.offsets import ends_of
-from ..data.rules import Product
-from ..inference.automaton import Automaton
+from .automaton import Automaton, StepRows
 
 
 class Contexts(NamedTuple):
@@ -19,18 +18,12 @@ class Contexts(NamedTuple):
     labels begins with. After labels that no context ends in, the longest that is known counts.
     """
 
-    # (n_contexts,) of int32: The last label of each, and the one without its first label, or -1.
-    labels: np.ndarray
-    parents: np.ndarray
+    # A row of each: parents are contexts without their first labels, n-grams end after a context.
+    rows: StepRows
     # (n_labels,) of int32: The context after each label at the first node.
     first: np.ndarray
     # (n_contexts, n_labels) of int32: The context after a context and a label.
     after: np.ndarray
-    # (n_contexts + 1,) of int64, and (n_ngrams,) of int32: The n-grams after each context, by their
-    # last labels, n_labels for the end, and their positions.
-    ptr: np.ndarray
-    columns: np.ndarray
-    positions: np.ndarray
 
 
 def ngrams_of(
@@ -88,13 +81,15 @@ def contexts_of(ngrams: np.ndarray, n_labels: int) -> Contexts:
     rows = np.array([place[gram[:-1]] for gram in grams], dtype=np.int64)
     order = np.argsort(rows, kind="stable").astype(np.int32)
     return Contexts(
-        labels=labels,
-        parents=parents,
+        rows=StepRows(
+            labels=labels,
+            parents=parents,
+            ptr=ends_of(np.bincount(rows, minlength=len(contexts))),
+            columns=columns[order],
+            positions=order,
+        ),
         first=first,
         after=after,
-        ptr=ends_of(np.bincount(rows, minlength=len(contexts))),
-        columns=columns[order],
-        positions=order,
     )
 
 
@@ -108,24 +103,10 @@ def _check_ngrams(grams, n_labels):
             raise ValueError(f"the model is damaged: graph_.ngrams_ has the row {gram}")
 
 
-def step_scores(contexts: Contexts, pairs: np.ndarray, ngrams: np.ndarray) -> np.ndarray:
-    """Scores of steps, (n_contexts, n_labels + 1), from those of pairs of labels and of n-grams."""
-    table = np.zeros((contexts.labels.size, pairs.shape[1] + 1))
-    for s, parent in enumerate(contexts.parents.tolist()):
-        table[s] = np.append(pairs[contexts.labels[s]], 0.0) if parent < 0 else table[parent]
-        own = slice(*contexts.ptr[s : s + 2])
-        table[s, contexts.columns[own]] += ngrams[contexts.positions[own]]
-    return table
-
-
-def automaton_of_contexts(contexts: Contexts, rules: Product | None) -> Automaton:
-    """The automaton that remembers contexts, and what rules need to remember."""
+def automaton_of_contexts(contexts: Contexts, rules: NamedTuple) -> Automaton:
+    """The automaton that remembers contexts, and what a product of rules needs to remember."""
     n_labels = contexts.first.size
-    if rules is None:
-        every = np.arange(n_labels, dtype=np.int32)
-        ends = np.ones(n_labels, dtype=np.uint8)
-        rules = Product(every, every, np.tile(every, (n_labels, 1)), ends)
-    n_contexts = np.int64(contexts.labels.size)
+    labels, n_contexts = contexts.rows.labels, np.int64(contexts.rows.labels.size)
     states = _reached(contexts, rules)  # in the order of what rules remember: a group each
     of_rules, of_context = np.divmod(states, n_contexts)
 
@@ -136,7 +117,7 @@ def automaton_of_contexts(contexts: Contexts, rules: Product | None) -> Automato
         return np.where((pair >= 0) & (states[at] == key), at, -1).astype(np.int32)
 
     # Where the labels before the last make a difference.
-    alike = contexts.after == contexts.after[contexts.labels]
+    alike = contexts.after == contexts.after[labels]
     rows, rare = np.nonzero(~alike)
     # A family is of one state of the rules, and leads to single labels as contexts.
     of_family, families = _alike(rules.after)
@@ -144,7 +125,7 @@ def automaton_of_contexts(contexts: Contexts, rules: Product | None) -> Automato
     own = place(contexts.after[rules.labels], rules.after)
     groups, columns = np.nonzero(own != leads[of_family])
     return Automaton(
-        labels=contexts.labels[of_context],
+        labels=labels[of_context],
         rows=of_context.astype(np.int32),
         first=place(contexts.first, rules.first),
         after=place(contexts.after[of_context], rules.after[of_rules]),
@@ -168,7 +149,7 @@ def _alike(rows):
 
 def _reached(contexts, rules):
     """States that labellings reach: pairs of what rules remember and a context, as numbers."""
-    n_contexts = np.int64(contexts.labels.size)
+    n_contexts = np.int64(contexts.rows.labels.size)
     at_first = rules.first >= 0
     keys = rules.first[at_first] * n_contexts + contexts.first[at_first]
     reached = frontier = np.unique(keys)

@@ -33,6 +33,8 @@ _TOL = 1e-2
 # in a row end a path.
 _LEVEL = 0.995
 _N_WORSE = 2
+# Nodes or chunks of which none may change for a larger C to count as the same model.
+_MANY = 1000
 
 
 class Measure:
@@ -89,6 +91,11 @@ def is_clearly_below(terms: np.ndarray, best: np.ndarray, margin: float = 0.0) -
     return lead.mean() - margin > max(stdtrit(n - 1, _LEVEL) * error, 1e-12)
 
 
+def is_same(terms: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Return whether a larger C has changed nothing: of a separable problem, nothing will."""
+    return terms is not None and np.array_equal(terms, other) and terms[1].sum() >= _MANY
+
+
 class _Fold:
     """The data of a fold, after the steps before the estimator, and the scores in it."""
 
@@ -106,7 +113,7 @@ class _Fold:
         If the path `ends`, it does so where scores fall clearly; if it `extends`, it goes on at
         both ends as long as the best value is there.
         """
-        found, todo, n_worse = {}, sorted(Cs), 0
+        found, todo, n_worse, before = {}, sorted(Cs), 0, None
         walker = self._walker(model, ratio)
         while todo:
             C = todo.pop(0)
@@ -114,7 +121,8 @@ class _Fold:
             best = max(found, key=lambda value: (found[value][0], -value))
             if ends and found[C][1] is not None:
                 worse = best < C and is_clearly_below(found[C][1], found[best][1])
-                n_worse = n_worse + 1 if worse else 0
+                n_worse = n_worse + 1 if worse or is_same(found[C][1], before) else 0
+                before = found[C][1]
                 if n_worse == _N_WORSE:
                     todo = []
             if extends and not todo:
@@ -187,14 +195,19 @@ class _Search:
 
     def _drop(self, pairs, n):
         """Drop pairs whose scores in the first n folds are clearly below the best."""
-        pairs = [pair for pair in pairs if pair not in self.dropped]
+        pairs = sorted(
+            (pair for pair in pairs if pair not in self.dropped), key=lambda pair: pair[0]
+        )
         means = {pair: np.mean([own[pair][0] for own in self.scores[:n]]) for pair in pairs}
         best = max(pairs, key=means.get)
         margin = standard_error([own[best][0] for own in self.scores[:n]])
-        joined = {pair: self._joined(pair, n) for pair in pairs}
+        joined, known = {pair: self._joined(pair, n) for pair in pairs}, {}
         for pair, terms in joined.items():
             spared = margin if self.n_spared and pair[0] < best[0] else 0.0
-            if terms is not None and is_clearly_below(terms, joined[best], spared):
+            smaller = known.get(pair[1])  # wins if scores are equal
+            known[pair[1]] = terms
+            below = terms is not None and is_clearly_below(terms, joined[best], spared)
+            if below or is_same(terms, smaller):
                 self.dropped.add(pair)
 
     def _joined(self, pair, n):
@@ -394,7 +407,8 @@ def tune(
     A value is left out if its score, over the samples of the first fold or of the first two, is
     below that of the best value there with a confidence of 99.5 % in a paired t test, or below it
     by one standard error more with ``rule="one-se"``, where none is left out after the first fold.
-    In the first fold a path ends after two values in a row of which this is true. Scores for which
+    So is a value with the same counts as the next smaller one in every sample, of 1,000 nodes or
+    chunks at least. In the first fold a path ends after two such values in a row. Scores for which
     this is possible are the accuracies and chunk scores of ``SCORERS`` and ``score`` if it is the
     accuracy of nodes; with others every value is tried in each fold.
 

@@ -155,7 +155,7 @@ numpydoc_xref_aliases = {
 
 # What the gallery shows in which order: sections, and the pages of each.
 _GALLERY = {
-    "text": """token_features crfsuite_tutorial ner_grid_search confident_chunks
+    "text": """token_features crfsuite_tutorial ner_grid_search tune confident_chunks
         chunking_templates token_classifier network_tagger dependency_trees word_segmentation
         costs l1_path""",
     "time_series": "activity_recognition edge_features segments hidden_states",

@@ -161,7 +161,7 @@ def warm_copy(estimator, kind):
             f"estimator must be a {kind.__name__}, got a {type(estimator).__name__}: transform X "
             "before, or give the last step of a pipeline warm_start=True and fit for each C"
         )
-    return clone(estimator).set_params(warm_start=True)
+    return estimator._path_start()
 
 
 def fit_path(estimator, model, data, Cs, left_out=()) -> list:
@@ -447,6 +447,15 @@ class StructuredEstimator(
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
+
+    @property
+    def _starts_warm(self):
+        """Whether a fit can start from the one before."""
+        return "warm_start" in self._get_param_names()
+
+    def _path_start(self):
+        """Return a copy for fits of a sequence of C, each of which starts from the one before."""
+        return clone(self).set_params(warm_start=True)
 
     def _start(self, previous, problem, shapes):
         """Return where a warm start begins: at the weights of `previous` that still apply."""

@@ -453,6 +453,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     #: On a path of `crf_path` what earlier fits have left; None elsewhere.
     _path: _Path | None = None
 
+    @property
+    def _starts_warm(self):
+        return "warm_start" in _TAKES[self.solver]
+
+    def _path_start(self):
+        new = super()._path_start()
+        new._path = _Path()
+        return new
+
     def _solve_partial(self, problem, shapes, data, **common):
         task = problem, shapes, data.sample_weight, data.lam
         return self._solve(*task, completion=data.completion, **common)
@@ -782,5 +791,4 @@ def crf_path(
     [0.01, 0.1, 1.0]
     """
     model = warm_copy(estimator, SAGCRF)
-    model._path = _Path()
     return fit_path(estimator, model, (X, y, sample_weight, node_weight), Cs)

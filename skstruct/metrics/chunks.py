@@ -108,14 +108,18 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
 _NONE = -1
 
 
-def _matched(y_true, y_pred, scheme, labels, sample_weight):
-    """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
+def chunk_pairs(y_true, y_pred, scheme, sample_weight=None):
+    """The sets of true and predicted chunks of each sample, and its weight."""
     scheme = None if scheme is None else scheme_name(scheme, runs=True)
     is_listed = has_segments(y_true) or has_segments(y_pred)
-    pairs = (_listed if is_listed else _of_labels)(y_true, y_pred, scheme, sample_weight)
+    return (_listed if is_listed else _of_labels)(y_true, y_pred, scheme, sample_weight)
+
+
+def _matched(y_true, y_pred, scheme, labels, sample_weight):
+    """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
     items = [
         (chunk[2], chunk in true, chunk in predicted, weight)
-        for true, predicted, weight in pairs
+        for true, predicted, weight in chunk_pairs(y_true, y_pred, scheme, sample_weight)
         for chunk in sorted(true | predicted)
     ]
     present = sorted({kind for kind, *_ in items})

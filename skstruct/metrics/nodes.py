@@ -169,9 +169,14 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.5
     """
+    right, counted, weights = right_nodes(y_true, y_pred, sample_weight)
+    return float(np.average(right == counted, weights=weights))
+
+
+def right_nodes(y_true, y_pred, sample_weight=None):
+    """How many nodes of each sample are right and how many count, and its weight."""
     true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
     same = [a == b for a, b in zip(true, predicted, strict=True)]
     if known is not None:
         same = [flags[counted] for flags, counted in zip(same, known, strict=True)]
-    right = [bool(flags.all()) for flags in same]
-    return float(np.average(right, weights=weights))
+    return np.array([flags.sum() for flags in same]), np.array([len(a) for a in same]), weights

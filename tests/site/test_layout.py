@@ -41,7 +41,7 @@ MAY_IMPORT = {
     },
     "lite": set(),
     "callbacks": {"core", "data", "estimators"},
-    "model_selection": {"core", "data", "metrics"},
+    "model_selection": {"core", "data", "graphs", "metrics"},
     "pipeline": {"core"},
 }  # fmt: skip
 # These stand above all others.

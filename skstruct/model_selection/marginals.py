@@ -1,4 +1,4 @@
-"""Model selection for structured outputs, where scikit-learn has none."""
+"""Marginals of models that were trained on other samples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from .core.typing import SamplesLike
-from .data.ragged import object_array
-from .data.values import join_values, read_keys
-from .metrics.calibration import require, split_model
+from ..core.typing import SamplesLike
+from ..data.ragged import object_array
+from ..data.values import join_values, read_keys
+from ..metrics.calibration import require, split_model
 
 
 def _one_fold(estimator, X, y, train, test):

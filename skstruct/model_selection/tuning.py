@@ -1,0 +1,537 @@
+"""tune: choose C, and l1_ratio, by cross-validation along warm paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils.parallel import Parallel, delayed
+
+from .. import metrics
+from ..core.arguments import check_choice, check_real, warn_user
+from ..core.typing import SamplesLike
+from ..data.values import read_keys
+from ..graphs.base import Graph
+from ..metrics import SCORERS
+from ..metrics.terms import RATIOS, has_chunk_tags, ratio_of_sums, ratio_terms
+from .table import Table
+
+# Values of C without `Cs`, in half decades: the first ones, and how far they may be extended.
+_FIRST, _LIMITS = range(-4, 3), (-10, 8)
+# Tolerance of the fits that are compared, if the model's is not larger.
+_TOL = 1e-2
+# Confidence with which a value must be worse than the best to be left out, and how many of them
+# in a row end a path.
+_LEVEL = 0.995
+_N_WORSE = 2
+# Nodes or chunks of which none may change for a larger C to count as the same model.
+_MANY = 1000
+
+
+class Measure:
+    """A score of fitted models, and its terms per sample if it is a ratio of sums over samples."""
+
+    def __init__(self, model, scoring, y):
+        if scoring is None and has_chunk_tags(y):
+            scoring = "chunk_f1"
+        if isinstance(scoring, str) and scoring in SCORERS:
+            scoring = SCORERS[scoring]
+        self.name = next((name for name in RATIOS if SCORERS[name] is scoring), None)
+        self.is_default = scoring is None
+        if isinstance(scoring, str) and scoring not in get_scorer_names():
+            raise ValueError(
+                f"scoring must be a scorer or a name: of SCORERS {', '.join(SCORERS)}, or of "
+                f"scikit-learn's; got {scoring!r}"
+            )
+        if getattr(metrics, getattr(scoring, "__name__", ""), None) is scoring is not None:
+            raise ValueError(
+                f"scoring={scoring.__name__} is a metric, not a scorer: use a name of SCORERS, or "
+                "scikit-learn's make_scorer"
+            )
+        self.scorer = check_scoring(model, scoring)
+
+    def terms(self, model, y, predict: Callable) -> np.ndarray | None:
+        """Return numerators and denominators of samples; None if the score is no such ratio."""
+        if self.name is not None:
+            return ratio_terms(self.name, y, predict())
+        kind = type(getattr(model, "graph_", None))
+        if not self.is_default or getattr(kind, "score", None) is not Graph.score:
+            return None
+        try:
+            return ratio_terms("node_accuracy", y, predict())
+        except (TypeError, ValueError):  # labels of another form, such as segments
+            return None
+
+    def __call__(self, model, X, y):
+        """Return the score of a fitted model, and its terms or None."""
+        terms = self.terms(model, y, lambda: model.predict(X))
+        return (self.scorer(model, X, y) if terms is None else ratio_of_sums(terms)), terms
+
+
+def is_clearly_below(terms: np.ndarray, best: np.ndarray, margin: float = 0.0) -> bool:
+    """Return whether a score is below another by more than `margin`, by a paired t test."""
+    n, shares = terms.shape[1], []
+    for numerator, denominator in (terms, best):
+        if n < 2 or not denominator.any():
+            return False
+        # The influence of each sample on the ratio of the sums.
+        score = numerator.sum() / denominator.sum()
+        shares.append(score + (numerator - score * denominator) / denominator.mean())
+    lead = shares[1] - shares[0]
+    error = lead.std(ddof=1) / np.sqrt(n)
+    return lead.mean() - margin > max(stdtrit(n - 1, _LEVEL) * error, 1e-12)
+
+
+def is_same(terms: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Return whether a larger C has changed nothing: of a separable problem, nothing will."""
+    return terms is not None and np.array_equal(terms, other) and terms[1].sum() >= _MANY
+
+
+class _Fold:
+    """The data of a fold, after the steps before the estimator, and the scores in it."""
+
+    def __init__(self, before, X, y, train, test):
+        self.X, self.y = _safe_indexing(X, train), _safe_indexing(y, train)
+        self.X_test, self.y_test = _safe_indexing(X, test), _safe_indexing(y, test)
+        if before is not None:
+            before = clone(before)
+            self.X = before.fit_transform(self.X, self.y)
+            self.X_test = before.transform(self.X_test)
+
+    def path(self, model, ratio, Cs, measure, *, ends=False, extends=False):
+        """Return score and terms of each C, in increasing order, each fit from the one before.
+
+        If the path `ends`, it does so where scores fall clearly; if it `extends`, it goes on at
+        both ends as long as the best value is there.
+        """
+        found, todo, n_worse, before = {}, sorted(Cs), 0, None
+        walker = self._walker(model, ratio)
+        while todo:
+            C = todo.pop(0)
+            found[C] = measure(walker.set_params(C=C).fit(self.X, self.y), self.X_test, self.y_test)
+            best = max(found, key=lambda value: (found[value][0], -value))
+            if ends and found[C][1] is not None:
+                worse = best < C and is_clearly_below(found[C][1], found[best][1])
+                n_worse = n_worse + 1 if worse or is_same(found[C][1], before) else 0
+                before = found[C][1]
+                if n_worse == _N_WORSE:
+                    todo = []
+            if extends and not todo:
+                further = next_value({value: score for value, (score, _) in found.items()})
+                todo = [] if further is None else [further]
+                if further is not None and further < C:
+                    walker = self._walker(model, ratio)
+        return found
+
+    @staticmethod
+    def _walker(model, ratio):
+        new = model._path_start() if getattr(model, "_starts_warm", False) else clone(model)
+        if "tol" in new.get_params():
+            new.set_params(tol=max(new.tol, _TOL))
+        return new if ratio is None else new.set_params(l1_ratio=ratio)
+
+
+def half_decade(k: int) -> float:
+    """Return ten to the power of k / 2, in three digits."""
+    return float(f"{10.0 ** (k / 2):.3g}")
+
+
+def next_value(scores: dict[float, float]) -> float | None:
+    """Return the half decade beyond the best C if that is at an end of those tried, or None.
+
+    Equal scores at an end are no reason to go on, except where all are equal.
+    """
+    Cs = sorted(scores)
+    best = max(Cs, key=scores.get)
+    last = round(2.0 * np.log10(Cs[-1]))
+    if best == Cs[-1] or len(set(scores.values())) == 1:
+        return half_decade(last + 1) if last < _LIMITS[1] else None
+    first = round(2.0 * np.log10(Cs[0]))
+    if best == Cs[0] and scores[best] > scores[Cs[1]] and first > _LIMITS[0]:
+        return half_decade(first - 1)
+    return None
+
+
+class _Search:
+    """Scores of pairs (C, l1_ratio) in the folds, and which of them are still in the running."""
+
+    def __init__(self, final, folds, measure, n_jobs, n_spared):
+        self.final, self.folds, self.measure = final, folds, measure
+        self.n_jobs, self.n_spared = n_jobs, n_spared
+        self.scores, self.dropped = [{} for _ in folds], set()
+
+    def run(self, folds, pairs, **options):
+        """Fit and score pairs in some folds."""
+        ratios = dict.fromkeys(ratio for _, ratio in pairs)
+        tasks = [(k, ratio) for k in folds for ratio in ratios]
+        # Threads: what warm starts need does not pass from process to process.
+        paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self.folds[k].path)(
+                self.final, ratio, [C for C, own in pairs if own == ratio], self.measure, **options
+            )
+            for k, ratio in tasks
+        )
+        for (k, ratio), found in zip(tasks, paths, strict=True):
+            self.scores[k] |= {(C, ratio): outcome for C, outcome in found.items()}
+
+    def race(self, pairs, **options):
+        """Run pairs in all folds, without those that the first two folds show to be worse."""
+        self.run([0], pairs, **options)
+        pairs = list(self.scores[0])
+        for k, others in ((0, [1]), (1, range(2, len(self.folds)))):
+            if k >= self.n_spared:
+                self._drop(pairs, k + 1)
+            pairs = [pair for pair in pairs if pair not in self.dropped]
+            self.run(others, pairs)
+
+    def _drop(self, pairs, n):
+        """Drop pairs whose scores in the first n folds are clearly below the best."""
+        pairs = sorted(
+            (pair for pair in pairs if pair not in self.dropped), key=lambda pair: pair[0]
+        )
+        means = {pair: np.mean([own[pair][0] for own in self.scores[:n]]) for pair in pairs}
+        best = max(pairs, key=means.get)
+        margin = standard_error([own[best][0] for own in self.scores[:n]])
+        joined, known = {pair: self._joined(pair, n) for pair in pairs}, {}
+        for pair, terms in joined.items():
+            spared = margin if self.n_spared and pair[0] < best[0] else 0.0
+            smaller = known.get(pair[1])  # wins if scores are equal
+            known[pair[1]] = terms
+            below = terms is not None and is_clearly_below(terms, joined[best], spared)
+            if below or is_same(terms, smaller):
+                self.dropped.add(pair)
+
+    def _joined(self, pair, n):
+        terms = [own[pair][1] for own in self.scores[:n]]
+        return None if any(part is None for part in terms) else np.concatenate(terms, axis=1)
+
+    def table(self, ratios):
+        """Return pairs as a grid search orders them, and their scores (n_pairs, n_folds)."""
+        pairs = sorted(
+            {pair for own in self.scores for pair in own},
+            key=lambda pair: (pair[0], ratios.index(pair[1])),
+        )
+        missing = (np.nan, None)
+        return pairs, np.array(
+            [[own.get(pair, missing)[0] for own in self.scores] for pair in pairs]
+        )
+
+
+def standard_error(scores: np.ndarray) -> float:
+    """Return the standard error of the mean of scores of folds."""
+    return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+
+
+class TuneResult(Table):
+    """Result of :func:`tune`.
+
+    Read more in the :ref:`User Guide <tuning>`.
+
+    Parameters
+    ----------
+    best_estimator : estimator or Pipeline
+        The fitted model.
+    best_index : int
+        The row of its parameters in `cv_results`.
+    cv_results : dict of ndarray
+        Parameters and scores, as below.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator or Pipeline
+        The model with the chosen parameters, fitted on all samples.
+    best_params_ : dict
+        The chosen parameters, by the names that ``set_params`` of the model takes.
+    best_score_ : float
+        Mean score of these over the folds.
+    best_index_ : int
+        Their row in `cv_results_`.
+    cv_results_ : dict of ndarray
+        As in GridSearchCV, one row per value: ``params``, ``param_...``, ``split0_test_score`` and
+        so on (NaN in folds in which a value was left out), ``mean_test_score`` and
+        ``std_test_score`` over the folds in which it was not, their number ``n_splits``, and
+        ``rank_test_score``, in which values of all folds come first.
+    table : DataFrame or dict of lists
+        Parameters, means, standard deviations and numbers of folds.
+
+    See Also
+    --------
+    skstruct.model_selection.tune : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.model_selection import tune
+    >>> from skstruct.testing import random_sequences
+    >>> X, y = random_sequences(np.random.default_rng(0), n_samples=30)
+    >>> result = tune(SAGCRF(random_state=0), X, y, cv=3)
+    >>> result.best_estimator_.C == result.best_params_["C"]
+    True
+    """
+
+    def __init__(
+        self,
+        best_estimator: BaseEstimator,
+        best_index: int,
+        cv_results: dict[str, Any],
+    ) -> None:
+        self.best_estimator_ = best_estimator
+        self.best_index_ = best_index
+        self.cv_results_ = cv_results
+        self.best_params_ = cv_results["params"][best_index]
+        self.best_score_ = float(cv_results["mean_test_score"][best_index])
+        shown = ("mean_test_score", "std_test_score", "n_splits", "rank_test_score")
+        self._columns = {
+            name: values
+            for name, values in cv_results.items()
+            if name in shown or name.startswith("param_")
+        }
+        self._title = f"TuneResult: {self.best_params_}, mean score {self.best_score_:.4f}"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw mean scores against C, with their standard errors, and mark the choice.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(layout="constrained")[1]
+        results = self.cv_results_
+        names = [name for name in results if name.startswith("param_")]
+        C, means = np.asarray(results[names[0]]), results["mean_test_score"]
+        ratios = results[names[1]] if len(names) > 1 else np.zeros(C.size)
+        for value in dict.fromkeys(ratios):
+            own = ratios == value
+            label = f"l1_ratio={value:g}" if len(names) > 1 else None
+            errors = results["std_test_score"][own] / np.sqrt(results["n_splits"][own])
+            ax.errorbar(C[own], means[own], yerr=errors, marker="o", capsize=3, label=label)
+        ax.plot(C[self.best_index_], self.best_score_, "k*", markersize=12, zorder=5)
+        ax.set(xscale="log", xlabel="C", ylabel="mean score")
+        if len(names) > 1:
+            ax.legend()
+        return ax
+
+
+def tune(
+    model: BaseEstimator,
+    X: SamplesLike,
+    y: SamplesLike,
+    *,
+    groups: ArrayLike | None = None,
+    cv: Any = None,
+    scoring: str | Callable | None = None,
+    Cs: Iterable[float] | None = None,
+    l1_ratios: Iterable[float] | None = None,
+    rule: str = "best",
+    n_jobs: int | None = None,
+) -> TuneResult:
+    """Choose the regularisation of a model by cross-validation, in less time than a grid search.
+
+    In each fold the steps before the estimator are fitted once, and the fits for increasing C start
+    from each other, with a tolerance of 1e-2 (or the model's, if that is larger). Values of C that
+    the first fold, or the first two, show to be worse than the best are left out of the other
+    folds. Read more in the :ref:`User Guide <tuning>`.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        With a parameter `C`; of a pipeline, the last step. It is left as it is.
+    X, y : list, object array, Series, RaggedArray or table
+        Samples and their labels, as the model takes them.
+    groups : array-like of shape (n_samples,), default=None
+        Groups of the samples, such as documents, for splitters by group.
+    cv : int, splitter or iterable, default=None
+        As in GridSearchCV.
+    scoring : str or callable, default=None
+        A key of :data:`~skstruct.metrics.SCORERS`, another name of scikit-learn, or a scorer, which
+        is called with the last step and the transformed X. None is "chunk_f1" if labels are tags
+        such as B-NP, else the model's ``score``.
+    Cs : array-like of float, default=None
+        Values of C. None begins with seven, 0.01 to 10 by factors of ``sqrt(10)``, and adds further
+        ones by the same factor while the best is at an end (or all are equal), from 1e-5 to 1e4.
+    l1_ratios : array-like of float, default=None
+        Values of `l1_ratio`; None keeps the model's.
+    rule : {"best", "one-se"}, default="best"
+        "best" takes the highest mean score, of equal ones the smallest C. "one-se" takes the
+        smallest C whose mean is within one standard error of it: std over folds divided by the root
+        of their number.
+    n_jobs : int, default=None
+        Folds and values of `l1_ratio` in parallel, by threads. The choice is the same for any
+        number.
+
+    Returns
+    -------
+    TuneResult
+        The fitted model, ``best_estimator_``, equal to ``clone(model).set_params(**best_params_)``
+        fitted on all samples; the choice and the scores.
+
+    Raises
+    ------
+    TypeError
+        If the model, or the last step of the pipeline, has no `C`, or no `l1_ratio` while
+        `l1_ratios` is given.
+    ValueError
+        If X and y differ in length, values are not valid, or there is one fold only.
+
+    Warns
+    -----
+    UserWarning
+        If the best C is at an end of `Cs`, or at an end of what may be added.
+
+    See Also
+    --------
+    skstruct.model_selection.compare : Scores of several models, with intervals.
+    skstruct.estimators.crf_path : Fits for a sequence of C.
+
+    Notes
+    -----
+    A value is left out if its score, over the samples of the first fold or of the first two, is
+    below that of the best value there with a confidence of 99.5 % in a paired t test, or below it
+    by one standard error more with ``rule="one-se"``, where none is left out after the first fold.
+    So is a value with the same counts as the next smaller one in every sample, of 1,000 nodes or
+    chunks at least. In the first fold a path ends after two such values in a row. Scores for which
+    this is possible are the accuracies and chunk scores of ``SCORERS`` and ``score`` if it is the
+    accuracy of nodes; with others every value is tried in each fold.
+
+    Examples
+    --------
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.datasets import make_annotated_sentences
+    >>> from skstruct.model_selection import tune
+    >>> from skstruct.pipeline import make_pipeline
+    >>> from skstruct.preprocessing import TemplateVectorizer
+    >>> train = make_annotated_sentences(n_train=60, random_state=0).train
+    >>> model = make_pipeline(TemplateVectorizer("U0:%x[0,0]"), SAGCRF(random_state=0))
+    >>> result = tune(model, train.word, train.entity, cv=3)
+    >>> list(result.best_params_), bool(result.best_score_ > 0.5)
+    (['sagcrf__C'], True)
+    """
+    check_choice("rule", rule, ("best", "one-se"))
+    before, final, prefix = _split(model)
+    if y is None:
+        raise ValueError("y must hold the labels of the samples in X, got None")
+    check_consistent_length(X, y)
+    if groups is not None:
+        groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
+    ratios = [None]
+    if l1_ratios is not None:
+        if "l1_ratio" not in final.get_params():
+            raise TypeError(f"l1_ratios: {type(final).__name__} has no parameter l1_ratio")
+        ratios = _read_values(l1_ratios, "l1_ratios")
+        if max(ratios) > 1.0:
+            raise ValueError(f"each of l1_ratios must be at most 1, got {max(ratios)!r}")
+    values = (
+        list(map(half_decade, _FIRST))
+        if Cs is None
+        else sorted(_read_values(Cs, "Cs", positive=True))
+    )
+    splits = list(check_cv(cv, y, classifier=is_classifier(model)).split(X, y, groups))
+    if len(splits) < 2:
+        raise ValueError(f"cv must have 2 folds or more, got {len(splits)}")
+    measure = Measure(final, scoring, y)
+    folds = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(_Fold)(before, X, y, train, test) for train, test in splits
+    )
+    search = _Search(final, folds, measure, n_jobs, n_spared=int(rule == "one-se"))
+    pairs = [(C, ratio) for C in values for ratio in ratios]
+    search.race(pairs, ends=True, extends=Cs is None)
+    chosen = _choose(search, ratios, rule)
+    while Cs is None and (further := _beyond(search, ratios)) is not None:
+        search.run(range(len(folds)), [further])
+        chosen = _choose(search, ratios, rule)
+    results = _results(*search.table(ratios), prefix)
+    tried = results[f"param_{prefix}C"]
+    _warn_of_end(tried[chosen], tried, Cs is not None)
+    best = clone(model).set_params(**results["params"][chosen]).fit(X, y)
+    return TuneResult(best, chosen, results)
+
+
+def _split(model):
+    """Return the steps before the estimator, or None, the estimator, and its prefix in names."""
+    if isinstance(model, Pipeline):
+        name, final = model.steps[-1]
+        before, prefix = (model[:-1] if len(model) > 1 else None), f"{name}__"
+    else:
+        before, final, prefix = None, model, ""
+    if not hasattr(final, "get_params") or "C" not in final.get_params():
+        what = "the last step of the pipeline" if prefix else "model"
+        kind = final.__name__ if isinstance(final, type) else type(final).__name__
+        raise TypeError(f"{what} must be an estimator with a parameter C, got {kind}")
+    return before, final, prefix
+
+
+def _read_values(values, name, **limits):
+    if isinstance(values, str) or not np.iterable(values):
+        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}")
+    values = list(dict.fromkeys(check_real(f"each of {name}", value, **limits) for value in values))
+    if not values:
+        raise ValueError(f"{name} must have one number or more")
+    return values
+
+
+def _choose(search, ratios, rule):
+    """Return the row of the table that a rule chooses, among those with scores in all folds."""
+    pairs, scores = search.table(ratios)
+    means = scores.mean(axis=1)
+    if np.isnan(means).all():
+        raise ValueError("every score is NaN: check scoring")
+    best = int(np.nanargmax(means))
+    if rule == "best":
+        return best
+    close = np.flatnonzero(means >= means[best] - standard_error(scores[best]))
+    return int(max(close, key=lambda i: (-pairs[i][0], means[i])))
+
+
+def _beyond(search, ratios):
+    """Return the pair to try next if the best one is at an end of the values of C, or None."""
+    pairs, scores = search.table(ratios)
+    _, ratio = pairs[_choose(search, ratios, "best")]
+    means = np.nan_to_num(scores.mean(axis=1), nan=-np.inf)  # of those in all folds
+    further = next_value(
+        {C: mean for (C, own), mean in zip(pairs, means, strict=True) if own == ratio}
+    )
+    return None if further is None else (further, ratio)
+
+
+def _results(pairs, scores, prefix):
+    """Return scores in the form of ``cv_results_``."""
+    names = [f"{prefix}C", f"{prefix}l1_ratio"][: 1 if pairs[0][1] is None else 2]
+    params = [dict(zip(names, pair, strict=False)) for pair in pairs]
+    is_full = ~np.isnan(scores).any(axis=1)
+    means = np.nanmean(scores, axis=1)
+    return {
+        "params": params,
+        **{f"param_{name}": np.array([own[name] for own in params]) for name in names},
+        **{f"split{k}_test_score": column for k, column in enumerate(scores.T)},
+        "mean_test_score": means,
+        "std_test_score": np.nanstd(scores, axis=1),
+        "n_splits": (~np.isnan(scores)).sum(axis=1),
+        "rank_test_score": rankdata(np.where(is_full, -means, np.inf), method="min").astype(int),
+    }
+
+
+def _warn_of_end(C, tried, is_given):
+    """Warn of a choice that may be better beyond the values that were tried."""
+    if len(tried) > 1 and C in (min(tried), max(tried)):
+        end = "smallest" if min(tried) == C else "largest"
+        hint = "; Cs=None adds values where needed" if is_given else ": are the features scaled?"
+        warn_user(f"tune: the chosen C, {C:g}, is the {end} that was tried{hint}")

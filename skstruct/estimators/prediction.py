@@ -741,8 +741,8 @@ class Predictor(NamedFeatures, Decoder):
         >>> labels, scores = crf.predict_top_k(X, k=5)
         >>> labels[0].shape, labels[0][0].tolist()
         ((4, 2), ['D', 'N'])
-        >>> _, _, shares = crf.predict_top_k(X, k=5, probabilities=True)
-        >>> shares[0].round(2).tolist()
+        >>> _, _, probabilities = crf.predict_top_k(X, k=5, probabilities=True)
+        >>> probabilities[0].round(2).tolist()
         [0.63, 0.14, 0.14, 0.1]
         """
         if probabilities and not hasattr(self, "predict_marginals"):

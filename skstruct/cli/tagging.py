@@ -180,15 +180,13 @@ def _answers_of(given, vectorizer, estimator):
     def answers(tokens):
         n = _affordable(given.n_best or 1, list(map(len, tokens)), len(estimator.classes_))
         X = vectorizer.transform(tokens)
-        labellings, scores = estimator.predict_top_k(X, n)
-        if not as_scores:
-            best = estimator.predict_log_likelihood(X, [found[0] for found in labellings])
-            scores = [np.exp(s - s[0] + b) for s, b in zip(scores, best, strict=True)]
+        labellings, *values = estimator.predict_top_k(X, n, probabilities=not as_scores)
+        scores = values[-1]
         marginals = estimator.predict_marginals(X) if with_marginals else [None] * len(scores)
-        for found, values, tables in zip(labellings, scores, marginals, strict=True):
+        for found, own, tables in zip(labellings, scores, marginals, strict=True):
             yield [
                 _ranked(k, labels, value, tables, estimator.classes_, between)
-                for k, (labels, value) in enumerate(zip(found, values, strict=True))
+                for k, (labels, value) in enumerate(zip(found, own, strict=True))
             ]
 
     return answers

@@ -198,6 +198,18 @@ class ProbabilisticPredictor:
         out[wrong] = -np.inf
         return out
 
+    def _log_likelihood(self, samples, keep, codes, rules):
+        """Log-probabilities of labellings of samples that are read, 0 without nodes."""
+        if rules is not None:  # `self` is a copy, as in _read_ruled
+            self.graph_ = self.graph_.with_rules(rules)
+        problem = self._decoding_problem(samples.without_empty())
+        self._require_exact(problem, "probabilities of labellings")
+        values, out = np.empty(int(keep.sum())), np.zeros(keep.size)
+        pass_over = self._pass(log_likelihoods, problem.with_labels(codes), values)
+        self._refuse_unsolved(pass_over, keep, problem)
+        out[keep] = np.minimum(values, 0.0)
+        return out
+
     def _partial_log_likelihood(self, samples, partial, problem, codes):
         """Return log-likelihoods of all labellings that fit partial labels."""
         filled, graph = samples.without_empty(), self.graph_

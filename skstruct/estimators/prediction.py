@@ -689,8 +689,12 @@ class Predictor(NamedFeatures, Decoder):
 
     @on_one_state
     def predict_top_k(
-        self, X: SamplesLike | Shards, k: int, rules: list | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self,
+        X: SamplesLike | Shards,
+        k: int,
+        rules: list | None = None,
+        probabilities: bool = False,
+    ) -> tuple[np.ndarray, ...]:
         """The `k` best labellings of each sample and their scores (n-best decoding).
 
         Parameters
@@ -701,6 +705,9 @@ class Predictor(NamedFeatures, Decoder):
             Number of labellings, at least 1.
         rules : list of rules, default=None
             Constraints on labellings, as in :meth:`predict`.
+        probabilities : bool, default=False
+            Whether to return probabilities, too, which structural SVMs do not have. With `rules`
+            they are conditional on these.
 
         Returns
         -------
@@ -709,9 +716,13 @@ class Predictor(NamedFeatures, Decoder):
             fewer labellings. For a table the shapes are (k', 1), for images (k', height, width).
         scores : ndarray of shape (n_samples,) of object
             Their scores ``<w, Phi(x, y)>``, each of shape (k',).
+        probabilities : ndarray of shape (n_samples,) of object
+            Only if asked for: the exact probabilities of the labellings, each of shape (k',).
 
         Raises
         ------
+        TypeError
+            If the structure has no n-best decoding, or there are no `probabilities`.
         ValueError
             If `k` is not a positive integer, X is not as in fit, or n-best decoding is not exact at
             the model's weights (:class:`Pairwise` by minimum cuts, with edited weights that are not
@@ -730,7 +741,15 @@ class Predictor(NamedFeatures, Decoder):
         >>> labels, scores = crf.predict_top_k(X, k=5)
         >>> labels[0].shape, labels[0][0].tolist()
         ((4, 2), ['D', 'N'])
+        >>> _, _, probabilities = crf.predict_top_k(X, k=5, probabilities=True)
+        >>> probabilities[0].round(2).tolist()
+        [0.63, 0.14, 0.14, 0.1]
         """
+        if probabilities and not hasattr(self, "predict_marginals"):
+            raise TypeError(
+                f"{type(self).__name__} has no probabilities: call predict_top_k with "
+                "probabilities=False"
+            )
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         check_is_fitted(self)
@@ -763,7 +782,12 @@ class Predictor(NamedFeatures, Decoder):
             chosen = codes[: found.size, np.atleast_1d(nodes[i])]
             labellings.append(self.graph_.ranked(chosen, self.classes_, samples, i))
             scores.append(found)
-        return object_array(labellings), object_array(scores)
+        out = object_array(labellings), object_array(scores)
+        if not probabilities:
+            return out
+        best = self._log_likelihood(samples, keep, codes[0], rules)
+        of_best = zip(scores, best, strict=True)
+        return *out, object_array([np.exp(own - own[0] + log) for own, log in of_best])
 
     @on_one_state
     def predict_chunks(

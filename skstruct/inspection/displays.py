@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..metrics.calibration import innermost, split_model
-from .tables import _label_names, transition_frame
+from .tables import _label_names, _words, transition_frame
 
 
 def _axes(ax):
@@ -393,10 +393,3 @@ class MarginalsDisplay(_HeatMap):
         self._draw(ax, self.marginals.T, self.classes, tokens, step, **options)
         self.ax_.set(xlabel="node", ylabel="label")
         return self
-
-
-def _words(x):
-    """The words of a raw sample, None where it holds none."""
-    rows = x if isinstance(x, (list, tuple)) else getattr(x, "tolist", list)()
-    words = [row[0] if isinstance(row, (list, tuple)) and row else row for row in rows]
-    return words if words and all(isinstance(word, str) for word in words) else None

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.ragged import RaggedArray, object_array
-from ..metrics.calibration import innermost
+from ..metrics.calibration import innermost, split_model
+from ..preprocessing.columns import is_frame, values_of
 from ..preprocessing.ragged_transformer import output_names
 
 
@@ -44,6 +45,22 @@ def _long(columns):
     for name, values in zip(columns, arrays, strict=True):
         out[name] = values
     return out
+
+
+def _words(x):
+    """The words of a raw sample: strings, first columns, texts of objects; None if it has none."""
+    if getattr(getattr(x, "dtype", None), "kind", "O") in "biufc":
+        return None
+    if is_frame(x):
+        rows = values_of(x[next(iter(x.columns))])
+    elif isinstance(x, (list, tuple)):
+        rows = x
+    else:
+        is_row = hasattr(x, "__iter__") and getattr(x, "ndim", 1) == 1
+        rows = x.tolist() if hasattr(x, "tolist") else list(x) if is_row else []
+    words = [row[0] if isinstance(row, (list, tuple)) and row else row for row in rows]
+    words = [getattr(word, "text", word) for word in words]
+    return words if words and all(isinstance(word, str) for word in words) else None
 
 
 def _parts(model, feature_names):
@@ -362,6 +379,71 @@ def _interactions(model):
     first, second = graph.edges_.T
     table[first, second] = table[second, first] = model.pairwise_coef_
     return _matrix(table, names, names)
+
+
+def prediction_frame(model: BaseEstimator, X: Any) -> Any:
+    """Predicted labels of nodes, such as tokens, as a table with one row per node.
+
+    Read more in the :ref:`User Guide <inspection_guide>`.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted, of a structure whose nodes have labels, such as a chain or an image.
+    X : list, object array or RaggedArray
+        Samples; for a Pipeline, raw ones.
+
+    Returns
+    -------
+    DataFrame or structured ndarray
+        Columns "sample"; "node", pixels row by row; "token", if raw samples have words; "label",
+        that of the best labelling; "probability", its marginal probability if the model has any.
+
+    Raises
+    ------
+    TypeError
+        If predictions are not labels of nodes.
+
+    See Also
+    --------
+    skstruct.inspection.ErrorAnalysis : Comparison of predictions with the truth.
+    skstruct.SAGCRF.predict_chunks : Chunks with probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skstruct import SAGCRF
+    >>> from skstruct.inspection import prediction_frame
+    >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["D", "N"], ["N", "D"]]
+    >>> crf = SAGCRF(random_state=0).fit(X, y)
+    >>> prediction_frame(crf, X[:1]).round(2)
+       sample  node label  probability
+    0       0     0     D         0.77
+    1       0     1     N         0.77
+    """
+    own, samples = split_model(model, X)
+    labels = own.predict(samples)
+    graph = innermost(own)[1].graph_
+    is_of_nodes = not (graph.is_table or graph.has_items or graph.has_label_sets)
+    if not is_of_nodes or not all(isinstance(one, np.ndarray) for one in labels):
+        raise TypeError(f"predictions of {graph} are not labels of nodes; see predict")
+    classes, sizes = innermost(own)[1].classes_, [one.size for one in labels]
+    flat = np.concatenate([classes[:0], *(one.ravel() for one in labels)])
+    columns = {
+        "sample": np.repeat(np.arange(len(sizes)), sizes),
+        "node": np.concatenate([np.arange(0), *map(np.arange, sizes)]),
+    }
+    words = [None] if is_frame(X) else [_words(x) for x, size in zip(X, sizes, strict=True) if size]
+    if None not in words and sum(map(len, words)) == flat.size:
+        columns["token"] = object_array([word for own in words for word in own])
+    columns["label"] = flat
+    if hasattr(own, "predict_marginals"):
+        n = len(classes)
+        tables = [one.reshape(-1, n) for one in own.predict_marginals(samples)]
+        code = dict(zip(classes.tolist(), range(n), strict=True))
+        at = np.arange(flat.size), [code[label] for label in flat.tolist()]
+        columns["probability"] = np.vstack([np.empty((0, n)), *tables])[at]
+    return _long(columns)
 
 
 def explain(

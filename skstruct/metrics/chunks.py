@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,22 +105,70 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
     return [(start, stop, tags[stop - 1][1]) for start, stop in find_chunks(steps)]
 
 
+def chunk_offsets(
+    chunks: Sequence[tuple], tokens: Sequence[Any], text: str | None = None
+) -> list[tuple]:
+    """Chunks of a sequence with their offsets in the text, in characters.
+
+    Read more in the :ref:`User Guide <evaluation_guide>`.
+
+    Parameters
+    ----------
+    chunks : list of (start, stop, kind) or of longer tuples
+        Chunks by positions of tokens, from :func:`chunks` or ``predict_chunks``.
+    tokens : sequence of str, of tuples, or of objects
+        The tokens; the first column of tuples, the attribute ``text`` of objects.
+    text : str, default=None
+        The text, in which the tokens occur in this order. None reads the attribute ``idx`` of the
+        tokens, as those of spaCy have it.
+
+    Returns
+    -------
+    list of tuples
+        The chunks with ``text[start:stop]`` in place of positions.
+
+    Raises
+    ------
+    ValueError
+        If a token does not occur in `text` after the one before it, or a chunk is not of tokens.
+    TypeError
+        If there is no `text` and a token has no ``idx``.
+
+    See Also
+    --------
+    skstruct.metrics.chunks : Chunks of one label sequence.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_offsets
+    >>> text, tokens = "Dr. Ann Lee left.", ["Dr.", "Ann", "Lee", "left", "."]
+    >>> chunk_offsets([(1, 3, "PER")], tokens, text)
+    [(4, 11, 'PER')]
+    """
+    spans, end = [], 0
+    for t, token in enumerate(tokens):
+        word = getattr(token, "text", token[0] if isinstance(token, (list, tuple)) else token)
+        if text is None and not hasattr(token, "idx"):
+            raise TypeError(f"tokens: token {t}, {word!r}, has no attribute idx: text is needed")
+        start = token.idx if text is None else text.find(word, end)
+        if start < 0:
+            raise ValueError(f"text has no {word!r} (token {t}) after its character {end}")
+        end = start + len(word)
+        spans.append((start, end))
+    read = [(*read_segment(one, "chunks", len(spans)), *one[3:]) for one in chunks]
+    return [(spans[a][0], spans[b - 1][1], *rest) for a, b, *rest in read]
+
+
 # The class of "no chunk of this place and kind".
 _NONE = -1
 
 
-def chunk_pairs(y_true, y_pred, scheme, sample_weight=None):
-    """The sets of true and predicted chunks of each sample, and its weight."""
-    scheme = None if scheme is None else scheme_name(scheme, runs=True)
-    is_listed = has_segments(y_true) or has_segments(y_pred)
-    return (_listed if is_listed else _of_labels)(y_true, y_pred, scheme, sample_weight)
-
-
 def _matched(y_true, y_pred, scheme, labels, sample_weight):
     """Chunks, true or predicted, as items of a plain classification; `_NONE` where one lacks it."""
+    pairs = read_chunk_pairs(y_true, y_pred, scheme, sample_weight)
     items = [
         (chunk[2], chunk in true, chunk in predicted, weight)
-        for true, predicted, weight in chunk_pairs(y_true, y_pred, scheme, sample_weight)
+        for true, predicted, weight in pairs
         for chunk in sorted(true | predicted)
     ]
     present = sorted({kind for kind, *_ in items})
@@ -133,6 +182,18 @@ def _matched(y_true, y_pred, scheme, labels, sample_weight):
         weights.append(weight)
     weights = None if sample_weight is None else np.array(weights)
     return kinds, np.array(true), np.array(predicted), weights
+
+
+def lists_chunks(y) -> bool:
+    """Return whether y has lists of chunks in place of labels, as ``predict_chunks`` returns."""
+    return has_segments(y, if_empty=isinstance(y, np.ndarray) and len(y) > 0)
+
+
+def read_chunk_pairs(y_true, y_pred, scheme, sample_weight=None):
+    """Yield true chunks, predicted ones and the weight of each sample, from labels or segments."""
+    scheme = None if scheme is None else scheme_name(scheme, runs=True)
+    is_listed = lists_chunks(y_true) or lists_chunks(y_pred)
+    yield from (_listed if is_listed else _of_labels)(y_true, y_pred, scheme, sample_weight)
 
 
 def _of_labels(y_true, y_pred, scheme, sample_weight):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.constraints import without_prefix
 from ..data.matrices import as_array
-from .chunks import chunk_pairs
+from .chunks import read_chunk_pairs
 from .nodes import right_nodes
 
 #: Names of such scores in ``SCORERS``.
@@ -18,7 +18,7 @@ RATIOS = ("node_accuracy", "sequence_accuracy", "chunk_precision", "chunk_recall
 def ratio_terms(name: str, y_true, y_pred) -> np.ndarray:
     """Return numerators and denominators, (2, n_samples): the score is the ratio of their sums."""
     if name.startswith("chunk_"):
-        pairs = chunk_pairs(y_true, y_pred, None)
+        pairs = read_chunk_pairs(y_true, y_pred, None)
         both, true, predicted = np.array([[len(a & b), len(a), len(b)] for a, b, _ in pairs]).T
         denominators = {"chunk_precision": predicted, "chunk_recall": true}
         if name in denominators:

@@ -1,11 +1,22 @@
 """Predictions and probabilities of CRFs against enumeration; constraints."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import brier_score_loss
 
-from skstruct import SAGCRF, Chain, MultiLabel, RaggedArray
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    AtMostOnce,
+    Candidates,
+    Chain,
+    MultiClass,
+    MultiLabel,
+    RaggedArray,
+)
 from skstruct.datasets import pack_shards
 from tests.helpers.crf_cases import TIGHT, enumerated
 
@@ -75,6 +86,50 @@ def test_top_k_is_sorted_distinct_and_starts_with_the_prediction(fitted, sequenc
 def test_top_k_refuses_a_bad_k(fitted, sequences, k):
     with pytest.raises(ValueError, match="k must be an integer"):
         fitted.predict_top_k(sequences[0], k)
+
+
+@pytest.mark.parametrize("rules", [None, [AtMostOnce("b")]], ids=str)
+@pytest.mark.parametrize("temperature", [None, 2.0])
+def test_probabilities_of_the_best_are_those_of_enumeration(fitted, sequences, temperature, rules):
+    X = [*sequences[0][:5], np.empty((0, sequences[0][0].shape[1]))]
+    model = copy.copy(fitted)
+    model._temperature = temperature
+    labels, scores, probabilities = model.predict_top_k(X, 4, rules, probabilities=True)
+    plain = model.predict_top_k(X, 4, rules)
+    assert len(plain) == 2
+    for own, others in zip((*labels, *scores), (*plain[0], *plain[1]), strict=True):
+        np.testing.assert_array_equal(own, others)
+    for i, x in enumerate(X[:5]):
+        labellings, values = enumerated(fitted, x)
+        if rules is not None:
+            is_b = fitted.classes_[labellings] == "b"
+            begins = is_b & ~np.roll(is_b, 1, axis=1)
+            begins[:, 0] = is_b[:, 0]
+            labellings, values = labellings[begins.sum(1) < 2], values[begins.sum(1) < 2]
+        p = np.exp((values - values.max()) / (temperature or 1.0))
+        p /= p.sum()
+        order = np.argsort(-p)[: len(probabilities[i])]
+        np.testing.assert_allclose(probabilities[i], p[order], rtol=1e-9)
+        for own, probability in zip(labels[i], probabilities[i], strict=True):
+            same = (fitted.classes_[labellings] == own).all(axis=1)
+            np.testing.assert_allclose(probability, p[same][0], rtol=1e-9)
+    assert probabilities[5].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("graph", [MultiClass(), MultiLabel("full"), Candidates()], ids=str)
+def test_probabilities_of_all_labellings_sum_to_one(graph):
+    X, y = graph.example(np.random.default_rng(0), False)
+    crf = SAGCRF(graph, solver="lbfgs").fit(X, y)
+    _, scores, probabilities = crf.predict_top_k(X[:3], 100, probabilities=True)
+    for own, p in zip(scores, probabilities, strict=True):
+        np.testing.assert_allclose(p.sum(), 1.0)
+        np.testing.assert_allclose(np.log(p / p[0]), own - own[0], atol=1e-9)
+
+
+def test_structural_svms_have_no_probabilities_of_labellings(sequences):
+    svm = BCFWSSVM(random_state=0, tol=0.1).fit(*sequences)
+    with pytest.raises(TypeError, match="BCFWSSVM has no probabilities: call predict_top_k with"):
+        svm.predict_top_k(sequences[0], 2, probabilities=True)
 
 
 def test_top_k_that_does_not_fit_is_refused_before_it_is_begun(fitted, sequences):

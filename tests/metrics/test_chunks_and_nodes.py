@@ -3,6 +3,7 @@
 import enum
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from skstruct.metrics import (
     chunk_classification_report,
     chunk_f1_score,
     chunk_fbeta_score,
+    chunk_offsets,
     chunk_precision_recall_fscore_support,
     chunk_precision_score,
     chunk_recall_score,
@@ -430,3 +432,45 @@ def test_bad_lists_of_segments():
         chunk_f1_score(one, one[:1])
     with pytest.raises(TypeError, match="y_true has segments, not labels of nodes: use chunk_f1"):
         flatten(one, one)
+
+
+# Offsets of chunks in the text
+
+
+def test_offsets_of_chunks_are_those_of_their_words():
+    text = "In New  York, New York-based Acme said: New!"
+    tokens = ["In", "New", "York", ",", "New", "York-based", "Acme", "said", ":", "New", "!"]
+    found = chunk_offsets(
+        [(1, 3, "LOC"), (6, 7, "ORG", 0.5), (9, 11, "X"), (4, 5, "X")], tokens, text
+    )
+    assert [text[a:b] for a, b, *_ in found] == ["New  York", "Acme", "New!", "New"]
+    assert [rest for _, _, *rest in found] == [["LOC"], ["ORG", 0.5], ["X"], ["X"]]
+    assert found[3][0] == text.index("New York-based")
+    rows = [(token, "tag") for token in tokens]
+    assert chunk_offsets([(1, 3, "LOC")], rows, text) == found[:1]
+    assert chunk_offsets([], tokens, text) == []
+
+
+def test_offsets_of_tokens_that_know_theirs():
+    words = {3: "New", 8: "York"}
+    tokens = [SimpleNamespace(idx=start, text=word) for start, word in words.items()]
+    assert chunk_offsets([(0, 2, "LOC")], tokens) == [(3, 12, "LOC")]
+    assert chunk_offsets([(1, 2, "LOC")], tokens, "New York") == [(4, 8, "LOC")]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        (([(0, 1, "A")], ["b", "a"], "ab"), ValueError, "no 'a' .token 1. after its character 2"),
+        (
+            ([(0, 3, "A")], ["a", "b"], "ab"),
+            ValueError,
+            r"\(0, 3, 'A'\) is not .*stop <= 2",
+        ),
+        (([(1, 1, "A")], ["a", "b"], "ab"), ValueError, "is not .start, stop, label."),
+        (([(0, 1, "A")], ["a"]), TypeError, "token 0, 'a', has no attribute idx: text is needed"),
+    ],
+)
+def test_offsets_that_cannot_be_found_are_refused(given, error, match):
+    with pytest.raises(error, match=match):
+        chunk_offsets(*given)

@@ -82,6 +82,7 @@ REASONS = {
     ("GDMMSSVM", "warm_start"): "starts at the truth of every factor, which no model keeps",
     ("SAGCRF", "loss"): "trains the likelihood; its `margin` is the weight of a task loss",
     ("chunks", "*"): "reads one sequence and scores nothing",
+    ("chunk_offsets", "*"): "places chunks of one sequence and scores nothing",
     ("chunk_classification_report", "average"): "shows all of them",
     ("coef_frame", "edge_feature_names"): "weights of nodes",
     ("top_features", "edge_feature_names"): "weights of nodes",
@@ -163,12 +164,15 @@ SCHEMES = {
     **{
         f"metrics.{name}": partial(_measure, function)
         for name, function in FAMILIES["chunks"].items()
-        if name != "chunks"
+        if name not in ("chunks", "chunk_offsets")
     },
     "SAGCRF.predict_chunks": lambda scheme: _fitted().predict_chunks([np.eye(3)], scheme=scheme),
     "TemperatureScaling": lambda scheme: TemperatureScaling(
         _CRF, cv=2, isotonic=True, scheme=scheme
     ).fit([np.eye(3)] * 4, _TAGS * 4),
+    "inspection.ErrorAnalysis": lambda scheme: inspection.ErrorAnalysis(
+        _TAGS, _TAGS, scheme=scheme
+    ),
     "metrics.confidences": lambda scheme: metrics.confidences(
         _fitted(), [np.eye(3)], _TAGS, of="chunks", scheme=scheme
     ),

@@ -9,7 +9,6 @@ test sentences with confidence intervals, by the paired bootstrap.
 
 # sphinx_gallery_tags = ["named entities", "model selection", "Chain"]
 import matplotlib.pyplot as plt
-from sklearn.model_selection import GroupKFold
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import make_annotated_sentences
@@ -27,7 +26,7 @@ model = make_pipeline(TemplateVectorizer(template), crf)
 # each). Labels are tags of chunks: ``tune`` compares by chunk F1.
 
 documents = [i // 10 for i in range(300)]
-result = tune(model, data.train.word, data.train.entity, groups=documents, cv=GroupKFold(5))
+result = tune(model, data.train.word, data.train.entity, groups=documents)
 print(result.best_params_)
 result.table.round(3)
 
@@ -36,9 +35,7 @@ result.table.round(3)
 # left out early. Bars are standard errors over the folds. ``rule="one-se"`` would choose the
 # smallest ``C`` whose score is within one standard error of the best one.
 
-careful = tune(
-    model, data.train.word, data.train.entity, groups=documents, cv=GroupKFold(5), rule="one-se"
-)
+careful = tune(model, data.train.word, data.train.entity, groups=documents, rule="one-se")
 ax = result.plot()
 ax.axvline(careful.best_params_["sagcrf__C"], linestyle=":", color="gray", label="one-se")
 ax.set_ylabel("chunk F1, 5 folds")

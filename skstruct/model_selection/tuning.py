@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import stdtrit
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,7 +26,7 @@ from ..metrics import SCORERS
 from ..metrics.terms import RATIOS, has_chunk_tags, ratio_of_sums, ratio_terms
 from .table import Table
 
-# Values of C without `Cs`, in half decades: the first ones, and how far they may be extended.
+# Values of C without `Cs`, in half decades: the first ones, and the limits of those added.
 _FIRST, _LIMITS = range(-4, 3), (-10, 8)
 # Tolerance of the fits that are compared, if the model's is not larger.
 _TOL = 1e-2
@@ -33,8 +34,6 @@ _TOL = 1e-2
 # in a row end a path.
 _LEVEL = 0.995
 _N_WORSE = 2
-# Nodes or chunks of which none may change for a larger C to count as the same model.
-_MANY = 1000
 
 
 class Measure:
@@ -47,7 +46,7 @@ class Measure:
             scoring = SCORERS[scoring]
         self.name = next((name for name in RATIOS if SCORERS[name] is scoring), None)
         self.is_default = scoring is None
-        if isinstance(scoring, str) and scoring not in get_scorer_names():
+        if not (scoring is None or callable(scoring) or scoring in get_scorer_names()):
             raise ValueError(
                 f"scoring must be a scorer or a name: of SCORERS {', '.join(SCORERS)}, or of "
                 f"scikit-learn's; got {scoring!r}"
@@ -74,11 +73,14 @@ class Measure:
     def __call__(self, model, X, y):
         """Return the score of a fitted model, and its terms or None."""
         terms = self.terms(model, y, lambda: model.predict(X))
-        return (self.scorer(model, X, y) if terms is None else ratio_of_sums(terms)), terms
+        score = self.scorer(model, X, y) if terms is None else ratio_of_sums(terms)
+        if not isinstance(score, Real) or np.isnan(score):
+            raise ValueError(f"scoring must return a number, got {score!r}")
+        return score, terms
 
 
-def is_clearly_below(terms: np.ndarray, best: np.ndarray, margin: float = 0.0) -> bool:
-    """Return whether a score is below another by more than `margin`, by a paired t test."""
+def is_clearly_below(terms: np.ndarray, best: np.ndarray) -> bool:
+    """Return whether a score is below another by a paired t test."""
     n, shares = terms.shape[1], []
     for numerator, denominator in (terms, best):
         if n < 2 or not denominator.any():
@@ -88,12 +90,7 @@ def is_clearly_below(terms: np.ndarray, best: np.ndarray, margin: float = 0.0) -
         shares.append(score + (numerator - score * denominator) / denominator.mean())
     lead = shares[1] - shares[0]
     error = lead.std(ddof=1) / np.sqrt(n)
-    return lead.mean() - margin > max(stdtrit(n - 1, _LEVEL) * error, 1e-12)
-
-
-def is_same(terms: np.ndarray | None, other: np.ndarray | None) -> bool:
-    """Return whether a larger C has changed nothing: of a separable problem, nothing will."""
-    return terms is not None and np.array_equal(terms, other) and terms[1].sum() >= _MANY
+    return lead.mean() > max(stdtrit(n - 1, _LEVEL) * error, 1e-12)
 
 
 class _Fold:
@@ -107,37 +104,27 @@ class _Fold:
             self.X = before.fit_transform(self.X, self.y)
             self.X_test = before.transform(self.X_test)
 
-    def path(self, model, ratio, Cs, measure, *, ends=False, extends=False):
+    def path(self, model, ratio, Cs, measure, ends):
         """Return score and terms of each C, in increasing order, each fit from the one before.
 
-        If the path `ends`, it does so where scores fall clearly; if it `extends`, it goes on at
-        both ends as long as the best value is there.
+        If the path `ends`, it does so where scores fall clearly.
         """
-        found, todo, n_worse, before = {}, sorted(Cs), 0, None
-        walker = self._walker(model, ratio)
-        while todo:
-            C = todo.pop(0)
-            found[C] = measure(walker.set_params(C=C).fit(self.X, self.y), self.X_test, self.y_test)
-            best = max(found, key=lambda value: (found[value][0], -value))
-            if ends and found[C][1] is not None:
-                worse = best < C and is_clearly_below(found[C][1], found[best][1])
-                n_worse = n_worse + 1 if worse or is_same(found[C][1], before) else 0
-                before = found[C][1]
+        model = model._path_start() if getattr(model, "_starts_warm", False) else clone(model)
+        if "tol" in model.get_params():
+            model.set_params(tol=max(model.tol, _TOL))
+        if ratio is not None:
+            model.set_params(l1_ratio=ratio)
+        found, best, n_worse = {}, None, 0
+        for C in sorted(Cs):
+            model.set_params(C=C).fit(self.X, self.y)
+            found[C] = score, terms = measure(model, self.X_test, self.y_test)
+            if best is None or score > best[0]:
+                best, n_worse = found[C], 0
+            elif ends and terms is not None:
+                n_worse = n_worse + 1 if is_clearly_below(terms, best[1]) else 0
                 if n_worse == _N_WORSE:
-                    todo = []
-            if extends and not todo:
-                further = next_value({value: score for value, (score, _) in found.items()})
-                todo = [] if further is None else [further]
-                if further is not None and further < C:
-                    walker = self._walker(model, ratio)
+                    break
         return found
-
-    @staticmethod
-    def _walker(model, ratio):
-        new = model._path_start() if getattr(model, "_starts_warm", False) else clone(model)
-        if "tol" in new.get_params():
-            new.set_params(tol=max(new.tol, _TOL))
-        return new if ratio is None else new.set_params(l1_ratio=ratio)
 
 
 def half_decade(k: int) -> float:
@@ -162,57 +149,43 @@ def next_value(scores: dict[float, float]) -> float | None:
 
 
 class _Search:
-    """Scores of pairs (C, l1_ratio) in the folds, and which of them are still in the running."""
+    """Scores of pairs (C, l1_ratio) in the folds."""
 
-    def __init__(self, final, folds, measure, n_jobs, n_spared):
-        self.final, self.folds, self.measure = final, folds, measure
-        self.n_jobs, self.n_spared = n_jobs, n_spared
-        self.scores, self.dropped = [{} for _ in folds], set()
+    def __init__(self, final, folds, measure, n_jobs):
+        self.final, self.folds, self.measure, self.n_jobs = final, folds, measure, n_jobs
+        self.scores = [{} for _ in folds]
 
-    def run(self, folds, pairs, **options):
+    def run(self, folds, pairs, ends=False):
         """Fit and score pairs in some folds."""
         ratios = dict.fromkeys(ratio for _, ratio in pairs)
         tasks = [(k, ratio) for k in folds for ratio in ratios]
         # Threads: what warm starts need does not pass from process to process.
         paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(self.folds[k].path)(
-                self.final, ratio, [C for C, own in pairs if own == ratio], self.measure, **options
+                self.final, ratio, [C for C, own in pairs if own == ratio], self.measure, ends
             )
             for k, ratio in tasks
         )
         for (k, ratio), found in zip(tasks, paths, strict=True):
             self.scores[k] |= {(C, ratio): outcome for C, outcome in found.items()}
 
-    def race(self, pairs, **options):
+    def race(self, pairs):
         """Run pairs in all folds, without those that the first two folds show to be worse."""
-        self.run([0], pairs, **options)
-        pairs = list(self.scores[0])
-        for k, others in ((0, [1]), (1, range(2, len(self.folds)))):
-            if k >= self.n_spared:
-                self._drop(pairs, k + 1)
-            pairs = [pair for pair in pairs if pair not in self.dropped]
+        self.run([0], pairs, ends=True)
+        for n, others in ((1, [1]), (2, range(2, len(self.folds)))):
+            pairs = self._contenders(n)
             self.run(others, pairs)
 
-    def _drop(self, pairs, n):
-        """Drop pairs whose scores in the first n folds are clearly below the best."""
-        pairs = sorted(
-            (pair for pair in pairs if pair not in self.dropped), key=lambda pair: pair[0]
-        )
-        means = {pair: np.mean([own[pair][0] for own in self.scores[:n]]) for pair in pairs}
-        best = max(pairs, key=means.get)
-        margin = standard_error([own[best][0] for own in self.scores[:n]])
-        joined, known = {pair: self._joined(pair, n) for pair in pairs}, {}
-        for pair, terms in joined.items():
-            spared = margin if self.n_spared and pair[0] < best[0] else 0.0
-            smaller = known.get(pair[1])  # wins if scores are equal
-            known[pair[1]] = terms
-            below = terms is not None and is_clearly_below(terms, joined[best], spared)
-            if below or is_same(terms, smaller):
-                self.dropped.add(pair)
-
-    def _joined(self, pair, n):
-        terms = [own[pair][1] for own in self.scores[:n]]
-        return None if any(part is None for part in terms) else np.concatenate(terms, axis=1)
+    def _contenders(self, n):
+        """Return the pairs whose scores in the first n folds are not clearly below the best."""
+        scores = self.scores[:n]
+        pairs = list(scores[-1])
+        best = max(pairs, key=lambda pair: sum(own[pair][0] for own in scores))
+        terms = {pair: [own[pair][1] for own in scores] for pair in pairs}
+        if any(part is None for own in terms.values() for part in own):
+            return pairs
+        joined = {pair: np.concatenate(own, axis=1) for pair, own in terms.items()}
+        return [pair for pair in pairs if not is_clearly_below(joined[pair], joined[best])]
 
     def table(self, ratios):
         """Return pairs as a grid search orders them, and their scores (n_pairs, n_folds)."""
@@ -322,7 +295,8 @@ class TuneResult(Table):
         for value in dict.fromkeys(ratios):
             own = ratios == value
             label = f"l1_ratio={value:g}" if len(names) > 1 else None
-            errors = results["std_test_score"][own] / np.sqrt(results["n_splits"][own])
+            errors = results["std_test_score"][own]
+            errors = errors / np.sqrt(np.maximum(results["n_splits"][own] - 1, 1))
             ax.errorbar(C[own], means[own], yerr=errors, marker="o", capsize=3, label=label)
         ax.plot(C[self.best_index_], self.best_score_, "k*", markersize=12, zorder=5)
         ax.set(xscale="log", xlabel="C", ylabel="mean score")
@@ -358,9 +332,9 @@ def tune(
     X, y : list, object array, Series, RaggedArray or table
         Samples and their labels, as the model takes them.
     groups : array-like of shape (n_samples,), default=None
-        Groups of the samples, such as documents, for splitters by group.
+        Groups of the samples, such as documents, which are not split.
     cv : int, splitter or iterable, default=None
-        As in GridSearchCV.
+        As in GridSearchCV; with `groups`, a number (None is 5) of folds is by GroupKFold.
     scoring : str or callable, default=None
         A key of :data:`~skstruct.metrics.SCORERS`, another name of scikit-learn, or a scorer, which
         is called with the last step and the transformed X. None is "chunk_f1" if labels are tags
@@ -373,7 +347,7 @@ def tune(
     rule : {"best", "one-se"}, default="best"
         "best" takes the highest mean score, of equal ones the smallest C. "one-se" takes the
         smallest C whose mean is within one standard error of it: std over folds divided by the root
-        of their number.
+        of their number. It tries every value in each fold.
     n_jobs : int, default=None
         Folds and values of `l1_ratio` in parallel, by threads. The choice is the same for any
         number.
@@ -390,7 +364,8 @@ def tune(
         If the model, or the last step of the pipeline, has no `C`, or no `l1_ratio` while
         `l1_ratios` is given.
     ValueError
-        If X and y differ in length, values are not valid, or there is one fold only.
+        If X and y differ in length, values are not valid, a score is NaN, or there is one fold
+        only.
 
     Warns
     -----
@@ -405,12 +380,10 @@ def tune(
     Notes
     -----
     A value is left out if its score, over the samples of the first fold or of the first two, is
-    below that of the best value there with a confidence of 99.5 % in a paired t test, or below it
-    by one standard error more with ``rule="one-se"``, where none is left out after the first fold.
-    So is a value with the same counts as the next smaller one in every sample, of 1,000 nodes or
-    chunks at least. In the first fold a path ends after two such values in a row. Scores for which
-    this is possible are the accuracies and chunk scores of ``SCORERS`` and ``score`` if it is the
-    accuracy of nodes; with others every value is tried in each fold.
+    below that of the best value there with a confidence of 99.5 % in a paired t test. In the first
+    fold a path ends after two such values in a row. Scores for which this is possible are the
+    accuracies and chunk scores of ``SCORERS`` and ``score`` if it is the accuracy of nodes; with
+    others every value is tried in each fold. For sample weights use GridSearchCV.
 
     Examples
     --------
@@ -444,6 +417,8 @@ def tune(
         if Cs is None
         else sorted(_read_values(Cs, "Cs", positive=True))
     )
+    if groups is not None and (cv is None or isinstance(cv, Integral)):
+        cv = GroupKFold(5 if cv is None else cv)
     splits = list(check_cv(cv, y, classifier=is_classifier(model)).split(X, y, groups))
     if len(splits) < 2:
         raise ValueError(f"cv must have 2 folds or more, got {len(splits)}")
@@ -451,13 +426,15 @@ def tune(
     folds = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_Fold)(before, X, y, train, test) for train, test in splits
     )
-    search = _Search(final, folds, measure, n_jobs, n_spared=int(rule == "one-se"))
+    search = _Search(final, folds, measure, n_jobs)
     pairs = [(C, ratio) for C in values for ratio in ratios]
-    search.race(pairs, ends=True, extends=Cs is None)
-    chosen = _choose(search, ratios, rule)
+    if rule == "best":
+        search.race(pairs)
+    else:
+        search.run(range(len(folds)), pairs)
     while Cs is None and (further := _beyond(search, ratios)) is not None:
         search.run(range(len(folds)), [further])
-        chosen = _choose(search, ratios, rule)
+    chosen = _choose(search, ratios, rule)
     results = _results(*search.table(ratios), prefix)
     tried = results[f"param_{prefix}C"]
     _warn_of_end(tried[chosen], tried, Cs is not None)
@@ -472,10 +449,9 @@ def _split(model):
         before, prefix = (model[:-1] if len(model) > 1 else None), f"{name}__"
     else:
         before, final, prefix = None, model, ""
-    if not hasattr(final, "get_params") or "C" not in final.get_params():
+    if not isinstance(final, BaseEstimator) or "C" not in final.get_params():
         what = "the last step of the pipeline" if prefix else "model"
-        kind = final.__name__ if isinstance(final, type) else type(final).__name__
-        raise TypeError(f"{what} must be an estimator with a parameter C, got {kind}")
+        raise TypeError(f"{what} must be an estimator with a parameter C, got {final!r}")
     return before, final, prefix
 
 
@@ -492,8 +468,6 @@ def _choose(search, ratios, rule):
     """Return the row of the table that a rule chooses, among those with scores in all folds."""
     pairs, scores = search.table(ratios)
     means = scores.mean(axis=1)
-    if np.isnan(means).all():
-        raise ValueError("every score is NaN: check scoring")
     best = int(np.nanargmax(means))
     if rule == "best":
         return best
@@ -533,5 +507,5 @@ def _warn_of_end(C, tried, is_given):
     """Warn of a choice that may be better beyond the values that were tried."""
     if len(tried) > 1 and C in (min(tried), max(tried)):
         end = "smallest" if min(tried) == C else "largest"
-        hint = "; Cs=None adds values where needed" if is_given else ": are the features scaled?"
-        warn_user(f"tune: the chosen C, {C:g}, is the {end} that was tried{hint}")
+        hint = "Cs=None adds values where needed" if is_given else "pass Cs with values beyond"
+        warn_user(f"tune: the chosen C, {C:g}, is the {end} that was tried; {hint}")

@@ -132,7 +132,7 @@ def chunk_offsets(
     ValueError
         If a token does not occur in `text` after the one before it, or a chunk is not of tokens.
     TypeError
-        If there is no `text` and a token has no ``idx``.
+        If `text` is not a str, or there is none and a token has no ``idx``.
 
     See Also
     --------
@@ -145,6 +145,8 @@ def chunk_offsets(
     >>> chunk_offsets([(1, 3, "PER")], tokens, text)
     [(4, 11, 'PER')]
     """
+    if not isinstance(text, str | None):
+        raise TypeError(f"text must be the text of one sequence, got a {type(text).__name__}")
     spans, end = [], 0
     for t, token in enumerate(tokens):
         word = getattr(token, "text", token[0] if isinstance(token, (list, tuple)) else token)

@@ -160,6 +160,7 @@ def test_shown_as_text_and_html(tags):
         ({"models": {"m": [["a"]]}}, ValueError, "'m' has 1 predictions, y 2 samples"),
         ({"models": {"m": 3}}, TypeError, "'m' must be a model or predictions, got 3"),
         ({"models": {"m": [["a"], ["b", "b"]]}}, ValueError, "sample 0: y_true has 2 labels"),
+        ({"models": {"m": SAGCRF}}, TypeError, "must be a model or predictions, got <class"),
         ({"models": {"m": SAGCRF()}}, ValueError, "X must hold the samples that 'm' predicts"),
         ({"n_resamples": 0}, ValueError, "n_resamples must be an integer of at least 1"),
         ({"confidence": 95}, ValueError, "confidence must be between 0 and 1, got 95"),
@@ -173,7 +174,19 @@ def test_bad_input_is_named(change, error, text):
         compare(**(arguments | change))
 
 
+def test_undefined_differences_are_no_evidence(tags):
+    y, predictions = tags
+    found = compare(predictions, None, y, scoring=lambda *_: np.nan, n_resamples=20)
+    assert set(found.table["p_value"].dropna()) == {1.0}
+
+
+def test_few_samples_are_reported():
+    with pytest.warns(UserWarning, match="of 1 samples, fewer than 10, are too small"):
+        compare({"m": [["a"]]}, None, [["a"]])
+
+
 def test_accuracy_of_predictions_is_the_default():
-    y = [["a", "b"], ["b"]]
-    found = compare({"m": [["a", "a"], ["b"]]}, None, y, random_state=0)
-    assert found.scores_["m"] == np.mean(np.equal(*flatten(y, [["a", "a"], ["b"]])))
+    y = [["a", "b"], ["b"]] * 5
+    predicted = [["a", "a"], ["b"]] * 5
+    found = compare({"m": predicted}, None, y, random_state=0)
+    assert found.scores_["m"] == np.mean(np.equal(*flatten(y, predicted)))

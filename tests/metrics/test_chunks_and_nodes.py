@@ -468,6 +468,11 @@ def test_offsets_of_tokens_that_know_theirs():
             r"\(0, 3, 'A'\) is not .*stop <= 2",
         ),
         (([(1, 1, "A")], ["a", "b"], "ab"), ValueError, "is not .start, stop, label."),
+        (
+            ([(0, 1, "A")], ["a"], ["a"]),
+            TypeError,
+            "text must be the text of one sequence, got a l",
+        ),
         (([(0, 1, "A")], ["a"]), TypeError, "token 0, 'a', has no attribute idx: text is needed"),
     ],
 )

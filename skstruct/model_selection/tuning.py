@@ -34,6 +34,8 @@ _TOL = 1e-2
 # in a row end a path.
 _LEVEL = 0.995
 _N_WORSE = 2
+# Nodes or chunks of which none may change for a larger C to count as the same model.
+_MANY = 1000
 
 
 class Measure:
@@ -93,6 +95,11 @@ def is_clearly_below(terms: np.ndarray, best: np.ndarray) -> bool:
     return lead.mean() > max(stdtrit(n - 1, _LEVEL) * error, 1e-12)
 
 
+def is_same(terms: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Return whether a larger C has changed nothing: of a separable problem, nothing will."""
+    return terms is not None and np.array_equal(terms, other) and terms[1].sum() >= _MANY
+
+
 class _Fold:
     """The data of a fold, after the steps before the estimator, and the scores in it."""
 
@@ -107,23 +114,26 @@ class _Fold:
     def path(self, model, ratio, Cs, measure, ends):
         """Return score and terms of each C, in increasing order, each fit from the one before.
 
-        If the path `ends`, it does so where scores fall clearly.
+        If the path `ends`, it does so where scores fall clearly or no longer change.
         """
         model = model._path_start() if getattr(model, "_starts_warm", False) else clone(model)
         if "tol" in model.get_params():
             model.set_params(tol=max(model.tol, _TOL))
         if ratio is not None:
             model.set_params(l1_ratio=ratio)
-        found, best, n_worse = {}, None, 0
+        found, best, before, n_worse = {}, None, None, 0
         for C in sorted(Cs):
             model.set_params(C=C).fit(self.X, self.y)
             found[C] = score, terms = measure(model, self.X_test, self.y_test)
             if best is None or score > best[0]:
                 best, n_worse = found[C], 0
             elif ends and terms is not None:
-                n_worse = n_worse + 1 if is_clearly_below(terms, best[1]) else 0
+                # Scores that have not risen yet may be the same because C is too small.
+                same = is_same(terms, before) and score > next(iter(found.values()))[0]
+                n_worse = n_worse + 1 if same or is_clearly_below(terms, best[1]) else 0
                 if n_worse == _N_WORSE:
                     break
+            before = terms
         return found
 
 
@@ -177,7 +187,7 @@ class _Search:
             self.run(others, pairs)
 
     def _contenders(self, n):
-        """Return the pairs whose scores in the first n folds are not clearly below the best."""
+        """Return pairs that the first n folds show neither worse nor equal to a smaller C."""
         scores = self.scores[:n]
         pairs = list(scores[-1])
         best = max(pairs, key=lambda pair: sum(own[pair][0] for own in scores))
@@ -185,7 +195,13 @@ class _Search:
         if any(part is None for own in terms.values() for part in own):
             return pairs
         joined = {pair: np.concatenate(own, axis=1) for pair, own in terms.items()}
-        return [pair for pair in pairs if not is_clearly_below(joined[pair], joined[best])]
+        kept, smaller = [], {}
+        for pair in pairs:  # in each ratio's, C increases
+            own, before = joined[pair], smaller.get(pair[1])
+            smaller[pair[1]] = own
+            if not (is_same(own, before) or is_clearly_below(own, joined[best])):
+                kept.append(pair)
+        return kept
 
     def table(self, ratios):
         """Return pairs as a grid search orders them, and their scores (n_pairs, n_folds)."""
@@ -380,10 +396,12 @@ def tune(
     Notes
     -----
     A value is left out if its score, over the samples of the first fold or of the first two, is
-    below that of the best value there with a confidence of 99.5 % in a paired t test. In the first
-    fold a path ends after two such values in a row. Scores for which this is possible are the
-    accuracies and chunk scores of ``SCORERS`` and ``score`` if it is the accuracy of nodes; with
-    others every value is tried in each fold. For sample weights use GridSearchCV.
+    below that of the best value there with a confidence of 99.5 % in a paired t test. So is a
+    value with the same counts as the next smaller one in every sample, of 1,000 nodes or chunks at
+    least. In the first fold a path ends after two such values in a row, once scores have risen.
+    Scores for which this is possible are the accuracies and chunk scores of ``SCORERS`` and
+    ``score`` if it is the accuracy of nodes; with others every value is tried in each fold. For
+    sample weights use GridSearchCV.
 
     Examples
     --------

@@ -212,6 +212,30 @@ def test_clearly_worse_values_are_left_out():
     assert spared.cv_results_["n_splits"].tolist() == [4] * 4
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_values_that_change_nothing_are_left_out(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    X = X[np.abs(X[:, 0]) > 0.5]
+    y = (X[:, 0] > 0).astype(int)
+    svm, Cs = BCFWSSVM("multiclass", random_state=0, max_iter=20), [1e-4, 1.0, 10.0, 100.0, 1e3]
+    assert tune(svm, X, y, cv=2, Cs=Cs).cv_results_["n_splits"].tolist()[-1] == 2  # too few
+    monkeypatch.setattr(tuning, "_MANY", 100)
+    found = tune(svm, X, y, cv=2, Cs=Cs)
+    assert found.cv_results_["n_splits"].tolist()[2:] == [1] * (
+        len(found.cv_results_["params"]) - 2
+    )
+    assert found.best_params_ == tune(svm, X, y, cv=2, Cs=Cs[:2]).best_params_
+
+
+def test_values_that_are_too_small_do_not_end_a_path(monkeypatch):
+    monkeypatch.setattr(tuning, "_MANY", 10)
+    model, X, y = _pipeline(0, n_samples=100)
+    found = tune(model, X, y, cv=3, Cs=[1e-7, 1e-6, 1e-5, 1e-4, 1.0])
+    assert found.best_params_ == {"sagcrf__C": 1.0}
+    assert found.best_score_ > 0.5
+
+
 def test_left_out_by_a_paired_t_test():
     rng = np.random.default_rng(0)
     for shift in np.linspace(0.0, 0.2, 21):

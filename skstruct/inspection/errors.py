@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from html import escape
-from itertools import compress, count, islice
+from itertools import compress, count
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..data.constraints import without_prefix
+from ..data.frames import as_frame, as_html, as_text
 from ..data.packing import as_list
 from ..data.ragged import object_array
 from ..metrics.chunks import lists_chunks, read_chunk_pairs
 from ..metrics.nodes import read_pair
 from .displays import _axes
-from .tables import _long, _words
+from .tables import _words
 
 _OF_CHUNKS = ("correct", "wrong boundary", "wrong type", "missed", "made up")
 _OF_LABELS = ("correct", "confused")
@@ -114,25 +115,6 @@ def _tenth(item):
         return None
     tenth = min(int(item.confidence * 10), 9)
     return f"{tenth / 10:.1f}-{(tenth + 1) / 10:.1f}"
-
-
-def _shown(value):
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.3f}"
-    return "" if value is None else str(value)
-
-
-def _cells(columns, n):
-    """The names of columns, and the first n rows, as strings."""
-    rows = islice(zip(*columns.values(), strict=True), n)
-    return [list(columns), *([*map(_shown, row)] for row in rows)]
-
-
-def _as_html(columns, n):
-    head, *rows = _cells(columns, n)
-    marked = [("th", head), *(("td", row) for row in rows)]
-    lines = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) for tag, row in marked)
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 class ErrorAnalysis:
@@ -309,7 +291,7 @@ class ErrorAnalysis:
 
         The label is missing, and positions are -1, on the side that has no chunk.
         """
-        return _long(self._errors())
+        return as_frame(self._errors())
 
     @property
     def summary(self) -> Any:
@@ -318,7 +300,7 @@ class ErrorAnalysis:
         A made up chunk counts for its predicted type, any other for the true one; "error_rate" is
         the fraction of these chunks that is not correct.
         """
-        return _long(self._summary())
+        return as_frame(self._summary())
 
     @property
     def by_length(self) -> Any:
@@ -328,7 +310,7 @@ class ErrorAnalysis:
             is_chunk = self.unit == "chunks"
             return item.one[1] - item.one[0] if is_chunk else len(self._tokens[item.sample])
 
-        return _long(self._counts("length", length, int))
+        return as_frame(self._counts("length", length, int))
 
     @property
     def by_known(self) -> Any:
@@ -339,14 +321,14 @@ class ErrorAnalysis:
         def is_known(item):
             return self._known.issuperset(self._tokens[item.sample][slice(*item.one[:2])])
 
-        return _long(self._counts("known", is_known, int))
+        return as_frame(self._counts("known", is_known, int))
 
     @property
     def by_confidence(self) -> Any:
         """The same by tenths of the confidence of predictions; missed chunks have none."""
         if all(item.confidence is None for item in self._items):
             raise AttributeError("by_confidence needs ErrorAnalysis(..., confidences=...)")
-        return _long(self._counts("confidence", _tenth, str))
+        return as_frame(self._counts("confidence", _tenth, str))
 
     def worst(self, k: int = 10) -> Any:
         """The samples with most errors, and their texts, in which chunks are marked.
@@ -372,7 +354,7 @@ class ErrorAnalysis:
         counts = Counter(item.sample for item in self._wrong).most_common(k)
         samples, numbers = np.array(counts, dtype=np.int64).reshape(-1, 2).T
         sides = {side: object_array(self._marked(samples, side)) for side in ("true", "predicted")}
-        return _long({"sample": samples, "errors": numbers, **sides})
+        return as_frame({"sample": samples, "errors": numbers, **sides})
 
     def _marked(self, samples, side):
         """The texts of samples with the chunks, or the wrong labels, of one side."""
@@ -419,17 +401,16 @@ class ErrorAnalysis:
 
     def _title(self):
         counts = Counter(item.kind for item in self._items)
-        kinds = ", ".join(f"{kind} {counts[kind]}" for kind in self._kinds if counts[kind])
+        kinds = ", ".join(
+            f"{kind} {counts[kind]}" for kind in self._kinds if counts[kind] or kind == "correct"
+        )
         return f"ErrorAnalysis of {self.unit}: {kinds}; samples {len(self._tokens)}"
 
     def __repr__(self) -> str:
-        cells = _cells(self._summary(), _MANY)
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        rows = ("  ".join(map(str.rjust, row, widths)) for row in cells)
-        return "\n".join([self._title(), *rows])
+        return f"{self._title()}\n{as_text(self._summary(), _MANY)}"
 
     def _repr_html_(self) -> str:
         errors = self._errors()
         errors = {k: v for k, v in errors.items() if not k.endswith(("start", "stop"))}
-        tables = _as_html(self._summary(), _MANY) + _as_html(errors, _FEW)
+        tables = as_html(self._summary(), _MANY) + as_html(errors, _FEW)
         return f"<p>{escape(self._title())}</p>{tables}"

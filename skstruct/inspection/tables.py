@@ -14,37 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.frames import as_frame, find_pandas
 from ..data.ragged import RaggedArray, object_array
 from ..metrics.calibration import innermost, split_model
 from ..preprocessing.columns import is_frame, values_of
 from ..preprocessing.ragged_transformer import output_names
 
 
-def _pandas():
-    try:
-        import pandas
-    except ImportError:
-        return None
-    return pandas
-
-
 def _matrix(values, index, columns):
-    pandas = _pandas()
+    pandas = find_pandas()
     return values if pandas is None else pandas.DataFrame(values, index=index, columns=columns)
-
-
-def _long(columns):
-    """A table of named columns: a data frame, or a structured array."""
-    pandas = _pandas()
-    if pandas is not None:
-        return pandas.DataFrame(columns)
-    arrays = [np.asarray(values) for values in columns.values()]
-    out = np.empty(
-        arrays[0].size, dtype=[(n, a.dtype) for n, a in zip(columns, arrays, strict=True)]
-    )
-    for name, values in zip(columns, arrays, strict=True):
-        out[name] = values
-    return out
 
 
 def _words(x):
@@ -238,7 +217,7 @@ def top_features(model: BaseEstimator, k: int = 10, feature_names: ArrayLike | N
         labels += [label] * k
         features += names[top].tolist()
         weights += row[top].tolist()
-    return _long(
+    return as_frame(
         {"label": object_array(labels), "feature": object_array(features), "weight": weights}
     )
 
@@ -367,7 +346,7 @@ def ngram_frame(model: BaseEstimator) -> Any:
     if not known:
         raise ValueError(f"a model on {model.graph_} has no n-grams; take Chain(order=2)")
     _, names, weights = zip(*known, strict=True)
-    return _long({"ngram": object_array(names), "weight": np.array(weights)})
+    return as_frame({"ngram": object_array(names), "weight": np.array(weights)})
 
 
 def _interactions(model):
@@ -443,7 +422,7 @@ def prediction_frame(model: BaseEstimator, X: Any) -> Any:
         code = dict(zip(classes.tolist(), range(n), strict=True))
         at = np.arange(flat.size), [code[label] for label in flat.tolist()]
         columns["probability"] = np.vstack([np.empty((0, n)), *tables])[at]
-    return _long(columns)
+    return as_frame(columns)
 
 
 def explain(
@@ -541,7 +520,7 @@ def explain(
     order = np.argsort(np.array(node, dtype=np.int64), kind="stable")
     value, weight = np.array(value, dtype=np.float64), np.array(weight, dtype=np.float64)
     sign = np.repeat([1.0, -1.0], [len(terms) - n_negative, n_negative])
-    return _long(
+    return as_frame(
         {
             "node": np.array(node, dtype=np.int64)[order],
             "label": model.classes_[np.array(label, dtype=np.int64)][order],

@@ -13,10 +13,10 @@ from sklearn.utils.validation import _num_samples
 
 from ..core.arguments import check_integer, check_real, warn_user
 from ..core.typing import RandomStateLike, SamplesLike
+from ..data.frames import Table
 from ..metrics import SCORERS
 from ..metrics.calibration import innermost
 from ..metrics.terms import ratio_of_sums
-from .table import Table
 from .tuning import Measure
 
 # Counts drawn at once.
@@ -43,7 +43,7 @@ class Comparison(Table):
     ----------
     scores_ : dict of str to float
         Score of each model on all samples.
-    table : DataFrame or dict of lists
+    table : DataFrame or structured ndarray
         A row per model, then a row per pair of models, ``"a - b"``: ``score`` (of a pair the
         difference), ends of the interval ``low`` and ``high``, and for pairs ``p_value``.
     bootstrap_scores_ : ndarray of shape (n_resamples, n_models)
@@ -69,7 +69,7 @@ class Comparison(Table):
         names, point = list(scores), list(scores.values())
         pairs = list(combinations(range(len(names)), 2))
         self._columns = {
-            "model": names + [f"{names[a]} - {names[b]}" for a, b in pairs],
+            "model": [*map(str, names)] + [f"{names[a]} - {names[b]}" for a, b in pairs],
             "score": point + [point[a] - point[b] for a, b in pairs],
         }
         drawn = [resampled, *(resampled[:, [a]] - resampled[:, [b]] for a, b in pairs)]

@@ -20,11 +20,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from .. import metrics
 from ..core.arguments import check_choice, check_real, warn_user
 from ..core.typing import SamplesLike
+from ..data.frames import Table
 from ..data.values import read_keys
 from ..graphs.base import Graph
 from ..metrics import SCORERS
 from ..metrics.terms import RATIOS, has_chunk_tags, ratio_of_sums, ratio_terms
-from .table import Table
 
 # Values of C without `Cs`, in half decades: the first ones, and the limits of those added.
 _FIRST, _LIMITS = range(-4, 3), (-10, 8)
@@ -249,7 +249,7 @@ class TuneResult(Table):
         so on (NaN in folds in which a value was left out), ``mean_test_score`` and
         ``std_test_score`` over the folds in which it was not, their number ``n_splits``, and
         ``rank_test_score``, in which values of all folds come first.
-    table : DataFrame or dict of lists
+    table : DataFrame or structured ndarray
         Parameters, means, standard deviations and numbers of folds.
 
     See Also

@@ -1,5 +1,6 @@
 """Errors of predictions against definitions, enumeration and the metrics; predictions as tables."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -398,7 +399,7 @@ def test_bars_are_the_numbers_of_the_summary():
 
 
 def test_tables_are_arrays_without_pandas(monkeypatch):
-    monkeypatch.setattr(tables, "_pandas", lambda: None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     analysis = ErrorAnalysis(TRUTH, GUESS, WORDS, known=["Ann"], confidences=np.full(5, 0.5))
     assert analysis.errors["kind"].tolist()[:2] == ["wrong boundary", "wrong type"]
     assert analysis.errors["true"].tolist() == ["PER", "LOC", None, None, "PER"]

@@ -517,9 +517,13 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         check_is_fitted(self)
         tokens = self._read(X, self._tokens)
         source = Coder(tokens, self.vocabulary_, False, self.outside)
-        n = len(self._node) * source.n_tokens
+        known, n = self._known(source)
+        return float(1.0 - known / n) if n else math.nan
+
+    def _known(self, source):
+        """How many features of all tokens fit has learned, and how many there are."""
         found = _found(source, self._node, *self._node_features)
-        return 1.0 - np.count_nonzero(found >= 0) / n if n else math.nan
+        return np.count_nonzero(found >= 0), found.size
 
     def _expand(self, source, offsets):
         """The features of all tokens, of the edges before them where templates make some."""

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -215,6 +215,70 @@ def _read_phrases(name, phrases, split) -> dict:
     return {first: sorted(rest, key=len, reverse=True) for first, rest in index.items()}
 
 
+class _Settings(NamedTuple):
+    """What a transformer makes of tokens."""
+
+    features: list
+    characters: bool  # of which samples that are strings consist
+    attributes: list  # of tokens that are objects
+    derived: dict  # columns that are made of words: kind and data by name
+    n_given: int = 0  # all other columns
+
+
+def _as_rows(X, settings, fitting):
+    """Characters of strings, attributes of objects; all else as it is."""
+    if is_frame(X) or isinstance(X, RaggedArray):
+        return X
+    samples = sequences_of(X, fitting)
+    if settings.characters:
+        samples = [list(x) if isinstance(x, str) else x for x in samples]
+    found = (x for x in samples if not is_text(x) and hasattr(x, "__len__") and len(x))
+    token = next((token for x in found for token in x), None)
+    if is_text(token) or not hasattr(token, "text"):
+        return samples
+    try:
+        return [
+            [tuple(getattr(t, name) for name in settings.attributes) for t in x] for x in samples
+        ]
+    except AttributeError as error:
+        raise ValueError(f"columns: tokens lack an attribute: {error}") from None
+
+
+def _made_columns(tokens, derived):
+    """The columns that are made of words."""
+    words, places = tokens.values[0]
+    for kind, data in derived:
+        if kind != "phrases":
+            yield _coded_at(derived_column(kind, data, words), places)
+            continue
+        marks = ["O"] * len(places)
+        begins = [word.lower() in data for word in words]
+        first = np.flatnonzero(np.array(begins, dtype=bool)[places])
+        rows = np.unique(np.searchsorted(tokens.offsets, first, side="right") - 1)
+        for i in rows.tolist():
+            start, stop = tokens.offsets[i : i + 2].tolist()
+            own = [words[q] for q in places[start:stop].tolist()]
+            marks[start:stop] = derived_column(kind, data, own)
+        yield _coded_at(marks, np.arange(len(places)))
+
+
+def _gram_sizes(features):
+    """The sizes of n-grams, sorted."""
+    found = [map(int, grams.groups()) for grams in map(_GRAMS.fullmatch, features) if grams]
+    return sorted({size for first, last in found for size in range(first, last + 1)})
+
+
+def _word_grams(words, settings):
+    """The n-grams of each word."""
+    sizes = _gram_sizes(settings.features)
+    if not sizes:
+        return [()] * len(words)
+    grams = (grams_of(word, sizes[0], sizes[-1]) for word in words)
+    if len(sizes) > sizes[-1] - sizes[0]:
+        return grams
+    return ([gram for gram in own if len(gram) in sizes] for own in grams)
+
+
 # The transformer.
 
 
@@ -306,11 +370,14 @@ class TokenFeatures(ExpandedTemplates):
         self.sequence_id = sequence_id
         self.columns = columns
 
-    def _read_both(self, X):
+    def _checked(self):
+        """Settings, from the parameters."""
         features, characters = [*_read_features(self.preset)], self.preset == "words"
         gazetteers = {} if self.gazetteers is None else self.gazetteers
         if not isinstance(gazetteers, Mapping):
             raise TypeError("gazetteers must be a dict of lists of words and phrases")
+        if isinstance(self.columns, str):
+            raise TypeError(f"columns must be a list of names, got {self.columns!r}")
         derived = {"shape": ("shape", None), "short": ("short", None)}
         if self.clusters is not None:
             derived["cluster"] = "clusters", _read_clusters(self.clusters)
@@ -318,26 +385,23 @@ class TokenFeatures(ExpandedTemplates):
             kinds = ["cluster", *(f"cluster{k}" for k in _BITS if is_path)]
             features += _at(" ".join(kinds), *range(-2, 3))
         for name, phrases in gazetteers.items():
-            if not isinstance(name, str) or name in derived or re.search(r"[\[\]|]", name):
+            taken = name in derived or name in ("", "tag")
+            if not isinstance(name, str) or taken or re.search(r"[\[\]|]", name):
                 raise ValueError(f"gazetteers: a list cannot be named {name!r}")
             derived[name] = (
                 "phrases",
                 _read_phrases(name, phrases, list if characters else str.split),
             )
             features += [f"{name}[{offset}]" for offset in (-1, 0, 1)]
-        self._vectors, self._n_numbers = None, 0
-        if self.vectors is not None:
-            self._vectors, self._n_numbers = _read_vectors(self.vectors)
-        features, self._derived = [*dict.fromkeys(features)], [*derived.values()]
-        grams = [_GRAMS.fullmatch(feature) for feature in features]
-        sizes = [size for found in grams if found for size in map(int, found.groups())]
-        self._gram_sizes = (min(sizes), max(sizes)) if sizes else None
-        self._n_given = None
+        names = ["text"] if self.columns is None else list(self.columns)
+        return _Settings([*dict.fromkeys(features)], characters, names, derived)
+
+    def _read_both(self, X):
         tokens = self._read(X)
-        names = tokens.names or ["word", "tag", *(f"tag{k}" for k in range(2, self._n_given))]
-        self.features_ = features
-        templates = _templates(features, [*map(str, names[: self._n_given])], derived)
-        if not templates and sizes == [] and self.vectors is None:
+        features, _, _, derived, n_given = tokens.settings
+        names = tokens.names or ["word", "tag", *(f"tag{k}" for k in range(2, n_given))]
+        templates = _templates(features, [*map(str, names[:n_given])], derived)
+        if not templates and not _gram_sizes(features) and self.vectors is None:
             raise ValueError("preset: tokens have no column of tags, and there is no other feature")
         return templates, tokens
 
@@ -345,74 +409,56 @@ class TokenFeatures(ExpandedTemplates):
     def n_columns_(self) -> int:
         """Number of columns of a token."""
         check_is_fitted(self)
-        return self._n_given
+        return self._tokens.settings.n_given
 
     def _read(self, X, fitted=None):
+        settings = self._checked() if fitted is None else fitted.settings
         if fitted is not None:
-            fitted = fitted._replace(values=fitted.values[: self._n_given])
-        tokens = super()._read(self._as_rows(X, fitted is None), fitted)
-        self._n_given = len(tokens.values)
-        return tokens._replace(values=[*tokens.values, *self._columns(tokens)])
-
-    def _as_rows(self, X, fitting):
-        """Characters of strings, attributes of objects; all else as it is."""
-        if is_frame(X) or isinstance(X, RaggedArray):
-            return X
-        samples = sequences_of(X, fitting)
-        if self.preset == "words":
-            samples = [list(x) if isinstance(x, str) else x for x in samples]
-        found = (x for x in samples if not is_text(x) and hasattr(x, "__iter__") and len(x))
-        token = next((token for x in found for token in x), None)
-        if is_text(token) or not hasattr(token, "text"):
-            return samples
-        names = ["text"] if self.columns is None else list(self.columns)
-        try:
-            return [[tuple(str(getattr(t, name)) for name in names) for t in x] for x in samples]
-        except AttributeError as error:
-            raise ValueError(f"columns: tokens lack an attribute: {error}") from None
-
-    def _columns(self, tokens):
-        """The columns that are made of words."""
-        words, places = tokens.values[0]
-        for kind, data in self._derived:
-            if kind != "phrases":
-                yield _coded_at(derived_column(kind, data, words), places)
-                continue
-            marks = ["O"] * len(places)
-            begins = [word.lower() in data for word in words]
-            first = np.flatnonzero(np.array(begins, dtype=bool)[places])
-            rows = np.unique(np.searchsorted(tokens.offsets, first, side="right") - 1)
-            for i in rows.tolist():
-                start, stop = tokens.offsets[i : i + 2].tolist()
-                own = [words[q] for q in places[start:stop].tolist()]
-                marks[start:stop] = derived_column(kind, data, own)
-            yield _coded_at(marks, np.arange(len(places)))
+            fitted = fitted._replace(values=fitted.values[: settings.n_given])
+        tokens = super()._read(_as_rows(X, settings, fitted is None), fitted)
+        settings = settings._replace(n_given=len(tokens.values))
+        values = [*tokens.values, *_made_columns(tokens, settings.derived.values())]
+        return tokens._replace(values=values, settings=settings)
 
     def _count(self, templates, tokens, source):
         counts = TemplateCounts(templates, tokens, source)
         words, places = tokens.values[0]
-        for word, number in zip(words, np.bincount(places).tolist(), strict=True):
-            for gram in grams_of(word, *self._gram_sizes) if self._gram_sizes else ():
+        grams = _word_grams(words, tokens.settings)
+        for own, number in zip(grams, np.bincount(places).tolist(), strict=True):
+            for gram in own:
                 counts.grams[gram] += number
         return counts
 
     def _fit_counts(self, counts):
+        vectors, size = (None, 0) if self.vectors is None else _read_vectors(self.vectors)
         super()._fit_counts(counts)
+        self._vectors, self._n_numbers = vectors, size
+        self.features_ = counts.tokens.settings.features
         known = (gram for gram, n in counts.grams.items() if n >= self.min_count)
         self._grams = VocabularyNames({f"ngram={gram}": j for j, gram in enumerate(known)})
         vectors = ListedNames([f"vector[{j}]" for j in range(self._n_numbers)])
         self._all_names = JoinedNames([("", n) for n in (self._names[0], self._grams, vectors)])
         self.n_features_out_ = len(self._all_names)
 
+    def _known(self, source):
+        known, n = super()._known(source)
+        words, places = source.columns[0]
+        grams = _word_grams(words, self._tokens.settings)
+        position = self._grams.positions()
+        for own, number in zip(grams, np.bincount(places, minlength=len(words)), strict=True):
+            known += number * sum("ngram=" + gram in position for gram in own)
+            n += number * len(own)
+        return known, n
+
     def _expand(self, source, offsets):
         templates = super()._expand(source, offsets)
         words, places = source.columns[0]
         blocks = [templates.flat]
-        if self._gram_sizes:
+        if _gram_sizes(self.features_):
             known, found = self._grams.positions(), []
-            for word in words:
-                own = (known.get("ngram=" + gram) for gram in grams_of(word, *self._gram_sizes))
-                found.append([j for j in own if j is not None])
+            for grams in _word_grams(words, self._tokens.settings):
+                own = (known.get("ngram=" + gram) for gram in grams)
+                found.append(sorted(j for j in own if j is not None))
             ends = np.cumsum([0, *map(len, found)])
             columns = np.array([j for own in found for j in own], dtype=np.int32)
             shape = len(words), len(known)
@@ -441,7 +487,12 @@ class TokenFeatures(ExpandedTemplates):
         grams = self._grams.strings()
         kept = keep[len(keep) - len(grams) :]
         grams = [gram.partition("=")[2] for gram, own in zip(grams, kept, strict=True) if own]
-        return {"derived": self._derived, "grams": self._gram_sizes}, grams
+        settings = self._tokens.settings
+        sizes = _gram_sizes(settings.features)
+        return {
+            "derived": [*settings.derived.values()],
+            "grams": (sizes[0], sizes[-1]) if sizes else None,
+        }, grams
 
     def attributes(self, X: SamplesLike) -> list:
         """Names and values of the features of each token, as CRFsuite takes them.

@@ -187,9 +187,12 @@ def test_vectors(tmp_path):
 
 def test_parts_and_cut_offs():
     whole = TokenFeatures("ner", min_count=2, gazetteers=LISTS).fit(X)
-    parts = fit_vectorizer(clone(whole), iter(X), part_size=1)
-    assert_array_equal(whole.get_feature_names_out(), parts.get_feature_names_out())
-    assert_array_equal(whole.transform(X).flat.toarray(), parts.transform(X).flat.toarray())
+    whole.set_params(vectors={"Anna": [1.0]}, clusters=CLUSTERS).fit(X)
+    for n_jobs in (1, 2):
+        parts = fit_vectorizer(clone(whole), iter(X), part_size=1, n_jobs=n_jobs)
+        assert_array_equal(whole.get_feature_names_out(), parts.get_feature_names_out())
+        assert_array_equal(whole.transform(X).flat.toarray(), parts.transform(X).flat.toarray())
+    whole = TokenFeatures("ner", min_count=2, gazetteers=LISTS).fit(X)
     counts = TokenFeatures("ner", gazetteers=LISTS).fit_transform(X).flat.sum(axis=0).A1
     assert whole.n_features_out_ == (counts >= 2).sum()
 
@@ -201,6 +204,30 @@ def test_unknown_share():
     assert np.isnan(features.unknown_share([]))
     dicts = skstruct.preprocessing.SequenceVectorizer().fit([[{"a": "x", "n": 2}]])
     assert dicts.unknown_share([[{"a": "x", "b": True, "c": 0}, {"n": 1, "a": "y"}]]) == 0.5
+
+
+def test_unknown_ngrams_count():
+    features = TokenFeatures(["ngrams1-1"]).fit([["ab"]])  # ^ a b $
+    assert features.unknown_share([["ab"], []]) == 0.0
+    assert features.unknown_share([["ac", "a"]]) == pytest.approx(1 / 7)
+    both = TokenFeatures(["word[0]", "ngrams1-1"]).fit([["ab"]])
+    assert both.unknown_share([["ac"]]) == pytest.approx(2 / 5)
+
+
+def test_later_parameters_change_no_fitted_transformer():
+    texts, words = ["Anna", "flew"], [list("Anna"), list("flew")]
+    features = TokenFeatures("words").fit(texts)
+    expected = features.transform(texts).flat.toarray()
+    for new in ({"preset": "ner"}, {"columns": ["text", "tag_"]}, {"gazetteers": LISTS}):
+        assert_array_equal(features.set_params(**new).transform(texts).flat.toarray(), expected)
+    with pytest.raises(ValueError, match="is missing|was expected"):
+        features.set_params(preset=["lower[0]"], gazetteers=None).fit([["a", None]])
+    assert_array_equal(features.transform(words).flat.toarray(), expected)
+
+
+def test_columns_of_a_row_are_sorted():
+    flat = TokenFeatures(["word[0]", "ngrams1-3"]).fit(WORDS).transform([["York", "Anna"]]).flat
+    assert all((np.diff(row.indices) > 0).all() for row in flat)
 
 
 @pytest.fixture(scope="module")

@@ -330,9 +330,11 @@ class TemplateNames(FeatureNames):
     """The templates with their macros replaced."""
 
     def __init__(
-        self, vocabulary: FeatureNames, features: tuple, constant: str | None = None
+        self, vocabulary: FeatureNames, features: tuple, constant: str | None = None, join: str = ""
     ) -> None:
         self._vocabulary, self._features, self._constant = vocabulary, features, constant
+        #: What stands between strings that are joined, and has a backslash within them.
+        self._join = join
 
     def __len__(self) -> int:
         return self._features[2] + (self._constant is not None)
@@ -349,6 +351,9 @@ class TemplateNames(FeatureNames):
                 names[own.first : stop] = texts[0]
                 continue
             parts = [codes[code] for code in decode_keys(own.keys, own.tables, base)]
+            if self._join and len(parts) > 1:
+                special = re.compile(rf"[\\{self._join}]")
+                parts = [[special.sub(r"\\\g<0>", text) for text in part] for part in parts]
             names[own.first : stop] = [
                 "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
                 for row in zip(*parts, strict=True)

@@ -21,7 +21,7 @@ from ..lite import derived_column, grams_of
 from .columns import is_frame
 from .patterns import Macro, Template
 from .ragged_transformer import sequences_of
-from .template import ExpandedTemplates, TemplateCounts
+from .template import ExpandedTemplates, TemplateCounts, TemplateNames
 
 # Lists of features.
 
@@ -74,8 +74,9 @@ _PRESETS = {
     ],
 }
 _PART = re.compile(r"([^\[\]|]+)\[([+-]?\d{1,9})\]")
-_SIZED = re.compile(r"(prefix|suffix|cluster)(\d{1,2})")
-_GRAMS = re.compile(r"ngrams(\d{1,2})-(\d{1,2})")
+_SIZED = re.compile(r"(prefix|suffix|cluster)([1-9]\d?)")
+_GRAMS = re.compile(r"ngrams([1-9]\d?)-([1-9]\d?)")
+_NUMBER = re.compile(r" [-+]?[\d.]*\d(e[-+]?\d+)?$")
 _BITS = 4, 6, 10, 20  # of paths in a tree of clusters: Miller et al. 2004, Ratinov & Roth 2009
 
 
@@ -88,8 +89,8 @@ def _read_features(preset) -> list:
     if not isinstance(preset, (list, tuple)) or not preset:
         raise TypeError(f"preset must be a name or a list of features, got {preset!r}")
     for feature in preset:
-        parts = feature.split("|") if isinstance(feature, str) else [""]
-        if not _GRAMS.fullmatch(parts[0]) and not all(map(_PART.fullmatch, parts)):
+        text = feature if isinstance(feature, str) else ""
+        if not _gram_sizes([text]) and not all(map(_PART.fullmatch, text.split("|"))):
             raise ValueError(
                 f"preset: {feature!r} is no feature such as 'lower[0]', 'suffix3[-1]', "
                 "'word[0]|word[1]' or 'ngrams2-5'"
@@ -124,7 +125,7 @@ def _macro(name, offset, sources):
 
 def _templates(features, names, derived) -> list:
     """Templates of the features; "tag" stands for every column after the first."""
-    sources, templates = _sources(names, derived), []
+    sources, templates = _sources(names, derived), {}
     for feature in features:
         if _GRAMS.fullmatch(feature):
             continue
@@ -140,8 +141,8 @@ def _templates(features, names, derived) -> list:
                 )
             text = "|".join(f"{name}[{offset}]" for name, offset in own)
             texts = f"{text}=", *["|"] * (len(own) - 1), ""
-            templates.append(Template(feature, "U", texts, tuple(macros)))
-    return templates
+            templates[texts] = Template(feature, "U", texts, tuple(macros))
+    return [*templates.values()]
 
 
 # What users bring.
@@ -150,10 +151,10 @@ def _templates(features, names, derived) -> list:
 def _read_clusters(clusters) -> dict:
     """Clusters by words, from a mapping or a file."""
     if isinstance(clusters, Mapping):
-        wrong = [word for word, own in clusters.items() if not isinstance(own, str)]
+        wrong = [own for own in clusters.items() if not all(isinstance(s, str) for s in own)]
         if wrong or not clusters:
-            what = f"that of {wrong[0]!r} is {clusters[wrong[0]]!r}" if wrong else "it is empty"
-            raise ValueError(f"clusters must give strings: {what}")
+            what = "that of {!r} is {!r}".format(*wrong[0]) if wrong else "it is empty"
+            raise ValueError(f"clusters must give strings for strings: {what}")
         return dict(clusters)
     if not isinstance(clusters, (str, os.PathLike)):
         raise TypeError(f"clusters must be a mapping or a path, got {type(clusters).__name__}")
@@ -173,19 +174,22 @@ def _read_clusters(clusters) -> dict:
 def _read_vectors(vectors) -> tuple[Any, int]:
     """Vectors by words, and their length."""
     if not isinstance(vectors, (str, os.PathLike)):
-        if not all(hasattr(vectors, name) for name in ("__getitem__", "__contains__", "__len__")):
+        if not isinstance(vectors, Mapping) and not hasattr(vectors, "key_to_index"):
             raise TypeError(f"vectors must be a mapping or a path, got {type(vectors).__name__}")
-        words = vectors.keys() if hasattr(vectors, "keys") else vectors.key_to_index
-        first = next(iter(words), None)
-        if first is None:
-            raise ValueError("vectors is empty")
-        return vectors, np.size(vectors[first])
+        words = vectors if isinstance(vectors, Mapping) else vectors.key_to_index
+        size = next((np.size(vectors[word]) for word in words), 0)
+        if not size:
+            raise ValueError("vectors is empty, or its first vector")
+        return vectors, size
     found, size = {}, None
     for number, line in enumerate(lines_of(vectors), start=1):
-        word, *numbers = line.rstrip().split(" ")
+        # Some words of GloVe's have spaces.
+        word, *numbers = line.rstrip().rsplit(" ", size or -1)
         if number == 1 and len(numbers) == 1:  # word2vec's: how many, of which length
             continue
         try:
+            if size and _NUMBER.search(word):
+                raise ValueError
             found[word] = np.array(numbers, dtype=np.float32)
         except ValueError:
             raise ValueError(
@@ -200,7 +204,7 @@ def _read_vectors(vectors) -> tuple[Any, int]:
 
 
 def _read_phrases(name, phrases, split) -> dict:
-    """The rest of each phrase by its first word, longest first, in lower case."""
+    """The rests of phrases in lower case, by their first word: a list per size, longest first."""
     if isinstance(phrases, (str, bytes)) or not hasattr(phrases, "__iter__"):
         raise TypeError(f"gazetteers[{name!r}] must be a list of words or phrases")
     index = {}
@@ -211,8 +215,11 @@ def _read_phrases(name, phrases, split) -> dict:
         words = [word.lower() for word in words]
         if not words:
             raise ValueError(f"gazetteers[{name!r}] has an empty phrase")
-        index.setdefault(words[0], []).append(words[1:])
-    return {first: sorted(rest, key=len, reverse=True) for first, rest in index.items()}
+        index.setdefault(words[0], {}).setdefault(len(words), []).append(words[1:])
+    return {
+        first: [sorted(own[size]) for size in sorted(own, reverse=True)]
+        for first, own in index.items()
+    }
 
 
 class _Settings(NamedTuple):
@@ -337,6 +344,7 @@ class TokenFeatures(ExpandedTemplates):
     -----
     Beyond the ends of a sentence words are ``_B-1`` and ``_B+1`` and so on. Clusters and vectors
     are part of a pickle. Phrases of gazetteers are split at spaces, with "words" into characters.
+    In names of joined features a backslash is before each ``|`` and each backslash of words.
 
     Examples
     --------
@@ -432,6 +440,7 @@ class TokenFeatures(ExpandedTemplates):
     def _fit_counts(self, counts):
         vectors, size = (None, 0) if self.vectors is None else _read_vectors(self.vectors)
         super()._fit_counts(counts)
+        self._names = TemplateNames(self._names[0]._vocabulary, self._node_features, join="|"), None
         self._vectors, self._n_numbers = vectors, size
         self.features_ = counts.tokens.settings.features
         known = (gram for gram, n in counts.grams.items() if n >= self.min_count)

@@ -102,6 +102,39 @@ def test_ngrams_of_characters():
     assert set(found[0]) == {f"ngram={g}" for g in "^ a b $ ^a ab ba a$ ^ab aba ba$".split()}
 
 
+def test_different_features_have_different_names():
+    pairs = [["|", "||"], ["||", "|"], ["a|", "b"], ["a", "|b"], ["\\", "|"], ["\\|", ""], ["", ""]]
+    features = TokenFeatures(["word[0]", "word[0]|word[1]"]).fit(pairs)
+    names = features.get_feature_names_out().tolist()
+    assert len({*names}) == len(names) == features.n_features_out_
+    assert "word[0]=a|" in names
+    assert r"word[0]|word[1]=a\||b" in names
+    assert [len(token) for x in features.attributes(pairs) for token in x] == [2] * 14
+
+
+def test_a_feature_counts_once_however_it_is_written():
+    twice = TokenFeatures(["tag[0]", "word[+0]", "word[0]", "pos[0]"], sequence_id="s")
+    frame = pd.DataFrame({"s": [0], "word": ["a"], "pos": ["N"]})
+    assert_array_equal(twice.fit_transform(frame).flat.toarray(), [[1.0, 1.0]])
+
+
+def test_long_paths_of_clusters():
+    features = TokenFeatures(["cluster40[0]"], clusters={"a": "01" * 30}).fit([["a"]])
+    assert f"cluster40[0]={'01' * 20}" in features.get_feature_names_out()
+
+
+def test_phrases_with_one_first_word():
+    rng = np.random.default_rng(0)
+    phrases = ["the " + " ".join(map(str, rng.integers(0, 4, n))) for n in rng.integers(1, 5, 60)]
+    words = [[*map(str, rng.choice(["the", "0", "1", "2", "3"], 40))] for _ in range(20)]
+    features = TokenFeatures(["city[0]"], gazetteers={"city": [*phrases, "the"]}).fit(words)
+    found = [
+        [next(name[-1] for name in token if name.startswith("city[0]")) for token in x]
+        for x in features.attributes(words)
+    ]
+    assert found == [_marks(x, [*phrases, "the"]) for x in words]
+
+
 def test_scripts_have_shapes():
     names = TokenFeatures(["shape[0]"]).fit([["Да-1", "漢字", "ひカ한", "สวย", "é"]])
     assert {name[9:] for name in names.get_feature_names_out()} == {"Xx-d", "cc", "hkg", "ooo", "x"}
@@ -174,7 +207,7 @@ def test_vectors(tmp_path):
     own = {"Anna": [1.0, -2.0], "new": [0.5, 0.0], "2024": [3.0, 4.0]}
     text = "".join(f"{word} {a} {b}\n" for word, (a, b) in own.items())
     (tmp_path / "glove").write_text(text)
-    (tmp_path / "word2vec").write_text(f"3 2\n{text}")
+    (tmp_path / "word2vec").write_text(f"3 2\n{text}. . . 5 6 \n")
     expected = np.zeros((11, 2))
     expected[[0, 3, 9]] = [*own.values()]
     for vectors in (own, KeyedVectors(own), tmp_path / "glove", str(tmp_path / "word2vec")):
@@ -183,6 +216,8 @@ def test_vectors(tmp_path):
         assert_array_equal(found[:, -2:], expected)
         assert features.get_feature_names_out()[-2:].tolist() == ["vector[0]", "vector[1]"]
         assert features.attributes([[("Anna", "NE")]])[0][0]["vector[1]"] == -2.0
+    dots = features.attributes([[(". . .", "$")]])[0][0]
+    assert (dots["vector[0]"], dots["vector[1]"]) == (5.0, 6.0)
 
 
 def test_parts_and_cut_offs():
@@ -220,7 +255,7 @@ def test_later_parameters_change_no_fitted_transformer():
     expected = features.transform(texts).flat.toarray()
     for new in ({"preset": "ner"}, {"columns": ["text", "tag_"]}, {"gazetteers": LISTS}):
         assert_array_equal(features.set_params(**new).transform(texts).flat.toarray(), expected)
-    with pytest.raises(ValueError, match="is missing|was expected"):
+    with pytest.raises(ValueError, match="was expected"):
         features.set_params(preset=["lower[0]"], gazetteers=None).fit([["a", None]])
     assert_array_equal(features.transform(words).flat.toarray(), expected)
 
@@ -270,6 +305,10 @@ BAD = {
     "unknown preset": ({"preset": "nre"}, X, "one of"),
     "no list": ({"preset": 3}, X, "a name or a list"),
     "no feature": ({"preset": ["word"]}, X, "'word' is no feature"),
+    "n-grams in pairs": ({"preset": ["ngrams2-5|word[0]"]}, X, "is no feature"),
+    "no n-grams": ({"preset": ["word[0]", "ngrams5-2"]}, X, "is no feature"),
+    "n-grams of nothing": ({"preset": ["ngrams0-2"]}, X, "is no feature"),
+    "no suffix": ({"preset": ["suffix0[0]"]}, X, "needs 'suffix0'"),
     "unknown kind": ({"preset": ["wrod[0]"]}, X, "needs 'wrod'"),
     "no cluster": ({"preset": ["cluster4[0]"]}, X, "needs 'cluster'|cluster"),
     "no tags": ({"preset": ["tag[0]"]}, WORDS, "no column of tags"),
@@ -278,13 +317,22 @@ BAD = {
     "empty phrase": ({"gazetteers": {"city": [" "]}}, X, "empty phrase"),
     "number in list": ({"gazetteers": {"city": [1]}}, X, "1 is no phrase"),
     "name": ({"gazetteers": {"a[0]": ["x"]}}, X, "cannot be named"),
+    "no name": ({"gazetteers": {"": ["x"]}}, X, "cannot be named ''"),
+    "tags": ({"gazetteers": {"tag": ["x"]}}, WORDS, "cannot be named 'tag'"),
     "same name": ({"gazetteers": {"word": ["x"]}}, X, "named 'word'"),
     "clusters": ({"clusters": 3}, X, "mapping or a path"),
     "cluster": ({"clusters": {"a": 1}}, X, "that of 'a' is 1"),
+    "number of cluster": ({"clusters": {1: "a"}}, X, "that of 1 is 'a'"),
     "vectors": ({"vectors": 3}, X, "mapping or a path"),
+    "table of vectors": ({"vectors": np.ones((2, 2))}, X, "mapping or a path"),
+    "frame of vectors": ({"vectors": pd.DataFrame({"a": [1.0]})}, X, "mapping or a path"),
+    "no numbers": ({"vectors": {"a": []}}, X, "its first vector"),
     "long vector": ({"vectors": {"a": [1.0], "Anna": [1.0, 2.0]}}, X, "'Anna' must be 1 finite"),
     "nan": ({"vectors": {"Anna": [np.nan]}}, X, "finite"),
     "objects": ({"columns": ["text", "lemma_"]}, [[Token("a", "b")]], "lack an attribute"),
+    "one column": ({"columns": "text"}, [[Token("a", "b")]], "must be a list"),
+    "nothing": ({"columns": ["text", "pos_"]}, [[Token("a", None)]], "is missing"),
+    "iterator": ({}, [iter(["a"])], "must be a list of tokens"),
     "text": ({}, ["Anna flew"], "must be a list of tokens"),
     "no tokens": ({}, [[]], "no tokens"),
 }
@@ -304,6 +352,7 @@ def test_bad_input_is_named(name):
         ("clusters", "\n", "no clusters"),
         ("vectors", "a 1 2\nb 1 x\n", "line 2: a word and numbers"),
         ("vectors", "a 1 2\nb 1\n", "line 2: 1 numbers, before 2"),
+        ("vectors", "a 1 2\nb 1 2 3\n", "line 2: a word and numbers"),
     ],
 )
 def test_broken_files_are_named(argument, text, message, tmp_path):

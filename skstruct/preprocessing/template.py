@@ -341,25 +341,30 @@ class TemplateNames(FeatureNames):
 
     def strings(self) -> list[str]:
         """All names."""
+        first = [] if self._constant is None else [self._constant]
+        return [*first, *self.at(np.arange(self._features[2]))]
+
+    def at(self, columns: np.ndarray) -> list[str]:
+        """Names of sorted columns, the constant left out."""
         codes = np.asarray(self._vocabulary)
-        learned, base, n_features = self._features
-        names = np.empty(n_features, dtype=object)
+        learned, base, _ = self._features
+        names = np.empty(columns.size, dtype=object)
         for own in learned:
             texts = own.texts
-            stop = own.first + own.keys.size
+            start, stop = np.searchsorted(columns, [own.first, own.first + own.keys.size])
             if len(texts) == 1:
-                names[own.first : stop] = texts[0]
+                names[start:stop] = texts[0]
                 continue
-            parts = [codes[code] for code in decode_keys(own.keys, own.tables, base)]
+            keys = own.keys[columns[start:stop] - own.first]
+            parts = [codes[code] for code in decode_keys(keys, own.tables, base)]
             if self._join and len(parts) > 1:
                 special = re.compile(rf"[\\{self._join}]")
                 parts = [[special.sub(r"\\\g<0>", text) for text in part] for part in parts]
-            names[own.first : stop] = [
+            names[start:stop] = [
                 "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
                 for row in zip(*parts, strict=True)
             ]
-        first = [] if self._constant is None else [self._constant]
-        return [*first, *names.tolist()]
+        return names.tolist()
 
 
 def decode_keys(keys, tables, base):

@@ -517,7 +517,12 @@ class TokenFeatures(ExpandedTemplates):
             For each token the features that fit has learned.
         """
         found = self.transform(X)
-        names, flat = self._all_names.strings(), found.flat
+        flat, n = found.flat, len(self._names[0])
+        used = np.unique(flat.indices)  # names of all features would take long
+        columns = used[: np.searchsorted(used, n)]
+        names = dict(zip(columns.tolist(), self._names[0].at(columns), strict=True))
+        others = [*self._grams.strings(), *(f"vector[{j}]" for j in range(self._n_numbers))]
+        names |= enumerate(others, start=n)
         rows = [
             {names[j]: float(v) for j, v in zip(flat.indices[a:b], flat.data[a:b], strict=True)}
             for a, b in pairwise(flat.indptr.tolist())

@@ -112,6 +112,15 @@ def test_different_features_have_different_names():
     assert [len(token) for x in features.attributes(pairs) for token in x] == [2] * 14
 
 
+def test_attributes_have_the_names_of_columns():
+    vectors = {"Anna": [1.0, 2.0]}
+    features = TokenFeatures("ner", min_count=2, gazetteers=LISTS, vectors=vectors).fit(X)
+    names = features.get_feature_names_out()
+    flat = [token for x in features.attributes(X) for token in x]
+    for row, own in zip(features.transform(X).flat, flat, strict=True):
+        assert own == dict(zip(names[row.indices], row.data, strict=True))
+
+
 def test_a_feature_counts_once_however_it_is_written():
     twice = TokenFeatures(["tag[0]", "word[+0]", "word[0]", "pos[0]"], sequence_id="s")
     frame = pd.DataFrame({"s": [0], "word": ["a"], "pos": ["N"]})

@@ -280,10 +280,8 @@ def _word_grams(words, settings):
     sizes = _gram_sizes(settings.features)
     if not sizes:
         return [()] * len(words)
-    grams = (grams_of(word, sizes[0], sizes[-1]) for word in words)
-    if len(sizes) > sizes[-1] - sizes[0]:
-        return grams
-    return ([gram for gram in own if len(gram) in sizes] for own in grams)
+    found = (grams_of(word, sizes[0], sizes[-1]) for word in words)
+    return ([gram for gram in grams if len(gram) in sizes] for grams in found)
 
 
 # The transformer.
@@ -345,6 +343,8 @@ class TokenFeatures(ExpandedTemplates):
     Beyond the ends of a sentence words are ``_B-1`` and ``_B+1`` and so on. Clusters and vectors
     are part of a pickle. Phrases of gazetteers are split at spaces, with "words" into characters.
     In names of joined features a backslash is before each ``|`` and each backslash of words.
+    scikit-learn writes out a dict of arrays whenever it shows an estimator, which takes minutes for
+    100,000 vectors: pass a path or ``KeyedVectors`` in notebooks.
 
     Examples
     --------
@@ -496,12 +496,9 @@ class TokenFeatures(ExpandedTemplates):
         grams = self._grams.strings()
         kept = keep[len(keep) - len(grams) :]
         grams = [gram.partition("=")[2] for gram, own in zip(grams, kept, strict=True) if own]
-        settings = self._tokens.settings
-        sizes = _gram_sizes(settings.features)
-        return {
-            "derived": [*settings.derived.values()],
-            "grams": (sizes[0], sizes[-1]) if sizes else None,
-        }, grams
+        sizes = _gram_sizes(self.features_)
+        ends = (sizes[0], sizes[-1]) if sizes else None
+        return {"derived": [*self._tokens.settings.derived.values()], "grams": ends}, grams
 
     def attributes(self, X: SamplesLike) -> list:
         """Names and values of the features of each token, as CRFsuite takes them.

@@ -1,8 +1,10 @@
 """TokenFeatures: presets, lists, what users bring; the same features everywhere."""
 
 import io
+import json
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -297,6 +299,43 @@ def test_stored_models_tag_equally(tagger, tmp_path):
     skops = pytest.importorskip("skops.io")
     own = skops.loads(skops.dumps(model), trusted=TRUSTED)
     assert [labels.tolist() for labels in own.predict(samples)] == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, ["shape", 1]),
+        (0, ["size", None]),
+        (0, "shape"),
+        (2, ["clusters", {"a": 1}]),
+        (3, ["phrases", [["new"]]]),
+        (3, ["phrases", {"new": [[]]}]),
+        (3, ["phrases", {"new": [["york"]]}]),
+        (3, ["phrases", {"new": [[["york", 1]]]}]),
+        (3, ["phrases", {"new": [{"york": 1}]}]),
+    ],
+)
+def test_damaged_columns_are_named(place, value, tagger, tmp_path):
+    path = tmp_path / "tagger.npz"
+    skstruct.export(tagger[0], path)
+    with np.load(path) as arrays:
+        arrays = {**arrays}
+    header = json.loads(arrays["header"].tobytes())
+    header["reader"]["derived"][place] = value
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="is damaged"):
+        Tagger.load(path)
+
+
+def test_a_long_word_takes_no_memory_for_others(tagger, tmp_path):
+    skstruct.export(tagger[0], tmp_path / "tagger.npz")
+    lite, words = Tagger.load(tmp_path / "tagger.npz"), ["a" * 10_000, *["b"] * 500]
+    tracemalloc.start()
+    lite.tag(words)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
 
 
 def test_crfsuite_tags_equally(tagger, tmp_path):

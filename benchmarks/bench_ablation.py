@@ -36,7 +36,7 @@ AFFIXES = [f for f in PRESET if not f.startswith("ngrams")]
 
 
 class Mean(BaseEstimator):
-    """A tagger whose weights are the mean of models, each trained without a part of the samples."""
+    """A tagger whose weights are the mean of models, each trained with drawn sample weights."""
 
     def __init__(self, tagger, n=5):
         self.tagger = tagger
@@ -44,14 +44,14 @@ class Mean(BaseEstimator):
 
     def fit(self, X, y):
         """Train all; the features are those of all samples."""
-        self.model_ = clone(self.tagger).fit(X, y)
-        rows, crf, found = self.model_[0].transform(X), self.model_[-1], []
-        for k in range(self.n):
-            kept = np.flatnonzero(np.arange(len(X)) % self.n != k)
-            found.append(clone(crf).fit(rows[kept], [y[i] for i in kept]))
-        if all(np.array_equal(own.classes_, crf.classes_) for own in found):
-            crf.node_weights_ = np.mean([own.node_weights_ for own in found], axis=0)
-            crf.pair_weights_ = np.mean([own.pair_weights_ for own in found], axis=0)
+        self.model_ = clone(self.tagger)
+        rows, crf, found = self.model_[0].fit_transform(X), self.model_[-1], []
+        for _ in range(self.n):
+            weight = np.random.default_rng(len(found)).exponential(size=len(X))
+            found.append(clone(crf).fit(rows, y, sample_weight=weight))
+        crf.fit(rows, y)
+        crf.node_weights_ = np.mean([own.node_weights_ for own in found], axis=0)
+        crf.pair_weights_ = np.mean([own.pair_weights_ for own in found], axis=0)
         return self
 
     def predict(self, X):

@@ -6,7 +6,8 @@ FOLDER holds ``pku_test_gold.utf8.gz`` and ``msr_test_gold.utf8.gz``. Three quar
 drawn at random, train; the dictionary holds the words that occur at least three times in them. F1
 is that of words, recall that of words that do not occur in training. The tagger has the tags "B"
 and "I", and n-grams of one to three characters at distances of up to two. CPU seconds are those of
-one core, compilation left out.
+one core, compilation left out. A second table has the growth of drawn lattices: microseconds an arc
+of marginals and of the best path, by vertices, arcs that end at each, and classes of arcs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skstruct import SAGCRF, WordLattice
+from skstruct import SAGCRF, Lattice, WordLattice
 from skstruct.preprocessing import SequenceVectorizer
 
 HEADS = ["text", "model", "F1", "recall of new words", "training, CPU s", "predict, CPU s"]
@@ -101,8 +102,25 @@ def rows(folder, limit):
             yield [name, f"{call.__name__}, C={C:g}", *measure(test, found, known), *seconds]
 
 
+def growth(n_vertices, n_ending, n_classes, n_samples=20):
+    """Microseconds an arc of marginals, and of the best path."""
+    rng, X, y = np.random.default_rng(0), [], []
+    for _ in range(n_samples):
+        end = np.repeat(np.arange(1, n_vertices + 1), n_ending)
+        begin = np.maximum(end - 1 - np.tile(np.arange(n_ending), n_vertices) % 8, 0)
+        side = rng.integers(0, n_classes, (2, end.size))
+        X.append((np.column_stack([begin, end, *side]), rng.normal(size=(end.size, 4))))
+        y.append(np.arange(0, end.size, n_ending))  # the arcs between neighbours
+    crf = SAGCRF(Lattice(), max_iter=1, tol=10.0, random_state=0, n_jobs=1).fit(X, y)
+    for call in (crf.predict_marginals, crf.predict):
+        call(X[:2])
+        start = time.process_time()
+        call(X)
+        yield 1e6 * (time.process_time() - start) / (n_samples * n_vertices * n_ending)
+
+
 def main():
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=int)
@@ -115,6 +133,11 @@ def main():
         cells = (f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row)
         print(f"| {' | '.join(cells)} |", flush=True)
         done.append(row)
+    print("\n| vertices | arcs to each | classes | marginals, us an arc | best path |")
+    print("|--:|--:|--:|--:|--:|")
+    for sizes in ((50, 5, 10), (400, 5, 10), (50, 40, 10), (50, 5, 100), (50, 5, 400)):
+        times = " | ".join(f"{own:.2f}" for own in growth(*sizes))
+        print(f"| {' | '.join(map(str, sizes))} | {times} |", flush=True)
     if args.json:
         args.json.write_text(json.dumps({"heads": HEADS, "rows": done}, indent=1) + "\n")
 

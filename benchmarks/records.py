@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skstruct import SAGCRF, Chain
 from skstruct.datasets import load_conll, load_ocr_letters
-from skstruct.metrics import SCORERS, chunks
+from skstruct.metrics import SCORERS, chunk_tags, chunks
 from skstruct.pipeline import make_pipeline
 from skstruct.preprocessing import TokenFeatures
 
@@ -29,20 +29,9 @@ CS = [0.1, 0.3, 1.0, 3.0, 10.0]
 HEADS = ["data", "measure", "published, linear", "skstruct", "chosen", "CPU s of the last fit"]
 
 
-def of_chunks(found, n, scheme="iob2"):
-    """Tags of n tokens: chunks begin with "B-", in the scheme "bilou" they end with "L-"."""
-    out = ["O"] * n
-    for start, stop, kind in found:
-        own = [f"B-{kind}", *[f"I-{kind}"] * (stop - start - 1)]
-        if scheme == "bilou":
-            own[-1] = f"L-{kind}" if own[1:] else f"U-{kind}"
-        out[start:stop] = own
-    return out
-
-
 def tags(labels, scheme="iob2"):
     """The same chunks in another scheme."""
-    return of_chunks(chunks(labels), len(labels), scheme)
+    return chunk_tags(chunks(labels), len(labels), scheme)
 
 
 class InScheme(BaseEstimator):
@@ -60,7 +49,7 @@ class InScheme(BaseEstimator):
     def predict(self, X):
         """Tags in IOB2."""
         found = (chunks(labels, self.scheme) for labels in self.tagger_.predict(X))
-        return [of_chunks(own, len(x)) for own, x in zip(found, X, strict=True)]
+        return [chunk_tags(own, len(x)) for own, x in zip(found, X, strict=True)]
 
 
 def tagger(preset, C=1.0, **options):

@@ -11,6 +11,7 @@ import tokenize
 import unicodedata
 import zipfile
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from itertools import pairwise
@@ -354,7 +355,8 @@ def _compiled(pattern):
     if re.sub(_PLAIN, "", pattern):  # groups, with which patterns can take forever
         raise ValueError(f"a pattern of no template: {pattern!r}")
     parts = re.findall(_PLAIN, pattern)
-    counts = sum(part in ("*", "*?") for part in parts), parts.count("?")
+    options = 0 if re.fullmatch(r"\^(\.\?)*", pattern) else parts.count("?")  # it always matches
+    counts = sum(part in ("*", "*?") for part in parts), options
     return re.compile(pattern, re.DOTALL), *counts
 
 
@@ -432,16 +434,14 @@ class _Templates:
             strings = [self._results(macro, columns, n) for macro in macros]
             keys = zip(*strings, strict=True) if n_macros else [()] * n
             found.append(map(known.get, keys))
-        if self.grams and n:
-            grams = (grams_of(word, *self.gram_sizes) for word in words)
-            grams = [[self.grams.get(gram) for gram in own] for own in grams]
-            width = max(map(len, grams))
-            found += zip(*(own + [None] * (width - len(own)) for own in grams), strict=True)
         rows, starts = [], []
-        for own in zip(*found, strict=True):
+        for t, own in enumerate(zip(*found, strict=True) if found else [()] * n):
             starts.append(len(rows))
             rows.append(intercept)
             rows += [row for row in own if row is not None]
+            if self.grams:
+                grams = map(self.grams.get, grams_of(words[t], *self.gram_sizes))
+                rows += [row for row in grams if row is not None]
         return rows, starts, {}
 
     def _columns(self, tokens):
@@ -507,8 +507,13 @@ def _phrases(index, words):
     """Marks of the longest phrases: "B", "I", and "O" for all else."""
     lower, marks, t = [word.lower() for word in words], ["O"] * len(words), 0
     while t < len(words):
-        sizes = (1 + len(r) for r in index.get(lower[t], ()) if lower[t + 1 : t + 1 + len(r)] == r)
-        size = next(sizes, 0)
+        size = 0
+        for rests in index.get(lower[t], ()):  # sorted, of one size; the longest first
+            own = lower[t + 1 : t + 1 + len(rests[0])]
+            place = bisect_left(rests, own)
+            if rests[place : place + 1] == [own]:
+                size = 1 + len(own)
+                break
         marks[t : t + size] = ["B", *["I"] * (size - 1)][:size]
         t += size or 1
     return marks
@@ -532,8 +537,10 @@ def _is_derived(column):
         return False
     if kind == "clusters":
         return set(map(type, data.values())) <= {str}
-    lists = [rest for own in data.values() for rest in own]
-    return {*map(type, data.values()), *map(type, lists)} <= {list}
+    groups = [rests for own in data.values() for rests in own]
+    rests = [rest for own in groups for rest in own]
+    words = {type(word) for rest in rests for word in rest}
+    return all(groups) and {*map(type, groups + rests)} <= {list} and words <= {str}
 
 
 def grams_of(word: str, shortest: int, longest: int) -> list:

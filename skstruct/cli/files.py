@@ -191,6 +191,7 @@ TRUSTED = [
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
     "skstruct.preprocessing.tokens.TokenFeatures",
+    "skstruct.preprocessing.tokens._Settings",
     "skstruct.estimators.svm_bcfw.BCFWSSVM",
 ]
 

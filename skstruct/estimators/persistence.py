@@ -54,6 +54,7 @@ TRUSTED = [
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
     "skstruct.preprocessing.tokens.TokenFeatures",
+    "skstruct.preprocessing.tokens._Settings",
     "skstruct.preprocessing.union.SequenceUnion",
     "skstruct.scores.ConvMap",
     "skstruct.scores.LinearMap",

@@ -16,6 +16,7 @@ from .chunks import (
     chunk_precision_recall_fscore_support,
     chunk_precision_score,
     chunk_recall_score,
+    chunk_tags,
     chunks,
 )
 from .items import alignment_error_rate, average_precision, corloc_score, iou
@@ -32,6 +33,7 @@ __all__ = [
     "chunk_precision_recall_fscore_support",
     "chunk_precision_score",
     "chunk_recall_score",
+    "chunk_tags",
     "chunks",
     "confidences",
     "corloc_score",

@@ -105,6 +105,62 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
     return [(start, stop, tags[stop - 1][1]) for start, stop in find_chunks(steps)]
 
 
+def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[str]:
+    """Tags of a sequence with such chunks: the inverse of :func:`chunks`.
+
+    Tags of another scheme can be easier to learn. Read more in the :ref:`User Guide
+    <evaluation_guide>`.
+
+    Parameters
+    ----------
+    chunks : list of (start, stop, kind) or of longer tuples
+        Chunks that do not overlap, in any order.
+    n : int
+        Number of tokens.
+    scheme : {"iob1", "iob2", "ioe2", "iobes", "bilou"}, default="iob2"
+        In any case, with the other names that :func:`chunks` takes. "ioe1" cannot mark a chunk of
+        one token before another one of its kind.
+
+    Returns
+    -------
+    list of str
+        Tags, "O" outside of chunks.
+
+    Raises
+    ------
+    ValueError
+        If chunks overlap, are not within the tokens, or the scheme is unknown.
+
+    See Also
+    --------
+    skstruct.metrics.chunks : Chunks of one label sequence.
+    skstruct.Chain : Forbids transitions that break a scheme.
+
+    Examples
+    --------
+    >>> from skstruct.metrics import chunk_tags, chunks
+    >>> chunk_tags(chunks(["I-PER", "I-PER", "O", "I-LOC"], "iob1"), 4, "bilou")
+    ['B-PER', 'L-PER', 'O', 'U-LOC']
+    """
+    scheme, out = scheme_name(scheme), ["O"] * n
+    if scheme == "ioe1":
+        raise ValueError("scheme must be another than 'ioe1', which cannot mark all chunks")
+    read = sorted(read_segment(one, "chunks", n) for one in chunks)
+    for (start, stop, kind), following in pairwise([*read, (n, n, None)]):
+        if stop > following[0]:
+            raise ValueError(f"chunks {(start, stop, kind)} and {following} overlap")
+        tags = ["I"] * (stop - start)
+        after = start > 0 and out[start - 1] != "O" and out[start - 1][2:] == kind
+        if scheme in ("iob2", "iobes", "bilou") or (scheme == "iob1" and after):
+            tags[0] = "B"
+        if scheme in ("ioe2", "iobes"):
+            tags[-1] = "E" if scheme == "ioe2" or stop - start > 1 else "S"
+        if scheme == "bilou":
+            tags[-1] = "L" if stop - start > 1 else "U"
+        out[start:stop] = [f"{tag}-{kind}" for tag in tags]
+    return out
+
+
 def chunk_offsets(
     chunks: Sequence[tuple], tokens: Sequence[Any], text: str | None = None
 ) -> list[tuple]:

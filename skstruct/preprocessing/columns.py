@@ -202,6 +202,8 @@ class TokenColumns(NamedTuple):
     are_words: bool
     # Names of the columns if tokens were rows of data frames: other frames have them in any order.
     names: list | None = None
+    # How a transformer has made columns of its own, which follow the others.
+    settings: Any = None
 
     def none(self, n_sequences: int = 0) -> TokenColumns:
         """The same columns without a token, in so many sequences."""

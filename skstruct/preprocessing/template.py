@@ -330,31 +330,41 @@ class TemplateNames(FeatureNames):
     """The templates with their macros replaced."""
 
     def __init__(
-        self, vocabulary: FeatureNames, features: tuple, constant: str | None = None
+        self, vocabulary: FeatureNames, features: tuple, constant: str | None = None, join: str = ""
     ) -> None:
         self._vocabulary, self._features, self._constant = vocabulary, features, constant
+        #: What stands between strings that are joined, and has a backslash within them.
+        self._join = join
 
     def __len__(self) -> int:
         return self._features[2] + (self._constant is not None)
 
     def strings(self) -> list[str]:
         """All names."""
+        first = [] if self._constant is None else [self._constant]
+        return [*first, *self.at(np.arange(self._features[2]))]
+
+    def at(self, columns: np.ndarray) -> list[str]:
+        """Names of sorted columns, the constant left out."""
         codes = np.asarray(self._vocabulary)
-        learned, base, n_features = self._features
-        names = np.empty(n_features, dtype=object)
+        learned, base, _ = self._features
+        names = np.empty(columns.size, dtype=object)
         for own in learned:
             texts = own.texts
-            stop = own.first + own.keys.size
+            start, stop = np.searchsorted(columns, [own.first, own.first + own.keys.size])
             if len(texts) == 1:
-                names[own.first : stop] = texts[0]
+                names[start:stop] = texts[0]
                 continue
-            parts = [codes[code] for code in decode_keys(own.keys, own.tables, base)]
-            names[own.first : stop] = [
+            keys = own.keys[columns[start:stop] - own.first]
+            parts = [codes[code] for code in decode_keys(keys, own.tables, base)]
+            if self._join and len(parts) > 1:
+                special = re.compile(rf"[\\{self._join}]")
+                parts = [[special.sub(r"\\\g<0>", text) for text in part] for part in parts]
+            names[start:stop] = [
                 "".join(a + b for a, b in zip(texts, row, strict=False)) + texts[-1]
                 for row in zip(*parts, strict=True)
             ]
-        first = [] if self._constant is None else [self._constant]
-        return [*first, *names.tolist()]
+        return names.tolist()
 
 
 def decode_keys(keys, tables, base):
@@ -517,9 +527,13 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         check_is_fitted(self)
         tokens = self._read(X, self._tokens)
         source = Coder(tokens, self.vocabulary_, False, self.outside)
-        n = len(self._node) * source.n_tokens
+        known, n = self._known(source)
+        return float(1.0 - known / n) if n else math.nan
+
+    def _known(self, source):
+        """How many features of all tokens fit has learned, and how many there are."""
         found = _found(source, self._node, *self._node_features)
-        return 1.0 - np.count_nonzero(found >= 0) / n if n else math.nan
+        return np.count_nonzero(found >= 0), found.size
 
     def _expand(self, source, offsets):
         """The features of all tokens, of the edges before them where templates make some."""

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from ..lite import derived_column, grams_of
 from .columns import is_frame
 from .patterns import Macro, Template
 from .ragged_transformer import sequences_of
-from .template import ExpandedTemplates, TemplateCounts
+from .template import ExpandedTemplates, TemplateCounts, TemplateNames
 
 # Lists of features.
 
@@ -74,8 +74,9 @@ _PRESETS = {
     ],
 }
 _PART = re.compile(r"([^\[\]|]+)\[([+-]?\d{1,9})\]")
-_SIZED = re.compile(r"(prefix|suffix|cluster)(\d{1,2})")
-_GRAMS = re.compile(r"ngrams(\d{1,2})-(\d{1,2})")
+_SIZED = re.compile(r"(prefix|suffix|cluster)([1-9]\d?)")
+_GRAMS = re.compile(r"ngrams([1-9]\d?)-([1-9]\d?)")
+_NUMBER = re.compile(r" [-+]?[\d.]*\d(e[-+]?\d+)?$")
 _BITS = 4, 6, 10, 20  # of paths in a tree of clusters: Miller et al. 2004, Ratinov & Roth 2009
 
 
@@ -88,8 +89,8 @@ def _read_features(preset) -> list:
     if not isinstance(preset, (list, tuple)) or not preset:
         raise TypeError(f"preset must be a name or a list of features, got {preset!r}")
     for feature in preset:
-        parts = feature.split("|") if isinstance(feature, str) else [""]
-        if not _GRAMS.fullmatch(parts[0]) and not all(map(_PART.fullmatch, parts)):
+        text = feature if isinstance(feature, str) else ""
+        if not _gram_sizes([text]) and not all(map(_PART.fullmatch, text.split("|"))):
             raise ValueError(
                 f"preset: {feature!r} is no feature such as 'lower[0]', 'suffix3[-1]', "
                 "'word[0]|word[1]' or 'ngrams2-5'"
@@ -124,7 +125,7 @@ def _macro(name, offset, sources):
 
 def _templates(features, names, derived) -> list:
     """Templates of the features; "tag" stands for every column after the first."""
-    sources, templates = _sources(names, derived), []
+    sources, templates = _sources(names, derived), {}
     for feature in features:
         if _GRAMS.fullmatch(feature):
             continue
@@ -140,8 +141,8 @@ def _templates(features, names, derived) -> list:
                 )
             text = "|".join(f"{name}[{offset}]" for name, offset in own)
             texts = f"{text}=", *["|"] * (len(own) - 1), ""
-            templates.append(Template(feature, "U", texts, tuple(macros)))
-    return templates
+            templates[texts] = Template(feature, "U", texts, tuple(macros))
+    return [*templates.values()]
 
 
 # What users bring.
@@ -150,10 +151,10 @@ def _templates(features, names, derived) -> list:
 def _read_clusters(clusters) -> dict:
     """Clusters by words, from a mapping or a file."""
     if isinstance(clusters, Mapping):
-        wrong = [word for word, own in clusters.items() if not isinstance(own, str)]
+        wrong = [own for own in clusters.items() if not all(isinstance(s, str) for s in own)]
         if wrong or not clusters:
-            what = f"that of {wrong[0]!r} is {clusters[wrong[0]]!r}" if wrong else "it is empty"
-            raise ValueError(f"clusters must give strings: {what}")
+            what = "that of {!r} is {!r}".format(*wrong[0]) if wrong else "it is empty"
+            raise ValueError(f"clusters must give strings for strings: {what}")
         return dict(clusters)
     if not isinstance(clusters, (str, os.PathLike)):
         raise TypeError(f"clusters must be a mapping or a path, got {type(clusters).__name__}")
@@ -173,19 +174,22 @@ def _read_clusters(clusters) -> dict:
 def _read_vectors(vectors) -> tuple[Any, int]:
     """Vectors by words, and their length."""
     if not isinstance(vectors, (str, os.PathLike)):
-        if not all(hasattr(vectors, name) for name in ("__getitem__", "__contains__", "__len__")):
+        if not isinstance(vectors, Mapping) and not hasattr(vectors, "key_to_index"):
             raise TypeError(f"vectors must be a mapping or a path, got {type(vectors).__name__}")
-        words = vectors.keys() if hasattr(vectors, "keys") else vectors.key_to_index
-        first = next(iter(words), None)
-        if first is None:
-            raise ValueError("vectors is empty")
-        return vectors, np.size(vectors[first])
+        words = vectors if isinstance(vectors, Mapping) else vectors.key_to_index
+        size = next((np.size(vectors[word]) for word in words), 0)
+        if not size:
+            raise ValueError("vectors is empty, or its first vector")
+        return vectors, size
     found, size = {}, None
     for number, line in enumerate(lines_of(vectors), start=1):
-        word, *numbers = line.rstrip().split(" ")
+        # Some words of GloVe's have spaces.
+        word, *numbers = line.rstrip().rsplit(" ", size or -1)
         if number == 1 and len(numbers) == 1:  # word2vec's: how many, of which length
             continue
         try:
+            if size and _NUMBER.search(word):
+                raise ValueError
             found[word] = np.array(numbers, dtype=np.float32)
         except ValueError:
             raise ValueError(
@@ -200,7 +204,7 @@ def _read_vectors(vectors) -> tuple[Any, int]:
 
 
 def _read_phrases(name, phrases, split) -> dict:
-    """The rest of each phrase by its first word, longest first, in lower case."""
+    """The rests of phrases in lower case, by their first word: a list per size, longest first."""
     if isinstance(phrases, (str, bytes)) or not hasattr(phrases, "__iter__"):
         raise TypeError(f"gazetteers[{name!r}] must be a list of words or phrases")
     index = {}
@@ -211,8 +215,73 @@ def _read_phrases(name, phrases, split) -> dict:
         words = [word.lower() for word in words]
         if not words:
             raise ValueError(f"gazetteers[{name!r}] has an empty phrase")
-        index.setdefault(words[0], []).append(words[1:])
-    return {first: sorted(rest, key=len, reverse=True) for first, rest in index.items()}
+        index.setdefault(words[0], {}).setdefault(len(words), []).append(words[1:])
+    return {
+        first: [sorted(own[size]) for size in sorted(own, reverse=True)]
+        for first, own in index.items()
+    }
+
+
+class _Settings(NamedTuple):
+    """What a transformer makes of tokens."""
+
+    features: list
+    characters: bool  # of which samples that are strings consist
+    attributes: list  # of tokens that are objects
+    derived: dict  # columns that are made of words: kind and data by name
+    n_given: int = 0  # all other columns
+
+
+def _as_rows(X, settings, fitting):
+    """Characters of strings, attributes of objects; all else as it is."""
+    if is_frame(X) or isinstance(X, RaggedArray):
+        return X
+    samples = sequences_of(X, fitting)
+    if settings.characters:
+        samples = [list(x) if isinstance(x, str) else x for x in samples]
+    found = (x for x in samples if not is_text(x) and hasattr(x, "__len__") and len(x))
+    token = next((token for x in found for token in x), None)
+    if is_text(token) or not hasattr(token, "text"):
+        return samples
+    try:
+        return [
+            [tuple(getattr(t, name) for name in settings.attributes) for t in x] for x in samples
+        ]
+    except AttributeError as error:
+        raise ValueError(f"columns: tokens lack an attribute: {error}") from None
+
+
+def _made_columns(tokens, derived):
+    """The columns that are made of words."""
+    words, places = tokens.values[0]
+    for kind, data in derived:
+        if kind != "phrases":
+            yield _coded_at(derived_column(kind, data, words), places)
+            continue
+        marks = ["O"] * len(places)
+        begins = [word.lower() in data for word in words]
+        first = np.flatnonzero(np.array(begins, dtype=bool)[places])
+        rows = np.unique(np.searchsorted(tokens.offsets, first, side="right") - 1)
+        for i in rows.tolist():
+            start, stop = tokens.offsets[i : i + 2].tolist()
+            own = [words[q] for q in places[start:stop].tolist()]
+            marks[start:stop] = derived_column(kind, data, own)
+        yield _coded_at(marks, np.arange(len(places)))
+
+
+def _gram_sizes(features):
+    """The sizes of n-grams, sorted."""
+    found = [map(int, grams.groups()) for grams in map(_GRAMS.fullmatch, features) if grams]
+    return sorted({size for first, last in found for size in range(first, last + 1)})
+
+
+def _word_grams(words, settings):
+    """The n-grams of each word."""
+    sizes = _gram_sizes(settings.features)
+    if not sizes:
+        return [()] * len(words)
+    found = (grams_of(word, sizes[0], sizes[-1]) for word in words)
+    return ([gram for gram in grams if len(gram) in sizes] for grams in found)
 
 
 # The transformer.
@@ -273,6 +342,9 @@ class TokenFeatures(ExpandedTemplates):
     -----
     Beyond the ends of a sentence words are ``_B-1`` and ``_B+1`` and so on. Clusters and vectors
     are part of a pickle. Phrases of gazetteers are split at spaces, with "words" into characters.
+    In names of joined features a backslash is before each ``|`` and each backslash of words.
+    scikit-learn writes out a dict of arrays whenever it shows an estimator, which takes minutes for
+    100,000 vectors: pass a path or ``KeyedVectors`` in notebooks.
 
     Examples
     --------
@@ -306,11 +378,14 @@ class TokenFeatures(ExpandedTemplates):
         self.sequence_id = sequence_id
         self.columns = columns
 
-    def _read_both(self, X):
+    def _checked(self):
+        """Settings, from the parameters."""
         features, characters = [*_read_features(self.preset)], self.preset == "words"
         gazetteers = {} if self.gazetteers is None else self.gazetteers
         if not isinstance(gazetteers, Mapping):
             raise TypeError("gazetteers must be a dict of lists of words and phrases")
+        if isinstance(self.columns, str):
+            raise TypeError(f"columns must be a list of names, got {self.columns!r}")
         derived = {"shape": ("shape", None), "short": ("short", None)}
         if self.clusters is not None:
             derived["cluster"] = "clusters", _read_clusters(self.clusters)
@@ -318,26 +393,23 @@ class TokenFeatures(ExpandedTemplates):
             kinds = ["cluster", *(f"cluster{k}" for k in _BITS if is_path)]
             features += _at(" ".join(kinds), *range(-2, 3))
         for name, phrases in gazetteers.items():
-            if not isinstance(name, str) or name in derived or re.search(r"[\[\]|]", name):
+            taken = name in derived or name in ("", "tag")
+            if not isinstance(name, str) or taken or re.search(r"[\[\]|]", name):
                 raise ValueError(f"gazetteers: a list cannot be named {name!r}")
             derived[name] = (
                 "phrases",
                 _read_phrases(name, phrases, list if characters else str.split),
             )
             features += [f"{name}[{offset}]" for offset in (-1, 0, 1)]
-        self._vectors, self._n_numbers = None, 0
-        if self.vectors is not None:
-            self._vectors, self._n_numbers = _read_vectors(self.vectors)
-        features, self._derived = [*dict.fromkeys(features)], [*derived.values()]
-        grams = [_GRAMS.fullmatch(feature) for feature in features]
-        sizes = [size for found in grams if found for size in map(int, found.groups())]
-        self._gram_sizes = (min(sizes), max(sizes)) if sizes else None
-        self._n_given = None
+        names = ["text"] if self.columns is None else list(self.columns)
+        return _Settings([*dict.fromkeys(features)], characters, names, derived)
+
+    def _read_both(self, X):
         tokens = self._read(X)
-        names = tokens.names or ["word", "tag", *(f"tag{k}" for k in range(2, self._n_given))]
-        self.features_ = features
-        templates = _templates(features, [*map(str, names[: self._n_given])], derived)
-        if not templates and sizes == [] and self.vectors is None:
+        features, _, _, derived, n_given = tokens.settings
+        names = tokens.names or ["word", "tag", *(f"tag{k}" for k in range(2, n_given))]
+        templates = _templates(features, [*map(str, names[:n_given])], derived)
+        if not templates and not _gram_sizes(features) and self.vectors is None:
             raise ValueError("preset: tokens have no column of tags, and there is no other feature")
         return templates, tokens
 
@@ -345,74 +417,57 @@ class TokenFeatures(ExpandedTemplates):
     def n_columns_(self) -> int:
         """Number of columns of a token."""
         check_is_fitted(self)
-        return self._n_given
+        return self._tokens.settings.n_given
 
     def _read(self, X, fitted=None):
+        settings = self._checked() if fitted is None else fitted.settings
         if fitted is not None:
-            fitted = fitted._replace(values=fitted.values[: self._n_given])
-        tokens = super()._read(self._as_rows(X, fitted is None), fitted)
-        self._n_given = len(tokens.values)
-        return tokens._replace(values=[*tokens.values, *self._columns(tokens)])
-
-    def _as_rows(self, X, fitting):
-        """Characters of strings, attributes of objects; all else as it is."""
-        if is_frame(X) or isinstance(X, RaggedArray):
-            return X
-        samples = sequences_of(X, fitting)
-        if self.preset == "words":
-            samples = [list(x) if isinstance(x, str) else x for x in samples]
-        found = (x for x in samples if not is_text(x) and hasattr(x, "__iter__") and len(x))
-        token = next((token for x in found for token in x), None)
-        if is_text(token) or not hasattr(token, "text"):
-            return samples
-        names = ["text"] if self.columns is None else list(self.columns)
-        try:
-            return [[tuple(str(getattr(t, name)) for name in names) for t in x] for x in samples]
-        except AttributeError as error:
-            raise ValueError(f"columns: tokens lack an attribute: {error}") from None
-
-    def _columns(self, tokens):
-        """The columns that are made of words."""
-        words, places = tokens.values[0]
-        for kind, data in self._derived:
-            if kind != "phrases":
-                yield _coded_at(derived_column(kind, data, words), places)
-                continue
-            marks = ["O"] * len(places)
-            begins = [word.lower() in data for word in words]
-            first = np.flatnonzero(np.array(begins, dtype=bool)[places])
-            rows = np.unique(np.searchsorted(tokens.offsets, first, side="right") - 1)
-            for i in rows.tolist():
-                start, stop = tokens.offsets[i : i + 2].tolist()
-                own = [words[q] for q in places[start:stop].tolist()]
-                marks[start:stop] = derived_column(kind, data, own)
-            yield _coded_at(marks, np.arange(len(places)))
+            fitted = fitted._replace(values=fitted.values[: settings.n_given])
+        tokens = super()._read(_as_rows(X, settings, fitted is None), fitted)
+        settings = settings._replace(n_given=len(tokens.values))
+        values = [*tokens.values, *_made_columns(tokens, settings.derived.values())]
+        return tokens._replace(values=values, settings=settings)
 
     def _count(self, templates, tokens, source):
         counts = TemplateCounts(templates, tokens, source)
         words, places = tokens.values[0]
-        for word, number in zip(words, np.bincount(places).tolist(), strict=True):
-            for gram in grams_of(word, *self._gram_sizes) if self._gram_sizes else ():
+        grams = _word_grams(words, tokens.settings)
+        for own, number in zip(grams, np.bincount(places).tolist(), strict=True):
+            for gram in own:
                 counts.grams[gram] += number
         return counts
 
     def _fit_counts(self, counts):
+        vectors, size = (None, 0) if self.vectors is None else _read_vectors(self.vectors)
         super()._fit_counts(counts)
+        self._names = TemplateNames(self._names[0]._vocabulary, self._node_features, join="|"), None
+        self._vectors, self._n_numbers = vectors, size
+        self.features_ = counts.tokens.settings.features
         known = (gram for gram, n in counts.grams.items() if n >= self.min_count)
         self._grams = VocabularyNames({f"ngram={gram}": j for j, gram in enumerate(known)})
         vectors = ListedNames([f"vector[{j}]" for j in range(self._n_numbers)])
         self._all_names = JoinedNames([("", n) for n in (self._names[0], self._grams, vectors)])
         self.n_features_out_ = len(self._all_names)
 
+    def _known(self, source):
+        known, n = super()._known(source)
+        words, places = source.columns[0]
+        grams = _word_grams(words, self._tokens.settings)
+        position = self._grams.positions()
+        for own, number in zip(grams, np.bincount(places, minlength=len(words)), strict=True):
+            known += number * sum("ngram=" + gram in position for gram in own)
+            n += number * len(own)
+        return known, n
+
     def _expand(self, source, offsets):
         templates = super()._expand(source, offsets)
         words, places = source.columns[0]
         blocks = [templates.flat]
-        if self._gram_sizes:
+        if _gram_sizes(self.features_):
             known, found = self._grams.positions(), []
-            for word in words:
-                own = (known.get("ngram=" + gram) for gram in grams_of(word, *self._gram_sizes))
-                found.append([j for j in own if j is not None])
+            for grams in _word_grams(words, self._tokens.settings):
+                own = (known.get("ngram=" + gram) for gram in grams)
+                found.append(sorted(j for j in own if j is not None))
             ends = np.cumsum([0, *map(len, found)])
             columns = np.array([j for own in found for j in own], dtype=np.int32)
             shape = len(words), len(known)
@@ -441,7 +496,9 @@ class TokenFeatures(ExpandedTemplates):
         grams = self._grams.strings()
         kept = keep[len(keep) - len(grams) :]
         grams = [gram.partition("=")[2] for gram, own in zip(grams, kept, strict=True) if own]
-        return {"derived": self._derived, "grams": self._gram_sizes}, grams
+        sizes = _gram_sizes(self.features_)
+        ends = (sizes[0], sizes[-1]) if sizes else None
+        return {"derived": [*self._tokens.settings.derived.values()], "grams": ends}, grams
 
     def attributes(self, X: SamplesLike) -> list:
         """Names and values of the features of each token, as CRFsuite takes them.
@@ -457,7 +514,12 @@ class TokenFeatures(ExpandedTemplates):
             For each token the features that fit has learned.
         """
         found = self.transform(X)
-        names, flat = self._all_names.strings(), found.flat
+        flat, n = found.flat, len(self._names[0])
+        used = np.unique(flat.indices)  # names of all features would take long
+        columns = used[: np.searchsorted(used, n)]
+        names = dict(zip(columns.tolist(), self._names[0].at(columns), strict=True))
+        others = [*self._grams.strings(), *(f"vector[{j}]" for j in range(self._n_numbers))]
+        names |= enumerate(others, start=n)
         rows = [
             {names[j]: float(v) for j, v in zip(flat.indices[a:b], flat.data[a:b], strict=True)}
             for a, b in pairwise(flat.indptr.tolist())

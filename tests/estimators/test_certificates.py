@@ -248,6 +248,7 @@ def _crf_optimum(name, margin, weights, intercept):
     return best.objective_ * (1.0 - best.suboptimality_), best.objective_, options
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "case", all_pairs(_can_be, name=STRUCTURES, trained=CRFS, **_FACTORS), ids=names_of
 )

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, f1_score
@@ -23,6 +25,7 @@ from skstruct.metrics import (
     chunk_precision_recall_fscore_support,
     chunk_precision_score,
     chunk_recall_score,
+    chunk_tags,
     chunks,
     flatten,
     sequence_accuracy_score,
@@ -479,3 +482,29 @@ def test_offsets_of_tokens_that_know_theirs():
 def test_offsets_that_cannot_be_found_are_refused(given, error, match):
     with pytest.raises(error, match=match):
         chunk_offsets(*given)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("ab"))))
+def test_tags_of_chunks_are_read_as_these(drawn):
+    own, n = [], 0
+    for gap, size, kind in drawn:
+        own.append((n + gap, n + gap + size, kind))
+        n += gap + size
+    for scheme in ("iob1", "iob2", "IOE2", "bioes", "bilou"):
+        tags = chunk_tags(own[::-1], n + 1, scheme)
+        assert len(tags) == n + 1
+        assert chunks(tags, scheme) == own
+    assert chunks(chunk_tags(own, n), None) == own
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [([(0, 2, "a"), (1, 3, "a")], "overlap"), ([(2, 5, "a")], "chunks"), ([(1, 1, "a")], "chunks")],
+)
+def test_chunks_that_have_no_tags(own, message):
+    with pytest.raises(ValueError, match=message):
+        chunk_tags(own, 4)
+    with pytest.raises(ValueError, match="scheme"):
+        chunk_tags([], 4, "runs")
+    with pytest.raises(ValueError, match="ioe1"):
+        chunk_tags([], 4, "ioe1")

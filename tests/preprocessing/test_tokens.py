@@ -1,8 +1,10 @@
 """TokenFeatures: presets, lists, what users bring; the same features everywhere."""
 
 import io
+import json
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -102,6 +104,48 @@ def test_ngrams_of_characters():
     assert set(found[0]) == {f"ngram={g}" for g in "^ a b $ ^a ab ba a$ ^ab aba ba$".split()}
 
 
+def test_different_features_have_different_names():
+    pairs = [["|", "||"], ["||", "|"], ["a|", "b"], ["a", "|b"], ["\\", "|"], ["\\|", ""], ["", ""]]
+    features = TokenFeatures(["word[0]", "word[0]|word[1]"]).fit(pairs)
+    names = features.get_feature_names_out().tolist()
+    assert len({*names}) == len(names) == features.n_features_out_
+    assert "word[0]=a|" in names
+    assert r"word[0]|word[1]=a\||b" in names
+    assert [len(token) for x in features.attributes(pairs) for token in x] == [2] * 14
+
+
+def test_attributes_have_the_names_of_columns():
+    vectors = {"Anna": [1.0, 2.0]}
+    features = TokenFeatures("ner", min_count=2, gazetteers=LISTS, vectors=vectors).fit(X)
+    names = features.get_feature_names_out()
+    flat = [token for x in features.attributes(X) for token in x]
+    for row, own in zip(features.transform(X).flat, flat, strict=True):
+        assert own == dict(zip(names[row.indices], row.data, strict=True))
+
+
+def test_a_feature_counts_once_however_it_is_written():
+    twice = TokenFeatures(["tag[0]", "word[+0]", "word[0]", "pos[0]"], sequence_id="s")
+    frame = pd.DataFrame({"s": [0], "word": ["a"], "pos": ["N"]})
+    assert_array_equal(twice.fit_transform(frame).flat.toarray(), [[1.0, 1.0]])
+
+
+def test_long_paths_of_clusters():
+    features = TokenFeatures(["cluster40[0]"], clusters={"a": "01" * 30}).fit([["a"]])
+    assert f"cluster40[0]={'01' * 20}" in features.get_feature_names_out()
+
+
+def test_phrases_with_one_first_word():
+    rng = np.random.default_rng(0)
+    phrases = ["the " + " ".join(map(str, rng.integers(0, 4, n))) for n in rng.integers(1, 5, 60)]
+    words = [[*map(str, rng.choice(["the", "0", "1", "2", "3"], 40))] for _ in range(20)]
+    features = TokenFeatures(["city[0]"], gazetteers={"city": [*phrases, "the"]}).fit(words)
+    found = [
+        [next(name[-1] for name in token if name.startswith("city[0]")) for token in x]
+        for x in features.attributes(words)
+    ]
+    assert found == [_marks(x, [*phrases, "the"]) for x in words]
+
+
 def test_scripts_have_shapes():
     names = TokenFeatures(["shape[0]"]).fit([["Да-1", "漢字", "ひカ한", "สวย", "é"]])
     assert {name[9:] for name in names.get_feature_names_out()} == {"Xx-d", "cc", "hkg", "ooo", "x"}
@@ -174,7 +218,7 @@ def test_vectors(tmp_path):
     own = {"Anna": [1.0, -2.0], "new": [0.5, 0.0], "2024": [3.0, 4.0]}
     text = "".join(f"{word} {a} {b}\n" for word, (a, b) in own.items())
     (tmp_path / "glove").write_text(text)
-    (tmp_path / "word2vec").write_text(f"3 2\n{text}")
+    (tmp_path / "word2vec").write_text(f"3 2\n{text}. . . 5 6 \n")
     expected = np.zeros((11, 2))
     expected[[0, 3, 9]] = [*own.values()]
     for vectors in (own, KeyedVectors(own), tmp_path / "glove", str(tmp_path / "word2vec")):
@@ -183,13 +227,18 @@ def test_vectors(tmp_path):
         assert_array_equal(found[:, -2:], expected)
         assert features.get_feature_names_out()[-2:].tolist() == ["vector[0]", "vector[1]"]
         assert features.attributes([[("Anna", "NE")]])[0][0]["vector[1]"] == -2.0
+    dots = features.attributes([[(". . .", "$")]])[0][0]
+    assert (dots["vector[0]"], dots["vector[1]"]) == (5.0, 6.0)
 
 
 def test_parts_and_cut_offs():
     whole = TokenFeatures("ner", min_count=2, gazetteers=LISTS).fit(X)
-    parts = fit_vectorizer(clone(whole), iter(X), part_size=1)
-    assert_array_equal(whole.get_feature_names_out(), parts.get_feature_names_out())
-    assert_array_equal(whole.transform(X).flat.toarray(), parts.transform(X).flat.toarray())
+    whole.set_params(vectors={"Anna": [1.0]}, clusters=CLUSTERS).fit(X)
+    for n_jobs in (1, 2):
+        parts = fit_vectorizer(clone(whole), iter(X), part_size=1, n_jobs=n_jobs)
+        assert_array_equal(whole.get_feature_names_out(), parts.get_feature_names_out())
+        assert_array_equal(whole.transform(X).flat.toarray(), parts.transform(X).flat.toarray())
+    whole = TokenFeatures("ner", min_count=2, gazetteers=LISTS).fit(X)
     counts = TokenFeatures("ner", gazetteers=LISTS).fit_transform(X).flat.sum(axis=0).A1
     assert whole.n_features_out_ == (counts >= 2).sum()
 
@@ -201,6 +250,30 @@ def test_unknown_share():
     assert np.isnan(features.unknown_share([]))
     dicts = skstruct.preprocessing.SequenceVectorizer().fit([[{"a": "x", "n": 2}]])
     assert dicts.unknown_share([[{"a": "x", "b": True, "c": 0}, {"n": 1, "a": "y"}]]) == 0.5
+
+
+def test_unknown_ngrams_count():
+    features = TokenFeatures(["ngrams1-1"]).fit([["ab"]])  # ^ a b $
+    assert features.unknown_share([["ab"], []]) == 0.0
+    assert features.unknown_share([["ac", "a"]]) == pytest.approx(1 / 7)
+    both = TokenFeatures(["word[0]", "ngrams1-1"]).fit([["ab"]])
+    assert both.unknown_share([["ac"]]) == pytest.approx(2 / 5)
+
+
+def test_later_parameters_change_no_fitted_transformer():
+    texts, words = ["Anna", "flew"], [list("Anna"), list("flew")]
+    features = TokenFeatures("words").fit(texts)
+    expected = features.transform(texts).flat.toarray()
+    for new in ({"preset": "ner"}, {"columns": ["text", "tag_"]}, {"gazetteers": LISTS}):
+        assert_array_equal(features.set_params(**new).transform(texts).flat.toarray(), expected)
+    with pytest.raises(ValueError, match="was expected"):
+        features.set_params(preset=["lower[0]"], gazetteers=None).fit([["a", None]])
+    assert_array_equal(features.transform(words).flat.toarray(), expected)
+
+
+def test_columns_of_a_row_are_sorted():
+    flat = TokenFeatures(["word[0]", "ngrams1-3"]).fit(WORDS).transform([["York", "Anna"]]).flat
+    assert all((np.diff(row.indices) > 0).all() for row in flat)
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +301,43 @@ def test_stored_models_tag_equally(tagger, tmp_path):
     assert [labels.tolist() for labels in own.predict(samples)] == expected
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, ["shape", 1]),
+        (0, ["size", None]),
+        (0, "shape"),
+        (2, ["clusters", {"a": 1}]),
+        (3, ["phrases", [["new"]]]),
+        (3, ["phrases", {"new": [[]]}]),
+        (3, ["phrases", {"new": [["york"]]}]),
+        (3, ["phrases", {"new": [[["york", 1]]]}]),
+        (3, ["phrases", {"new": [{"york": 1}]}]),
+    ],
+)
+def test_damaged_columns_are_named(place, value, tagger, tmp_path):
+    path = tmp_path / "tagger.npz"
+    skstruct.export(tagger[0], path)
+    with np.load(path) as arrays:
+        arrays = {**arrays}
+    header = json.loads(arrays["header"].tobytes())
+    header["reader"]["derived"][place] = value
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="is damaged"):
+        Tagger.load(path)
+
+
+def test_a_long_word_takes_no_memory_for_others(tagger, tmp_path):
+    skstruct.export(tagger[0], tmp_path / "tagger.npz")
+    lite, words = Tagger.load(tmp_path / "tagger.npz"), ["a" * 10_000, *["b"] * 500]
+    tracemalloc.start()
+    lite.tag(words)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
 def test_crfsuite_tags_equally(tagger, tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     model, samples = tagger
@@ -243,6 +353,10 @@ BAD = {
     "unknown preset": ({"preset": "nre"}, X, "one of"),
     "no list": ({"preset": 3}, X, "a name or a list"),
     "no feature": ({"preset": ["word"]}, X, "'word' is no feature"),
+    "n-grams in pairs": ({"preset": ["ngrams2-5|word[0]"]}, X, "is no feature"),
+    "no n-grams": ({"preset": ["word[0]", "ngrams5-2"]}, X, "is no feature"),
+    "n-grams of nothing": ({"preset": ["ngrams0-2"]}, X, "is no feature"),
+    "no suffix": ({"preset": ["suffix0[0]"]}, X, "needs 'suffix0'"),
     "unknown kind": ({"preset": ["wrod[0]"]}, X, "needs 'wrod'"),
     "no cluster": ({"preset": ["cluster4[0]"]}, X, "needs 'cluster'|cluster"),
     "no tags": ({"preset": ["tag[0]"]}, WORDS, "no column of tags"),
@@ -251,13 +365,22 @@ BAD = {
     "empty phrase": ({"gazetteers": {"city": [" "]}}, X, "empty phrase"),
     "number in list": ({"gazetteers": {"city": [1]}}, X, "1 is no phrase"),
     "name": ({"gazetteers": {"a[0]": ["x"]}}, X, "cannot be named"),
+    "no name": ({"gazetteers": {"": ["x"]}}, X, "cannot be named ''"),
+    "tags": ({"gazetteers": {"tag": ["x"]}}, WORDS, "cannot be named 'tag'"),
     "same name": ({"gazetteers": {"word": ["x"]}}, X, "named 'word'"),
     "clusters": ({"clusters": 3}, X, "mapping or a path"),
     "cluster": ({"clusters": {"a": 1}}, X, "that of 'a' is 1"),
+    "number of cluster": ({"clusters": {1: "a"}}, X, "that of 1 is 'a'"),
     "vectors": ({"vectors": 3}, X, "mapping or a path"),
+    "table of vectors": ({"vectors": np.ones((2, 2))}, X, "mapping or a path"),
+    "frame of vectors": ({"vectors": pd.DataFrame({"a": [1.0]})}, X, "mapping or a path"),
+    "no numbers": ({"vectors": {"a": []}}, X, "its first vector"),
     "long vector": ({"vectors": {"a": [1.0], "Anna": [1.0, 2.0]}}, X, "'Anna' must be 1 finite"),
     "nan": ({"vectors": {"Anna": [np.nan]}}, X, "finite"),
     "objects": ({"columns": ["text", "lemma_"]}, [[Token("a", "b")]], "lack an attribute"),
+    "one column": ({"columns": "text"}, [[Token("a", "b")]], "must be a list"),
+    "nothing": ({"columns": ["text", "pos_"]}, [[Token("a", None)]], "is missing"),
+    "iterator": ({}, [iter(["a"])], "must be a list of tokens"),
     "text": ({}, ["Anna flew"], "must be a list of tokens"),
     "no tokens": ({}, [[]], "no tokens"),
 }
@@ -277,6 +400,7 @@ def test_bad_input_is_named(name):
         ("clusters", "\n", "no clusters"),
         ("vectors", "a 1 2\nb 1 x\n", "line 2: a word and numbers"),
         ("vectors", "a 1 2\nb 1\n", "line 2: 1 numbers, before 2"),
+        ("vectors", "a 1 2\nb 1 2 3\n", "line 2: a word and numbers"),
     ],
 )
 def test_broken_files_are_named(argument, text, message, tmp_path):

@@ -380,6 +380,7 @@ def test_html_is_escaped_and_text_aligned():
     assert len({*map(len, lines[1:])}) == 1
     assert len(lines) == 5
     assert "nan" not in ErrorAnalysis(TRUTH, GUESS)._repr_html_().lower()
+    assert repr(ErrorAnalysis([["O"]], [["O"]])).startswith("ErrorAnalysis of chunks: correct 0;")
 
 
 def test_bars_are_the_numbers_of_the_summary():

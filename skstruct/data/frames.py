@@ -23,13 +23,7 @@ def as_frame(columns: dict[str, Any]) -> Any:
     pandas = find_pandas()
     if pandas is not None:
         return pandas.DataFrame(columns)
-    arrays = [np.asarray(values) for values in columns.values()]
-    out = np.empty(
-        arrays[0].size, dtype=[(n, a.dtype) for n, a in zip(columns, arrays, strict=True)]
-    )
-    for name, values in zip(columns, arrays, strict=True):
-        out[name] = values
-    return out
+    return np.rec.fromarrays([*map(np.asarray, columns.values())], names=[*columns])
 
 
 def _cell(value):

@@ -182,9 +182,9 @@ class _Search:
     def race(self, pairs):
         """Run pairs in all folds, without those that the first two folds show to be worse."""
         self.run([0], pairs, ends=True)
-        for n, others in ((1, [1]), (2, range(2, len(self.folds)))):
-            pairs = self._contenders(n)
-            self.run(others, pairs)
+        folds = range(len(self.folds))
+        for n, others in ((1, folds[1:2]), (2, folds[2:])):
+            self.run(others, self._contenders(n))
 
     def _contenders(self, n):
         """Return pairs that the first n folds show neither worse nor equal to a smaller C."""
@@ -377,11 +377,10 @@ def tune(
     Raises
     ------
     TypeError
-        If the model, or the last step of the pipeline, has no `C`, or no `l1_ratio` while
-        `l1_ratios` is given.
+        If the model, or the last step of the pipeline, has no `C`.
     ValueError
-        If X and y differ in length, values are not valid, a score is NaN, or there is one fold
-        only.
+        If X and y differ in length, values are not valid (the model may have no `l1_ratio`), or a
+        score is NaN.
 
     Warns
     -----
@@ -423,23 +422,11 @@ def tune(
     check_consistent_length(X, y)
     if groups is not None:
         groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
-    ratios = [None]
-    if l1_ratios is not None:
-        if "l1_ratio" not in final.get_params():
-            raise TypeError(f"l1_ratios: {type(final).__name__} has no parameter l1_ratio")
-        ratios = _read_values(l1_ratios, "l1_ratios")
-        if max(ratios) > 1.0:
-            raise ValueError(f"each of l1_ratios must be at most 1, got {max(ratios)!r}")
-    values = (
-        list(map(half_decade, _FIRST))
-        if Cs is None
-        else sorted(_read_values(Cs, "Cs", positive=True))
-    )
+    ratios = [None] if l1_ratios is None else _read_values(l1_ratios, "l1_ratios")
+    values = map(half_decade, _FIRST) if Cs is None else _read_values(Cs, "Cs", positive=True)
     if groups is not None and (cv is None or isinstance(cv, Integral)):
         cv = GroupKFold(5 if cv is None else cv)
     splits = list(check_cv(cv, y, classifier=is_classifier(model)).split(X, y, groups))
-    if len(splits) < 2:
-        raise ValueError(f"cv must have 2 folds or more, got {len(splits)}")
     measure = Measure(final, scoring, y)
     folds = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_Fold)(before, X, y, train, test) for train, test in splits

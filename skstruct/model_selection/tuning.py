@@ -215,11 +215,6 @@ class _Search:
         )
 
 
-def standard_error(scores: np.ndarray) -> float:
-    """Return the standard error of the mean of scores of folds."""
-    return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-
-
 class TuneResult(Table):
     """Result of :func:`tune`.
 
@@ -268,23 +263,14 @@ class TuneResult(Table):
     True
     """
 
-    def __init__(
-        self,
-        best_estimator: BaseEstimator,
-        best_index: int,
-        cv_results: dict[str, Any],
-    ) -> None:
+    def __init__(self, best_estimator: BaseEstimator, best_index: int, cv_results: dict) -> None:
         self.best_estimator_ = best_estimator
         self.best_index_ = best_index
         self.cv_results_ = cv_results
         self.best_params_ = cv_results["params"][best_index]
         self.best_score_ = float(cv_results["mean_test_score"][best_index])
-        shown = ("mean_test_score", "std_test_score", "n_splits", "rank_test_score")
-        self._columns = {
-            name: values
-            for name, values in cv_results.items()
-            if name in shown or name.startswith("param_")
-        }
+        names = [name for name in cv_results if name != "params" and not name.startswith("split")]
+        self._columns = {name: cv_results[name] for name in names}
         self._title = f"TuneResult: {self.best_params_}, mean score {self.best_score_:.4f}"
 
     def plot(self, ax: Any = None) -> Any:
@@ -442,7 +428,11 @@ def tune(
     chosen = _choose(search, ratios, rule)
     results = _results(*search.table(ratios), prefix)
     tried = results[f"param_{prefix}C"]
-    _warn_of_end(tried[chosen], tried, Cs is not None)
+    C = tried[chosen]
+    if tried.size > 1 and C in (tried.min(), tried.max()):
+        end = "smallest" if tried.min() == C else "largest"
+        hint = "pass Cs with values beyond" if Cs is None else "Cs=None adds values where needed"
+        warn_user(f"tune: the chosen C, {C:g}, is the {end} that was tried; {hint}")
     best = clone(model).set_params(**results["params"][chosen]).fit(X, y)
     return TuneResult(best, chosen, results)
 
@@ -476,7 +466,9 @@ def _choose(search, ratios, rule):
     best = int(np.nanargmax(means))
     if rule == "best":
         return best
-    close = np.flatnonzero(means >= means[best] - standard_error(scores[best]))
+    n = scores.shape[1]
+    error = scores[best].std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    close = np.flatnonzero(means >= means[best] - error)
     return int(max(close, key=lambda i: (-pairs[i][0], means[i])))
 
 
@@ -506,11 +498,3 @@ def _results(pairs, scores, prefix):
         "n_splits": (~np.isnan(scores)).sum(axis=1),
         "rank_test_score": rankdata(np.where(is_full, -means, np.inf), method="min").astype(int),
     }
-
-
-def _warn_of_end(C, tried, is_given):
-    """Warn of a choice that may be better beyond the values that were tried."""
-    if len(tried) > 1 and C in (min(tried), max(tried)):
-        end = "smallest" if min(tried) == C else "largest"
-        hint = "Cs=None adds values where needed" if is_given else "pass Cs with values beyond"
-        warn_user(f"tune: the chosen C, {C:g}, is the {end} that was tried; {hint}")

@@ -1,6 +1,5 @@
 """tune: choices, scores and errors beside those of GridSearchCV."""
 
-import sys
 import warnings
 
 import numpy as np
@@ -354,22 +353,17 @@ def test_scores_that_are_not_numbers_are_an_error(score):
         tune(model, X, y, cv=2, scoring=lambda model, X, y: score if model.C > 1 else 0.5)
 
 
-def test_result_as_table_and_picture(monkeypatch):
+def test_result_as_table_and_picture():
     from matplotlib.figure import Figure
 
     model, X, y = _chain(0)
     found = tune(model, X, y, cv=2, l1_ratios=[0.0, 0.5])
     assert isinstance(found, TuneResult)
     assert list(found.table)[:2] == ["param_C", "param_l1_ratio"]
-    assert "mean_test_score" in repr(found)
+    assert len(repr(found).splitlines()) == 2 + len(found.table)
     assert found._repr_html_().count("<tr") == 1 + len(found.table)
     ax = found.plot(Figure().subplots())
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "l1_ratio=0",
         "l1_ratio=0.5",
     ]
-    frame = found.table
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    for name in frame:
-        np.testing.assert_array_equal(found.table[name], frame[name])
-    assert len(repr(found).splitlines()) == 2 + len(frame)

@@ -117,9 +117,9 @@ def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[st
         Chunks that do not overlap, in any order.
     n : int
         Number of tokens.
-    scheme : {"iob1", "iob2", "ioe2", "iobes", "bilou"}, default="iob2"
+    scheme : {"iob1", "iob2", "ioe2", "iobes", "bilou", "runs"}, default="iob2"
         In any case, with the other names that :func:`chunks` takes. "ioe1" cannot mark a chunk of
-        one token before another one of its kind.
+        one token before another one of its kind, "runs" no neighbours of one kind.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[st
     Raises
     ------
     ValueError
-        If chunks overlap, are not within the tokens, or the scheme is unknown.
+        If chunks overlap, are not within the tokens, or the scheme is unknown or cannot mark them.
 
     See Also
     --------
@@ -142,7 +142,7 @@ def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[st
     >>> chunk_tags(chunks(["I-PER", "I-PER", "O", "I-LOC"], "iob1"), 4, "bilou")
     ['B-PER', 'L-PER', 'O', 'U-LOC']
     """
-    scheme, out = scheme_name(scheme), ["O"] * n
+    scheme, out = scheme_name(scheme, runs=True), ["O"] * n
     if scheme == "ioe1":
         raise ValueError("scheme must be another than 'ioe1', which cannot mark all chunks")
     read = sorted(read_segment(one, "chunks", n) for one in chunks)
@@ -150,6 +150,11 @@ def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[st
         if stop > following[0]:
             raise ValueError(f"chunks {(start, stop, kind)} and {following} overlap")
         tags = ["I"] * (stop - start)
+        if scheme == "runs":
+            if (stop, kind) == (following[0], following[2]):
+                raise ValueError(f"chunks {(start, stop, kind)} and {following} are one run")
+            out[start:stop] = [kind] * (stop - start)
+            continue
         after = start > 0 and out[start - 1] != "O" and out[start - 1][2:] == kind
         if scheme in ("iob2", "iobes", "bilou") or (scheme == "iob1" and after):
             tags[0] = "B"

@@ -504,7 +504,8 @@ def test_tags_of_chunks_are_read_as_these(drawn):
 def test_chunks_that_have_no_tags(own, message):
     with pytest.raises(ValueError, match=message):
         chunk_tags(own, 4)
-    with pytest.raises(ValueError, match="scheme"):
-        chunk_tags([], 4, "runs")
+    with pytest.raises(ValueError, match="one run"):
+        chunk_tags([(0, 1, "a"), (1, 2, "a")], 4, "runs")
+    assert chunk_tags([(0, 1, "a"), (1, 2, "b")], 3, "runs") == ["a", "b", "O"]
     with pytest.raises(ValueError, match="ioe1"):
         chunk_tags([], 4, "ioe1")

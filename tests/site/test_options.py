@@ -83,6 +83,7 @@ REASONS = {
     ("SAGCRF", "loss"): "trains the likelihood; its `margin` is the weight of a task loss",
     ("chunks", "*"): "reads one sequence and scores nothing",
     ("chunk_offsets", "*"): "places chunks of one sequence and scores nothing",
+    ("chunk_tags", "*"): "writes the tags of one sequence and scores nothing",
     ("chunk_classification_report", "average"): "shows all of them",
     ("coef_frame", "edge_feature_names"): "weights of nodes",
     ("top_features", "edge_feature_names"): "weights of nodes",
@@ -161,10 +162,11 @@ SCHEMES = {
         np.zeros((3, 3)), ["B-X", "I-X", "O"], labels=["O", "B-X", "I-X"], scheme=scheme
     ),
     "metrics.chunks": lambda scheme: metrics.chunks(_TAGS[0], scheme),
+    "metrics.chunk_tags": lambda scheme: metrics.chunk_tags([], 2, scheme),
     **{
         f"metrics.{name}": partial(_measure, function)
         for name, function in FAMILIES["chunks"].items()
-        if name not in ("chunks", "chunk_offsets")
+        if name not in ("chunks", "chunk_tags", "chunk_offsets")
     },
     "SAGCRF.predict_chunks": lambda scheme: _fitted().predict_chunks([np.eye(3)], scheme=scheme),
     "TemperatureScaling": lambda scheme: TemperatureScaling(

@@ -155,8 +155,9 @@ numpydoc_xref_aliases = {
 
 # What the gallery shows in which order: sections, and the pages of each.
 _GALLERY = {
-    "text": """crfsuite_tutorial ner_grid_search confident_chunks chunking_templates
-        token_classifier network_tagger dependency_trees word_segmentation costs l1_path""",
+    "text": """token_features crfsuite_tutorial ner_grid_search confident_chunks
+        chunking_templates token_classifier network_tagger dependency_trees word_segmentation
+        costs l1_path""",
     "time_series": "activity_recognition edge_features segments hidden_states",
     "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier order",
     "label_sets": "scene label_sets",

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 
 from ..core.text_files import packing
 from ..estimators.base import StructuredEstimator
-from ..preprocessing import TemplateVectorizer
+from ..preprocessing import TemplateVectorizer, TokenFeatures
 
 # Paths of files that are open already: to replace one would not reach its holder.
 _OPEN_FILES = "/dev/fd/", "/dev/std", "/proc/"
@@ -179,6 +179,8 @@ def _write(out, lines, encoding, name):
 # Types in a file of `save_model` other than scikit-learn's and numpy's own types.
 TRUSTED = [
     "skstruct.estimators.crf.SAGCRF",
+    "skstruct.data.names.JoinedNames",
+    "skstruct.data.names.ListedNames",
     "skstruct.data.names.VocabularyNames",
     "skstruct.graphs.chain.Chain",
     "skstruct.pipeline.Pipeline",
@@ -188,6 +190,7 @@ TRUSTED = [
     "skstruct.preprocessing.template.TemplateVectorizer",
     "skstruct.preprocessing.template._Features",
     "skstruct.preprocessing.template.TemplateNames",
+    "skstruct.preprocessing.tokens.TokenFeatures",
     "skstruct.estimators.svm_bcfw.BCFWSSVM",
 ]
 
@@ -255,12 +258,12 @@ def load_model(name: str) -> Pipeline:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
     if not (
         len(steps) == 2
-        and isinstance(steps[0], TemplateVectorizer)
+        and isinstance(steps[0], (TemplateVectorizer, TokenFeatures))
         and isinstance(steps[1], StructuredEstimator)
     ):
         raise TypeError(
             f"{name} holds an object of type {type(model).__name__}; a pipeline of a "
-            "TemplateVectorizer and an estimator was expected, as train writes it"
+            "TemplateVectorizer or TokenFeatures and an estimator was expected, as train writes it"
         )
     if not all(map(hasattr, steps, _FITTED)):
         raise ValueError(f"{name} holds a pipeline that was not fitted")

@@ -14,7 +14,7 @@ from ..callbacks import EarlyStopping
 from ..datasets.text import separator_hint
 from ..metrics import SCORERS
 from ..pipeline import Pipeline
-from ..preprocessing import TemplateVectorizer
+from ..preprocessing import TemplateVectorizer, TokenFeatures
 from ..preprocessing.patterns import parse
 from .checking import (
     Sentence,
@@ -122,6 +122,11 @@ def add_train(commands):
     )
     add("model", metavar="MODEL", help="where to write: MODEL.joblib, or MODEL.skops")
     add("-t", "--template", metavar="FILE", help="by default what the command template prints")
+    add(
+        "--preset",
+        choices=["ner", "chunks", "pos"],
+        help="features of TokenFeatures, in place of templates",
+    )
     add("-a", "--algorithm", choices=["crf", "ssvm"], default="crf", help="SAGCRF or BCFWSSVM")
     add(
         "-C",
@@ -208,7 +213,9 @@ def _estimator(given, parser, template):
     for name in ("max_iter", "tol"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
-    has_edge_macros = any("B" in one.kinds and one.macros for one in parse(template))
+    has_edge_macros = template is not None and any(
+        "B" in one.kinds and one.macros for one in parse(template)
+    )
     graph = Chain(forbidden=given.scheme, edge_features=has_edge_macros)
     if given.algorithm == "ssvm":
         return BCFWSSVM(graph, n_jobs=given.n_jobs, **options)
@@ -230,6 +237,8 @@ def _fit(estimator, X, y, sentences):
 def _train(given, parser):
     if given.model == "-":
         parser.error("MODEL must be a file")
+    if given.preset and (given.template or given.outside != "mark"):
+        parser.error("--preset stands in place of --template and --outside")
     _check_place(given)
     _penalty(given, parser)
     template = None if given.template is None else read_template(given.template)
@@ -238,9 +247,12 @@ def _train(given, parser):
     for name in given.data[1:]:
         sentences += _read(name, width, given)
     dev = None if given.dev is None else _read(given.dev, width, given)
-    template = template or default_template(width - 1)
+    if given.preset is None:
+        template = template or default_template(width - 1)
+        vectorizer = TemplateVectorizer(template, min_count=given.min_count, outside=given.outside)
+    else:
+        vectorizer = TokenFeatures(given.preset, min_count=given.min_count)
     X, y = _tokens_and_labels(sentences)
-    vectorizer = TemplateVectorizer(template, min_count=given.min_count, outside=given.outside)
     start = time.perf_counter()
     Xt = vectorizer.fit_transform(X)
     estimator = _estimator(given, parser, template)

@@ -54,6 +54,19 @@ def test_train_says_what_it_read_and_writes_what_predicts(folder, capsys):
     assert np.abs(kept).min() >= 1e-3
 
 
+@pytest.mark.parametrize("suffix", ["joblib", "skops"])
+def test_presets_in_place_of_templates(folder, suffix, tmp_path, capsys):
+    name = f"{tmp_path}/model.{suffix}"
+    assert main(["train", "--preset", "chunks", f"{folder}/train.txt", name]) == 0
+    model = load_model(name)
+    assert model[0].preset == "chunks"
+    capsys.readouterr()
+    assert main(["tag", name, f"{folder}/train.txt"]) == 0
+    found = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line]
+    X = [[tuple(word.split()[:2]) for word in s.split("|")] for s in SENTENCES]
+    assert found == np.concatenate(list(model.predict(X))).tolist()
+
+
 @pytest.mark.parametrize("with_labels", [False, True])
 def test_lines_come_out_with_a_label_behind(folder, monkeypatch, capsysbinary, with_labels):
     text = "-DOCSTART- -X- O\n\n" + text_of(SENTENCES[:3], 3 if with_labels else 2) + "\n\n"
@@ -253,6 +266,8 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["train", "--c1", "0", "a", "b"],
         ["train", "-a", "ssvm", "--c1", "1", "a", "b"],
         ["train", "--l1-ratio", "1.5", "a", "b"],
+        ["train", "--preset", "words", "a", "b"],
+        ["train", "--preset", "ner", "-t", "c", "a", "b"],
         ["train", "a", "-"],
         ["tag", "m", "--batch", "0"],
         ["tag", "m", "--encoding", "klingon"],

@@ -305,7 +305,7 @@ def hansards(folder, limit):
     n = 40 if limit else 200
     end = 2 * n if limit else None
     rows = {}
-    for name, options in (("basic", {}), ("stems", {"stem": 5, "n_frequent": 40})):
+    for name, options in (("basic", {}), ("stems", {"stems": (4, 5, 6), "n_frequent": 40})):
         features = AlignmentFeatures(tuple(sides), **options).fit(pairs[:n])
         rows[name] = list(features.transform(pairs[:end]))
     models = {

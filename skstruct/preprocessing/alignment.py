@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,11 +124,10 @@ _STEMS = (
 _NEIGHBOURS = ("dice_next", "dice_previous", *(f"diagonal_both_{name}" for name in _NEXT))
 
 
-def feature_names(has_stems, frequent):
+def feature_names(stems, frequent):
     """Names of the features."""
     groups = [_WORDS, _LINKS, _MODELS, _NEIGHBOURS, _PLACES, _SPELLING, _FREQUENCY]
-    if has_stems:
-        groups.append([f"stem_{name}" for name in _STEMS])
+    groups += [[f"stem{size}_{name}" for name in _STEMS] for size in stems]
     for side, words in zip(("source", "target"), frequent, strict=True):
         groups.append([f"{side}={word}" for word in words])
     return np.array([name for group in groups for name in group], dtype=object)
@@ -453,6 +452,11 @@ def _codes(pair, vocabularies, table):
     return codes, find_pairs(table.keys, *codes, len(vocabularies[1]))
 
 
+def _stems(words, size):
+    """First letters of words."""
+    return [word[:size] for word in words]
+
+
 class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     """Transform sentences and their translations into samples for matching words.
 
@@ -473,10 +477,11 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     diagonal : float, default=4.0
         Strength of the diagonal in the ``diagonal_`` features: the prior probability of a link
         falls with ``exp(-diagonal * |i / n_source - j / n_target|)``.
-    stem : int, default=None
-        Number of first letters of a word that serve as its stem, such as 5. Features of a model of
-        stems are added. Its statistics are less sparse, and after `n_iter` steps of IBM model 1
-        both directions are trained jointly for as many more, with the prior for the diagonal.
+    stems : sequence of int, default=()
+        Numbers of first letters of a word that serve as its stem, such as ``(4, 6)``. Each adds
+        features of a model of stems. Its statistics are less sparse, and after `n_iter` steps of
+        IBM model 1 both directions are trained jointly for as many more, with the prior for the
+        diagonal.
     n_frequent : int, default=0
         Number of words per side that have indicators, those that are most frequent in the parallel
         text. They learn which words are often left without a link.
@@ -488,8 +493,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     translations_ : NamedTuple
         For all pairs of words that occur together: their Dice coefficient and their translation
         probabilities in both directions.
-    stem_translations_ : NamedTuple or None
-        The same for stems.
+    stem_translations_ : list of NamedTuple
+        The same for each size of stems.
     frequent_words_ : (list, list)
         Words with indicators.
     log_likelihood_ : ndarray of shape (n_iter, 2)
@@ -504,7 +509,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     The features are Dice coefficients and probabilities of IBM model 1 in both directions, with and
     without a prior for the diagonal; the same of the neighbouring pairs of words; distance from the
     diagonal; similarity of spelling; and rarity and length of words. Unknown words have spelling
-    and position only. `stem` and `n_frequent` add to this. `intersection` needs no training at all.
+    and position only. `stems` and `n_frequent` add to this. `intersection` needs no training at
+    all.
 
     References
     ----------
@@ -518,7 +524,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     2. NAACL 2013, section 2: the prior of the ``diagonal_`` features.
 
     P. Liang, B. Taskar, D. Klein: Alignment by agreement. NAACL 2006, section 4: the joint training
-    of the ``stem_`` features.
+    of the features of stems.
 
     Examples
     --------
@@ -538,14 +544,14 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         n_iter: int = 5,
         lowercase: bool = True,
         diagonal: float = 4.0,
-        stem: int | None = None,
+        stems: Sequence[int] = (),
         n_frequent: int = 0,
     ) -> None:
         self.parallel_text = parallel_text
         self.n_iter = n_iter
         self.lowercase = lowercase
         self.diagonal = diagonal
-        self.stem = stem
+        self.stems = stems
         self.n_frequent = n_frequent
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> np.ndarray:
@@ -574,17 +580,18 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         if not isinstance(self.lowercase, (bool, np.bool_)):
             raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
         n_frequent = check_integer("n_frequent", self.n_frequent, 0)
-        if self.stem is not None:
-            check_integer("stem", self.stem)
+        if isinstance(self.stems, str) or not isinstance(self.stems, Iterable):
+            raise TypeError(f"stems must be a sequence of integers, got {self.stems!r}")
+        self._sizes = [check_integer("stems", size) for size in self.stems]
         pairs = self._pairs(X, True)
         sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
         self.vocabularies_, self.translations_ = _read_text(sides, n_iter)
-        self.stem_vocabularies_, self.stem_translations_ = None, None
-        if self.stem is not None:
-            stems = [[self._stems(words) for words in side] for side in sides]
-            self.stem_vocabularies_, self.stem_translations_ = _read_text(
-                stems, n_iter, float(self.diagonal)
-            )
+        self.stem_vocabularies_, self.stem_translations_ = [], []
+        for size in self._sizes:
+            own = [[_stems(words, size) for words in side] for side in sides]
+            vocabularies, table = _read_text(own, n_iter, float(self.diagonal))
+            self.stem_vocabularies_.append(vocabularies)
+            self.stem_translations_.append(table)
         self.frequent_words_ = tuple(
             [names[k] for k in np.argsort(-counts, kind="stable")[:n_frequent]]
             for names, counts in zip(
@@ -652,7 +659,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             The names.
         """
         check_is_fitted(self)
-        return feature_names(self.stem_translations_ is not None, self.frequent_words_)
+        return feature_names(self._sizes, self.frequent_words_)
 
     def _transform(self, pairs):
         return object_array([self._features(pair) for pair in pairs])
@@ -660,17 +667,14 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     def _features(self, pair):
         """Features of the pairs of words of two sentences."""
         groups = [features_of_pair(self.translations_, pair, *self._codes(pair), self.diagonal)]
-        if self.stem_translations_ is not None:
-            table, stems = self.stem_translations_, [self._stems(words) for words in pair]
-            codes = _codes(stems, self.stem_vocabularies_, table)
+        for size, vocabularies, table in zip(
+            self._sizes, self.stem_vocabularies_, self.stem_translations_, strict=True
+        ):
+            codes = _codes([_stems(words, size) for words in pair], vocabularies, table)
             groups.append(features_of_stems(table, *codes, self.diagonal))
         if any(self.frequent_words_):
             groups.append(indicators(pair, self.frequent_words_))
         return np.concatenate(groups, axis=2) if len(groups) > 1 else groups[0]
-
-    def _stems(self, words):
-        """First letters of words."""
-        return [word[: self.stem] for word in words]
 
     def _codes(self, pair):
         """Words of a pair of sentences as numbers, and where their pairs are in the tables."""

@@ -87,8 +87,8 @@ def _posteriors(t, source, target, strength):
     strength=st.sampled_from([0.0, 4.0]),
 )
 def test_directions_of_stems_are_trained_together(pairs, stem, strength):
-    features = AlignmentFeatures(n_iter=3, stem=stem, diagonal=strength).fit(pairs)
-    table, (left, right) = features.stem_translations_, features.stem_vocabularies_
+    features = AlignmentFeatures(n_iter=3, stems=[9, stem], diagonal=strength).fit(pairs)
+    table, (left, right) = features.stem_translations_[1], features.stem_vocabularies_[1]
     cut = [tuple([word[:stem] for word in side] for side in pair) for pair in pairs]
     forward, _ = _model_1(cut, 3)
     backward, _ = _model_1([(f, e) for e, f in cut], 3)
@@ -112,7 +112,7 @@ def test_directions_of_stems_are_trained_together(pairs, stem, strength):
 
 
 def test_stems_and_frequent_words_add_columns():
-    plain, features = AlignmentFeatures(), AlignmentFeatures(stem=4, n_frequent=2)
+    plain, features = AlignmentFeatures(), AlignmentFeatures(stems=(4,), n_frequent=2)
     X, more = plain.fit_transform(PAIRS), features.fit_transform(PAIRS)
     names = features.get_feature_names_out().tolist()
     n = len(plain.get_feature_names_out())
@@ -131,8 +131,8 @@ def test_stems_and_frequent_words_add_columns():
     x = features.transform([("Hausboot", "household")])[0][0, 0]
     value = dict(zip(names, x, strict=True))
     assert value["dice"] == value["plain_both"] == 0.0
-    assert value["stem_dice"] == 1.0
-    assert value["stem_plain_both"] > 0.5
+    assert value["stem4_dice"] == 1.0
+    assert value["stem4_plain_both"] > 0.5
 
 
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=4))
@@ -257,7 +257,8 @@ def test_it_is_a_transformer():
         ({}, [], ValueError, "X is empty"),
         ({"n_iter": 0}, [("a", "b")], ValueError, "n_iter must be an integer of at least 1, got 0"),
         ({"n_iter": 1.5}, [("a", "b")], TypeError, "n_iter must be an integer of at least 1"),
-        ({"stem": 0}, [("a", "b")], ValueError, "stem must be an integer of at least 1, got 0"),
+        ({"stems": [0]}, [("a", "b")], ValueError, "stems must be an integer of at least 1, got"),
+        ({"stems": 4}, [("a", "b")], TypeError, "stems must be a sequence of integers, got 4"),
         ({"n_frequent": -1}, [("a", "b")], ValueError, "n_frequent must be an integer of at least"),
         ({"diagonal": "a"}, [("a", "b")], TypeError, "diagonal must be a finite number"),
         ({"diagonal": 10**400}, [("a", "b")], ValueError, "diagonal must be a finite number"),

@@ -241,25 +241,21 @@ def neighbour_features(scores, links):
 class TwoStages(BaseEstimator):
     """Matchings, then matchings that know the links around each pair (stacked by folds)."""
 
-    def __init__(self, matching, first_C=0.3, n_folds=5):
+    def __init__(self, matching, n_folds=5):
         self.matching = matching
-        self.first_C = first_C
         self.n_folds = n_folds
 
     def fit(self, X, y):
         """Train the second stage on what folds of the first predict."""
-        first, fold = (
-            clone(self.matching).set_params(C=self.first_C),
-            np.arange(len(X)) % self.n_folds,
-        )
+        fold = np.arange(len(X)) % self.n_folds
         more = [None] * len(X)
         for f in range(self.n_folds):
             inside, outside = (np.flatnonzero(where) for where in (fold != f, fold == f))
-            model = clone(first).fit([X[i] for i in inside], [y[i] for i in inside])
+            model = clone(self.matching).fit([X[i] for i in inside], [y[i] for i in inside])
             own = [X[i] for i in outside]
             for i, x in zip(outside, self._with_neighbours(model, own), strict=True):
                 more[i] = x
-        self.first_ = first.fit(X, y)
+        self.first_ = clone(self.matching).fit(X, y)
         self.second_ = clone(self.matching).fit(more, y)
         return self
 
@@ -308,26 +304,18 @@ def hansards(folder, limit):
     for name, options in (("basic", {}), ("stems", {"stems": (4, 5, 6), "n_frequent": 40})):
         features = AlignmentFeatures(tuple(sides), **options).fit(pairs[:n])
         rows[name] = list(features.transform(pairs[:end]))
-    models = {
-        "basic": {f"C={C:g}": _matching(C, degree=1) for C in (0.1, 0.3, 1.0)},
-        "stems": {
-            f"{kind}, C={C:g}": make(C)
-            for kind, make in (
-                ("one stage", _matching),
-                ("two stages", lambda C: TwoStages(_matching(C))),
-            )
-            for C in (0.1, 0.3)
-        },
-    }
     results = {}
     for name, X in rows.items():
+        degree = 1 if name == "basic" else 2
+        models = {f"C={C:g}": _matching(C, degree) for C in (0.1, 0.3, 1.0)}
         errors = {
             called: held_out_error(seeded(model, 0), X[:n], links[:n])
-            for called, model in models[name].items()
+            for called, model in models.items()
         }
         called = min(errors, key=errors.get)
+        model = models[called] if name == "basic" else TwoStages(models[called])
         began = time.process_time()
-        fits = [seeded(models[name][called], seed).fit(X[:n], links[:n]) for seed in range(3)]
+        fits = [seeded(model, seed).fit(X[:n], links[:n]) for seed in range(3)]
         seconds = (time.process_time() - began) / 3.0
         scores = [_error(model, X[n:], links[n:end]) for model in fits]
         results[name] = {

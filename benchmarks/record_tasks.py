@@ -193,6 +193,7 @@ def label_sets(folder, name, limit):
 def _fitted(model, part):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="n_components > n_samples")
         return model.fit(*part)
 
 
@@ -239,6 +240,10 @@ def neighbour_features(scores, links):
     before, after = _shifted(linked, -1, -1), _shifted(linked, 1, 1)
     columns += [before * after, likely * before, likely * after]
     return np.stack(columns, axis=2)
+
+
+# Stems of 99 letters are whole words, whose directions are then trained together, too.
+_STEMS = {"stems": (4, 6, 99), "n_frequent": 40, "diagonal": 9.0}
 
 
 class TwoStages(BaseEstimator):
@@ -308,7 +313,7 @@ def hansards(folder, limit):
     n = 40 if limit else 200
     end = 2 * n if limit else None
     rows = {}
-    for name, options in (("basic", {}), ("stems", {"stems": (4, 5, 6), "n_frequent": 40})):
+    for name, options in (("basic", {}), ("stems", _STEMS)):
         features = AlignmentFeatures(tuple(sides), **options).fit(pairs[:end])
         rows[name] = list(features.transform(pairs[:end]))
     results = {}

@@ -186,10 +186,7 @@ def treebank(folder, limit):
     found = chosen_and_tested(models, score, own, development, train, test)
     features = TokenFeatures("pos").fit(train[0])
     parts = [(features.attributes(X), y) for X, y in (own, development, train, test)]
-    rivals = {
-        name: chosen_and_tested(models, score, *parts)
-        for name, models in taggers(features.features_).items()
-    }
+    rivals = {name: chosen_and_tested(models, score, *parts) for name, models in taggers().items()}
     cells = (f"{name} {100 * own['score']:.2f} ({own['chosen']})" for name, own in rivals.items())
     return found | {"published": ", ".join(cells), "rivals": rivals}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,29 @@ def expected_counts(first, stop, corpus, made, step_given, step_made, t, null, c
                 count[cell] += t[cell] * scale
             total += math.log(norm / (n_given + 1))
     return total
+
+
+@kernel
+def link_posteriors(first, stop, corpus, made, step_given, step_made, t, null, strength, out):
+    """Probabilities of the links of pairs of sentences, with a prior for the diagonal."""
+    start = corpus.cell_ptr[first]
+    for s in range(first, stop):
+        n_made = corpus.made_ptr[s + 1] - corpus.made_ptr[s]
+        n_given = corpus.given_ptr[s + 1] - corpus.given_ptr[s]
+        across, down = step_given[s], step_made[s]
+        for j in range(n_made):
+            at, total, norm = corpus.cell_ptr[s] + j * down, 0.0, 0.0
+            for i in range(n_given):
+                prior = math.exp(-strength * abs((i + 0.5) / n_given - (j + 0.5) / n_made))
+                value = prior * t[corpus.cells[at + i * across]]
+                out[at + i * across - start] = value
+                total += prior
+                norm += value
+            # No word is as probable as each word of the sentence.
+            norm += null[made[corpus.made_ptr[s] + j]] * total / n_given
+            scale = 1.0 / norm if norm > 0.0 else 0.0
+            for i in range(n_given):
+                out[at + i * across - start] *= scale
 
 
 @kernel
@@ -95,12 +118,18 @@ _NEXT = {
     "next": (1, 1), "previous": (-1, -1), "cross_next": (1, -1), "cross_previous": (-1, 1),
     "below": (1, 0), "above": (-1, 0), "right": (0, 1), "left": (0, -1),
 }  # fmt: skip
+_STEMS = (
+    "dice", "forward", "backward", *_MODELS, *(f"diagonal_both_{name}" for name in _NEXT)
+)  # fmt: skip
 _NEIGHBOURS = ("dice_next", "dice_previous", *(f"diagonal_both_{name}" for name in _NEXT))
 
 
-def feature_names():
+def feature_names(stems, frequent):
     """Names of the features."""
-    groups = _WORDS, _LINKS, _MODELS, _NEIGHBOURS, _PLACES, _SPELLING, _FREQUENCY
+    groups = [_WORDS, _LINKS, _MODELS, _NEIGHBOURS, _PLACES, _SPELLING, _FREQUENCY]
+    groups += [[f"stem{size}_{name}" for name in _STEMS] for size in stems]
+    for side, words in zip(("source", "target"), frequent, strict=True):
+        groups.append([f"{side}={word}" for word in words])
     return np.array([name for group in groups for name in group], dtype=object)
 
 
@@ -126,23 +155,53 @@ def best_links(table, codes, at):
 
 def features_of_pair(table, words, codes, at, diagonal):
     """All features."""
-    n, m = at.shape
-    place = (np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m
+    place = _places(*at.shape)
     dice = _look_up(table.dice, at)
     forward, backward = best_links(table, codes, at)
     columns = [dice, np.sqrt(dice), _excess(dice)]
     columns += [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
     columns += [forward, backward, forward & backward]
-    for strength in (0.0, diagonal):
-        models = _posteriors(table, codes, at, np.exp(-strength * np.abs(place)))
-        both = np.sqrt(models[0] * models[1])
-        columns += [*models, both, _excess(both)]
+    models, neighbours = _columns_of_models(table, codes, at, place, diagonal)
+    columns += models
     columns += [_shifted(dice, 1, 1), _shifted(dice, -1, -1)]
-    columns += [_shifted(both, *step) for step in _NEXT.values()]
+    columns += neighbours
     distance = np.abs(place)
     columns += [distance, distance**2, np.sqrt(distance)]
     columns += _spelling(*words) + _frequency(table, words, codes)
     return np.stack(columns, axis=2, dtype=np.float64)
+
+
+def features_of_stems(table, codes, at, diagonal):
+    """Features of a model of stems."""
+    columns = [_look_up(table.dice, at)]
+    columns += [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
+    models, neighbours = _columns_of_models(table, codes, at, _places(*at.shape), diagonal)
+    return np.stack(columns + models + neighbours, axis=2, dtype=np.float64)
+
+
+def indicators(words, frequent):
+    """Which frequent words of either side a pair has."""
+    shape = len(words[0]), len(words[1])
+    source, target = (
+        np.array([[word == known for known in names] for word in side], dtype=np.float64)
+        for side, names in zip(words, frequent, strict=True)
+    )
+    of_source = np.broadcast_to(source[:, None], (*shape, source.shape[1]))
+    return np.concatenate([of_source, np.broadcast_to(target, (*shape, target.shape[1]))], axis=2)
+
+
+def _places(n, m):
+    return (np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m
+
+
+def _columns_of_models(table, codes, at, place, diagonal):
+    """Posteriors without and with the diagonal; the latter of neighbouring pairs."""
+    columns = []
+    for strength in (0.0, diagonal):
+        models = _posteriors(table, codes, at, np.exp(-strength * np.abs(place)))
+        both = np.sqrt(models[0] * models[1])
+        columns += [*models, both, _excess(both)]
+    return columns, [_shifted(both, *step) for step in _NEXT.values()]
 
 
 def _look_up(values, at):
@@ -247,6 +306,9 @@ def _frequency(table, words, codes):
 # Sentence pairs between looks at Ctrl-C.
 _PIECE = 10_000
 
+# Expected counts below this are none.
+_NONE = 1e-100
+
 
 class Corpus(NamedTuple):
     """Sentence pairs as a kernel reads them."""
@@ -279,8 +341,12 @@ class Translations(NamedTuple):
     log_likelihood: np.ndarray
 
 
-def learn_translations(source, target, n_words, n_iter):
-    """Statistics of parallel text (Brown et al. 1993, IBM model 1, section 4.1)."""
+def learn_translations(source, target, n_words, n_iter, agree_at=None):
+    """Statistics of parallel text (Brown et al. 1993, IBM model 1, section 4.1).
+
+    With `agree_at`, the strength of a prior for the diagonal, as many steps follow in which both
+    directions are trained together (Liang et al. 2006, section 4).
+    """
     width = n_words[1]
     all_keys = [(s[:, None] * width + t).ravel() for s, t in zip(source, target, strict=True)]
     keys, cells = np.unique(np.concatenate(all_keys), return_inverse=True)
@@ -304,9 +370,41 @@ def learn_translations(source, target, n_words, n_iter):
     )
     counts = tuple(np.bincount(w, minlength=k) for w, k in zip(words, n_words, strict=True))
     likelihood = np.column_stack([forward[2], backward[2]])
-    return Translations(
+    table = Translations(
         keys, dice, forward[0], backward[0], forward[1], backward[1], counts, likelihood
     )
+    if agree_at is None:
+        return table
+    sides = (
+        (Corpus(cells, cell_ptr, *ends), words[1], m, one),
+        (Corpus(cells, cell_ptr, *ends[::-1]), words[0], one, m),
+    )
+    return _agreement(table, sides, (owner, other), n_words, n_iter, agree_at)
+
+
+def _agreement(table, sides, given_of, n_words, n_iter, strength):
+    """Continue EM with the products of the posteriors of both directions."""
+    cell_ptr = sides[0][0].cell_ptr
+    for _ in range(n_iter):
+        count = np.zeros(table.keys.size)
+        for first in range(0, cell_ptr.size - 1, _PIECE):
+            stop = min(first + _PIECE, cell_ptr.size - 1)
+            both, one = np.empty((2, cell_ptr[stop] - cell_ptr[first]))
+            for side, t, null, out in (
+                (sides[0], table.forward, table.forward_null, both),
+                (sides[1], table.backward, table.backward_null, one),
+            ):
+                link_posteriors(first, stop, *side, t, null, strength, out)
+            both *= one
+            own = sides[0][0].cells[cell_ptr[first] : cell_ptr[stop]]
+            count += np.bincount(own, both, minlength=count.size)
+        # A word that nothing is linked to has no translation.
+        forward, backward = (
+            count / np.maximum(np.bincount(of, count, minlength=k), _NONE)[of]
+            for of, k in zip(given_of, n_words, strict=True)
+        )
+        table = table._replace(forward=forward, backward=backward)
+    return table
 
 
 def _present(words, sizes, n_words):
@@ -334,6 +432,31 @@ def _em(corpus, made, steps, given_of, n_words, n_iter):
     return t, null, likelihood
 
 
+def _read_text(sides, n_iter, agree_at=None):
+    """Numbers of the words of either side, and their translations."""
+    vocabularies = {}, {}
+    codes = [
+        [np.array([known.setdefault(word, len(known)) for word in words]) for words in side]
+        for known, side in zip(vocabularies, sides, strict=True)
+    ]
+    n_words = tuple(map(len, vocabularies))
+    return vocabularies, learn_translations(*codes, n_words, n_iter, agree_at)
+
+
+def _codes(pair, vocabularies, table):
+    """Words of a pair of sentences as numbers, and where their pairs are in a table."""
+    codes = [
+        np.array([known.get(word, -1) for word in words])
+        for known, words in zip(vocabularies, pair, strict=True)
+    ]
+    return codes, find_pairs(table.keys, *codes, len(vocabularies[1]))
+
+
+def _stems(words, size):
+    """First letters of words."""
+    return [word[:size] for word in words]
+
+
 class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     """Transform sentences and their translations into samples for matching words.
 
@@ -354,6 +477,14 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     diagonal : float, default=4.0
         Strength of the diagonal in the ``diagonal_`` features: the prior probability of a link
         falls with ``exp(-diagonal * |i / n_source - j / n_target|)``.
+    stems : sequence of int, default=()
+        Numbers of first letters of a word that serve as its stem, such as ``(4, 6)``. Each adds
+        features of a model of stems. Its statistics are less sparse, and after `n_iter` steps of
+        IBM model 1 both directions are trained jointly for as many more, with the prior for the
+        diagonal.
+    n_frequent : int, default=0
+        Number of words per side that have indicators, those that are most frequent in the parallel
+        text. They learn which words are often left without a link.
 
     Attributes
     ----------
@@ -362,6 +493,10 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     translations_ : NamedTuple
         For all pairs of words that occur together: their Dice coefficient and their translation
         probabilities in both directions.
+    stem_translations_ : list of NamedTuple
+        The same for each size of stems.
+    frequent_words_ : (list, list)
+        Words with indicators.
     log_likelihood_ : ndarray of shape (n_iter, 2)
         Log-likelihood of the text under IBM model 1 before each step, in both directions.
 
@@ -374,7 +509,8 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     The features are Dice coefficients and probabilities of IBM model 1 in both directions, with and
     without a prior for the diagonal; the same of the neighbouring pairs of words; distance from the
     diagonal; similarity of spelling; and rarity and length of words. Unknown words have spelling
-    and position only. `intersection` needs no training at all.
+    and position only. `stems` and `n_frequent` add to this. `intersection` needs no training at
+    all.
 
     References
     ----------
@@ -386,6 +522,9 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
 
     C. Dyer, V. Chahuneau, N. Smith: A simple, fast, and effective reparameterization of IBM model
     2. NAACL 2013, section 2: the prior of the ``diagonal_`` features.
+
+    P. Liang, B. Taskar, D. Klein: Alignment by agreement. NAACL 2006, section 4: the joint training
+    of the features of stems.
 
     Examples
     --------
@@ -405,11 +544,15 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         n_iter: int = 5,
         lowercase: bool = True,
         diagonal: float = 4.0,
+        stems: Sequence[int] = (),
+        n_frequent: int = 0,
     ) -> None:
         self.parallel_text = parallel_text
         self.n_iter = n_iter
         self.lowercase = lowercase
         self.diagonal = diagonal
+        self.stems = stems
+        self.n_frequent = n_frequent
 
     def fit_transform(self, X: SamplesLike, y: Any = None) -> np.ndarray:
         """Learn from the text, then transform.
@@ -436,15 +579,25 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         check_real("diagonal", self.diagonal)
         if not isinstance(self.lowercase, (bool, np.bool_)):
             raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
+        n_frequent = check_integer("n_frequent", self.n_frequent, 0)
+        if isinstance(self.stems, str) or not isinstance(self.stems, Iterable):
+            raise TypeError(f"stems must be a sequence of integers, got {self.stems!r}")
+        self._sizes = [check_integer("stems", size) for size in self.stems]
         pairs = self._pairs(X, True)
         sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
-        vocabularies = {}, {}
-        codes = [
-            [np.array([known.setdefault(word, len(known)) for word in words]) for words in side]
-            for known, side in zip(vocabularies, sides, strict=True)
-        ]
-        self.translations_ = learn_translations(*codes, tuple(map(len, vocabularies)), n_iter)
-        self.vocabularies_ = vocabularies
+        self.vocabularies_, self.translations_ = _read_text(sides, n_iter)
+        self.stem_vocabularies_, self.stem_translations_ = [], []
+        for size in self._sizes:
+            own = [[_stems(words, size) for words in side] for side in sides]
+            vocabularies, table = _read_text(own, n_iter, float(self.diagonal))
+            self.stem_vocabularies_.append(vocabularies)
+            self.stem_translations_.append(table)
+        self.frequent_words_ = tuple(
+            [names[k] for k in np.argsort(-counts, kind="stable")[:n_frequent]]
+            for names, counts in zip(
+                map(list, self.vocabularies_), self.translations_.counts, strict=True
+            )
+        )
         self.log_likelihood_ = self.translations_.log_likelihood
         return self._transform(pairs)
 
@@ -506,23 +659,26 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             The names.
         """
         check_is_fitted(self)
-        return feature_names()
+        return feature_names(self._sizes, self.frequent_words_)
 
     def _transform(self, pairs):
-        return object_array(
-            [
-                features_of_pair(self.translations_, pair, *self._codes(pair), self.diagonal)
-                for pair in pairs
-            ]
-        )
+        return object_array([self._features(pair) for pair in pairs])
+
+    def _features(self, pair):
+        """Features of the pairs of words of two sentences."""
+        groups = [features_of_pair(self.translations_, pair, *self._codes(pair), self.diagonal)]
+        for size, vocabularies, table in zip(
+            self._sizes, self.stem_vocabularies_, self.stem_translations_, strict=True
+        ):
+            codes = _codes([_stems(words, size) for words in pair], vocabularies, table)
+            groups.append(features_of_stems(table, *codes, self.diagonal))
+        if any(self.frequent_words_):
+            groups.append(indicators(pair, self.frequent_words_))
+        return np.concatenate(groups, axis=2) if len(groups) > 1 else groups[0]
 
     def _codes(self, pair):
         """Words of a pair of sentences as numbers, and where their pairs are in the tables."""
-        codes = [
-            np.array([known.get(word, -1) for word in words])
-            for known, words in zip(self.vocabularies_, pair, strict=True)
-        ]
-        return codes, find_pairs(self.translations_.keys, *codes, len(self.vocabularies_[1]))
+        return _codes(pair, self.vocabularies_, self.translations_)
 
     def _pairs(self, X, fitting):
         """Pairs of lists of words."""

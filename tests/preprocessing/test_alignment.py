@@ -69,6 +69,72 @@ def test_translations_are_those_of_plain_em(pairs):
         assert table.backward_null[left[e]] == pytest.approx(backward[e, None])
 
 
+def _posteriors(t, source, target, strength):
+    """Probabilities (target word, source word) of links, with a prior for the diagonal."""
+    n, m = len(source), len(target)
+    out = np.empty((m, n))
+    for j, f in enumerate(target):
+        prior = [math.exp(-strength * abs((i + 0.5) / n - (j + 0.5) / m)) for i in range(n)]
+        joint = [p * t[f, e] for p, e in zip(prior, source, strict=True)]
+        norm = sum(joint) + t[f, None] * sum(prior) / n
+        out[j] = [value / norm for value in joint]
+    return out
+
+
+@given(
+    pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=4),
+    stem=st.integers(1, 3),
+    strength=st.sampled_from([0.0, 4.0]),
+)
+def test_directions_of_stems_are_trained_together(pairs, stem, strength):
+    features = AlignmentFeatures(n_iter=3, stems=[9, stem], diagonal=strength).fit(pairs)
+    table, (left, right) = features.stem_translations_[1], features.stem_vocabularies_[1]
+    cut = [tuple([word[:stem] for word in side] for side in pair) for pair in pairs]
+    forward, _ = _model_1(cut, 3)
+    backward, _ = _model_1([(f, e) for e, f in cut], 3)
+    for _ in range(3):
+        count = Counter()
+        for e, f in cut:
+            both = _posteriors(forward, e, f, strength) * _posteriors(backward, f, e, strength).T
+            for (j, target), (i, source) in product(enumerate(f), enumerate(e)):
+                count[source, target] += both[j, i]
+        sums = Counter(), Counter()
+        for (e, f), value in count.items():
+            sums[0][e] += value
+            sums[1][f] += value
+        forward |= {(f, e): value / sums[0][e] for (e, f), value in count.items()}
+        backward |= {(e, f): value / sums[1][f] for (e, f), value in count.items()}
+    for e, f in count:
+        at = np.flatnonzero(table.keys == left[e] * len(right) + right[f])[0]
+        assert table.forward[at] == pytest.approx(forward[f, e])
+        assert table.backward[at] == pytest.approx(backward[e, f])
+    assert all(np.isfinite(x).all() for x in features.transform([*pairs, (["c"], ["a", "c"])]))
+
+
+def test_stems_and_frequent_words_add_columns():
+    plain, features = AlignmentFeatures(), AlignmentFeatures(stems=(4,), n_frequent=2)
+    X, more = plain.fit_transform(PAIRS), features.fit_transform(PAIRS)
+    names = features.get_feature_names_out().tolist()
+    n = len(plain.get_feature_names_out())
+    assert names[:n] == plain.get_feature_names_out().tolist()
+    assert names[-4:] == ["source=das", "source=buch", "target=the", "target=book"]
+    for (source, target), a, b in zip(PAIRS, X, more, strict=True):
+        assert_array_equal(a, b[:, :, :n])
+        assert b.shape[2] == len(names)
+        assert np.abs(b).max() <= 1.0
+        sides = source.lower().split(), target.lower().split()
+        for i, j in product(*map(range, b.shape[:2])):
+            found = [sides[0][i] == "das", sides[0][i] == "buch"]
+            found += [sides[1][j] == "the", sides[1][j] == "book"]
+            assert b[i, j, -4:].tolist() == found
+    # Unknown forms of known stems.
+    x = features.transform([("Hausboot", "household")])[0][0, 0]
+    value = dict(zip(names, x, strict=True))
+    assert value["dice"] == value["plain_both"] == 0.0
+    assert value["stem4_dice"] == 1.0
+    assert value["stem4_plain_both"] > 0.5
+
+
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=4))
 def test_the_intersection_links_what_is_best_for_both(pairs):
     found = AlignmentFeatures(n_iter=3).fit(pairs).intersection(pairs)
@@ -191,6 +257,9 @@ def test_it_is_a_transformer():
         ({}, [], ValueError, "X is empty"),
         ({"n_iter": 0}, [("a", "b")], ValueError, "n_iter must be an integer of at least 1, got 0"),
         ({"n_iter": 1.5}, [("a", "b")], TypeError, "n_iter must be an integer of at least 1"),
+        ({"stems": [0]}, [("a", "b")], ValueError, "stems must be an integer of at least 1, got"),
+        ({"stems": 4}, [("a", "b")], TypeError, "stems must be a sequence of integers, got 4"),
+        ({"n_frequent": -1}, [("a", "b")], ValueError, "n_frequent must be an integer of at least"),
         ({"diagonal": "a"}, [("a", "b")], TypeError, "diagonal must be a finite number"),
         ({"diagonal": 10**400}, [("a", "b")], ValueError, "diagonal must be a finite number"),
         ({"lowercase": "no"}, [("a", "b")], TypeError, "lowercase must be True or False"),

@@ -77,7 +77,7 @@ _PART = re.compile(r"([^\[\]|]+)\[([+-]?\d{1,9})\]")
 _SIZED = re.compile(r"(prefix|suffix|cluster)([1-9]\d?)")
 _GRAMS = re.compile(r"ngrams([1-9]\d?)-([1-9]\d?)")
 _NUMBER = re.compile(r" [-+]?[\d.]*\d(e[-+]?\d+)?$")
-_BITS = 4, 6, 10, 20  # of paths in a tree of clusters: Miller et al. 2004, Ratinov & Roth 2009
+_BITS = 4, 6, 10, 20  # of paths in a tree of clusters, as is usual for names
 
 
 def _read_features(preset) -> list:

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
@@ -245,6 +245,7 @@ PROJECTED = [s for s in STRUCTURES if s not in ("cardinality", "or")]
 
 @pytest.mark.parametrize("structure", [*STRUCTURES, "nested-wide"])
 @given(data=st.data(), gamma=st.sampled_from([1e-3, 0.1, 1.0, 30.0]))
+@settings(max_examples=15)
 def test_verbs_equal_those_of_the_table(structure, data, gamma):
     graph, delta = data.draw(graphs(structure))
     for r in range(graph.regions.kind.size):

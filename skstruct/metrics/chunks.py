@@ -106,7 +106,7 @@ def chunks_of_read(labels: list, scheme: str | None) -> list[tuple[int, int, str
 
 
 def chunk_tags(chunks: Sequence[tuple], n: int, scheme: str = "iob2") -> list[str]:
-    """Tags of a sequence with such chunks: the inverse of :func:`chunks`.
+    """Tags of a sequence with such chunks, as ``chunks`` reads them.
 
     Tags of another scheme can be easier to learn. Read more in the :ref:`User Guide
     <evaluation_guide>`.

@@ -208,7 +208,7 @@ class TokenColumns(NamedTuple):
     def none(self, n_sequences: int = 0) -> TokenColumns:
         """The same columns without a token, in so many sequences."""
         offsets = np.zeros(n_sequences + 1, dtype=np.int64)
-        return self._replace(values=[_coded([]) for _ in self.values], offsets=offsets)
+        return self._replace(values=[coded([]) for _ in self.values], offsets=offsets)
 
 
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
@@ -297,7 +297,7 @@ def _refuse_tokens(rows, ends, fitted):
     raise ValueError(f"X: sequence {i}, token {q - ends[i]} {got}; {wanted}")
 
 
-def _coded(column):
+def coded(column):
     """Each value of a column once, and which of them each token has: by look-ups in C."""
     seen = defaultdict()
     seen.default_factory = seen.__len__
@@ -308,9 +308,9 @@ def _coded(column):
 def _texts(column, j, offsets):
     """A column as strings, coded."""
     with suppress(TypeError):  # what has no hash is no string
-        coded = _coded(column)
-        if {*map(type, coded[0])} == {str}:
-            return coded
+        found = coded(column)
+        if {*map(type, found[0])} == {str}:
+            return found
     for row, value in enumerate(column):
         if isinstance(value, str):
             continue
@@ -326,4 +326,4 @@ def _texts(column, j, offsets):
                 f"X: sequence {i}, token {row - offsets[i]}: column {j} {what}{hint * missing}"
             )
     # Members of an Enum have another str().
-    return _coded([str.__str__(v) if isinstance(v, str) else str(v) for v in column])
+    return coded([str.__str__(v) if isinstance(v, str) else str(v) for v in column])

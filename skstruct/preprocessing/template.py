@@ -392,13 +392,13 @@ def _has_edge_features(vectorizer):
 
 
 class ExpandedTemplates(RaggedTransformer, BaseEstimator):
-    """Base of transformers whose features are templates, expanded over columns of tokens."""
+    """Base of transformers whose features are templates, expanded over columns of tokens.
+
+    Subclasses have `_read_both`, which checks the parameters and returns the templates and the
+    columns of all tokens of X.
+    """
 
     outside = "mark"
-
-    def _read_both(self, X):
-        """Check the parameters; return the templates, and the columns of all tokens."""
-        raise NotImplementedError
 
     def _read(self, X, fitted=None):
         """The columns of all tokens."""

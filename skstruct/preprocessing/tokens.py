@@ -18,7 +18,7 @@ from ..core.typing import SamplesLike
 from ..data.names import JoinedNames, ListedNames, VocabularyNames
 from ..data.ragged import RaggedArray
 from ..lite import derived_column, grams_of
-from .columns import is_frame
+from .columns import coded, is_frame
 from .patterns import Macro, Template
 from .ragged_transformer import sequences_of
 from .template import ExpandedTemplates, TemplateCounts, TemplateNames
@@ -256,7 +256,8 @@ def _made_columns(tokens, derived):
     words, places = tokens.values[0]
     for kind, data in derived:
         if kind != "phrases":
-            yield _coded_at(derived_column(kind, data, words), places)
+            values, own = coded(derived_column(kind, data, words))
+            yield values, own[places]
             continue
         marks = ["O"] * len(places)
         begins = [word.lower() in data for word in words]
@@ -266,7 +267,7 @@ def _made_columns(tokens, derived):
             start, stop = tokens.offsets[i : i + 2].tolist()
             own = [words[q] for q in places[start:stop].tolist()]
             marks[start:stop] = derived_column(kind, data, own)
-        yield _coded_at(marks, np.arange(len(places)))
+        yield coded(marks)
 
 
 def _gram_sizes(features):
@@ -546,10 +547,3 @@ class TokenFeatures(ExpandedTemplates):
 def is_text(value) -> bool:
     """Return whether a value is a string."""
     return isinstance(value, (str, bytes))
-
-
-def _coded_at(strings, places):
-    """A column whose value at each token is the string at its place."""
-    codes = {}
-    own = np.array([codes.setdefault(string, len(codes)) for string in strings], dtype=np.int64)
-    return [*codes], own[places]

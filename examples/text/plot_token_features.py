@@ -62,10 +62,10 @@ tagger.set_params(tokenfeatures__gazetteers=known).fit(X, y)
 scores["and lists of names"] = chunk_f1_score(y_test, tagger.predict(X_test))
 
 fig, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
-bars = ax.barh([*scores], scores.values())
-ax.bar_label(bars, fmt="%.3f", padding=3)
+ax.plot(scores.values(), [*scores], "o")
 ax.invert_yaxis()
-ax.set(xlabel="chunk F1 on test sentences", xlim=(0.75, 1.02))
+ax.grid(axis="x", alpha=0.4)
+ax.set(xlabel="chunk F1 on test sentences")
 plt.show()
 
 # %%

@@ -1,4 +1,4 @@
-"""Tables of named columns: data frames or structured arrays, and how results show as tables."""
+"""How results show: data frames or structured arrays, tables in HTML and text, axes to draw on."""
 
 from __future__ import annotations
 
@@ -69,3 +69,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self._title)}</p>{as_html(self._columns)}"
+
+
+def axes_of(ax: Any) -> Any:
+    """The axes to draw on, new ones unless they are given."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("displays need matplotlib: pip install matplotlib") from None
+    return plt.subplots(layout="constrained")[1] if ax is None else ax

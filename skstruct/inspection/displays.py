@@ -9,17 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from ..data.frames import axes_of
 from ..metrics.calibration import innermost, split_model
 from .tables import _label_names, _words, transition_frame
-
-
-def _axes(ax):
-    """The axes to draw on, new ones unless they are given."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("displays need matplotlib: pip install matplotlib") from None
-    return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 class ConvergenceDisplay:
@@ -154,7 +146,7 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             The display itself.
         """
-        ax = _axes(ax)
+        ax = axes_of(ax)
         self.lines_ = []
         for name, (at, values) in self.curves.items():
             shown = np.isfinite(values)
@@ -186,7 +178,7 @@ class _HeatMap:
     """A matrix as a picture with named rows and columns."""
 
     def _draw(self, ax, values, rows, columns, step=1, **options):
-        ax = _axes(ax)
+        ax = axes_of(ax)
         self.image_ = ax.imshow(values, **options)
         ax.set_xticks(range(0, len(columns), step), columns[::step], rotation=90)
         ax.set_yticks(range(len(rows)), rows)

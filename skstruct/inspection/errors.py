@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..data.constraints import without_prefix
-from ..data.frames import as_frame, as_html, as_text
+from ..data.frames import as_frame, as_html, as_text, axes_of
 from ..data.packing import as_list
 from ..data.ragged import object_array
 from ..metrics.chunks import lists_chunks, read_chunk_pairs
 from ..metrics.nodes import read_pair
-from .displays import _axes
 from .tables import _words
 
 _OF_CHUNKS = ("correct", "wrong boundary", "wrong type", "missed", "made up")
@@ -384,7 +383,7 @@ class ErrorAnalysis:
         ErrorAnalysis
             The analysis itself.
         """
-        ax, columns, of_chunks = _axes(ax), self._summary(), self.unit == "chunks"
+        ax, columns, of_chunks = axes_of(ax), self._summary(), self.unit == "chunks"
         keys = [*columns.values()][: 1 if of_chunks else 2]
         names = [" \N{RIGHTWARDS ARROW} ".join(map(str, key)) for key in zip(*keys, strict=True)]
         names = names[:_MANY]

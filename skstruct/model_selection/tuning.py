@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .. import metrics
 from ..core.arguments import check_choice, check_real, warn_user
 from ..core.typing import SamplesLike
-from ..data.frames import Table
+from ..data.frames import Table, axes_of
 from ..data.values import read_keys
 from ..graphs.base import Graph
 from ..metrics import SCORERS
@@ -286,11 +286,7 @@ class TuneResult(Table):
         matplotlib Axes
             The axes.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots(layout="constrained")[1]
-        results = self.cv_results_
+        ax, results = axes_of(ax), self.cv_results_
         names = [name for name in results if name.startswith("param_")]
         C, means = np.asarray(results[names[0]]), results["mean_test_score"]
         ratios = results[names[1]] if len(names) > 1 else np.zeros(C.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,10 @@ from .ragged_transformer import RaggedTransformer, samples_of
 
 @kernel
 def expected_counts(first, stop, corpus, made, step_given, step_made, t, null, count, null_count):
-    """E-step of IBM model 1: pair s has cell (i, j) at ``ptr[s] + i step_given + j step_made``."""
+    """E-step of IBM model 1, of the log-likelihood too; given words i generate made words j.
+
+    Pair s has cell (i, j) at ``cell_ptr[s] + i * step_given[s] + j * step_made[s]``.
+    """
     total = 0.0
     for s in range(first, stop):
         n_made = corpus.made_ptr[s + 1] - corpus.made_ptr[s]
@@ -62,7 +65,7 @@ def link_posteriors(first, stop, corpus, made, step_given, step_made, t, null, s
                 out[at + i * across - start] = value
                 total += prior
                 norm += value
-            # No word is as probable as each word of the sentence.
+            # The null word has the mean prior of the words of the sentence.
             norm += null[made[corpus.made_ptr[s] + j]] * total / n_given
             scale = 1.0 / norm if norm > 0.0 else 0.0
             for i in range(n_given):
@@ -105,7 +108,9 @@ _LEAST = 1e-6
 _RARE, _SHORT = 5, 3
 
 _PLACES = ("distance", "distance_square", "distance_root")
-_SPELLING = ("equal", "equal_long", "prefix", "subsequence", "both_signs", "one_sign", "numbers")
+_SPELLING = (
+    "equal", "equal_long", "prefix", "subsequence", "both_punctuation", "one_punctuation", "numbers"
+)  # fmt: skip
 _FREQUENCY = ("rank", "both_rare", "one_rare", "both_short", "one_short", "unknown")
 _WORDS = ("dice", "dice_root", "dice_excess", "forward", "backward")
 _LINKS = ("forward_link", "backward_link", "both_link")
@@ -233,9 +238,9 @@ def _posteriors(table, codes, at, prior):
         (table.backward, table.backward_null, codes[0][:, None], 1),
     ):
         joint = _look_up(t, at) * prior
-        # As in training each word of the sentence, and the word that is none, are as probable.
-        joint *= at.shape[axis] / prior.sum(axis=axis, keepdims=True)
-        norm = joint.sum(axis=axis, keepdims=True) + _look_up(null, given)
+        # As in training, the null word has the mean prior of the words of the sentence.
+        null_joint = _look_up(null, given) * prior.mean(axis=axis, keepdims=True)
+        norm = joint.sum(axis=axis, keepdims=True) + null_joint
         out.append(joint / np.where(norm > 0.0, norm, 1.0))
     return out
 
@@ -264,17 +269,16 @@ def _spelling(source, target):
     n, m = sizes[0][:, None], sizes[1][None, :]
     longest = np.maximum(np.maximum(n, m), 1)
     equal = (n == m) & (prefix == n)
-    sign = [_are(words, lambda word: not any(map(str.isalnum, word))) for words in (source, target)]
-    number = [_are(words, lambda word: any(map(str.isdigit, word))) for words in (source, target)]
-    signs, numbers = sign[0][:, None] & sign[1], number[0][:, None] & number[1]
+    marks = [_are(side, lambda word: not any(map(str.isalnum, word))) for side in (source, target)]
+    number = [_are(side, lambda word: any(map(str.isdigit, word))) for side in (source, target)]
     return [
         equal,
         equal & (n > _SHORT),
         prefix / longest,
         2.0 * common / np.maximum(n + m, 1),
-        signs,
-        sign[0][:, None] ^ sign[1],
-        numbers,
+        marks[0][:, None] & marks[1],
+        marks[0][:, None] ^ marks[1],
+        number[0][:, None] & number[1],
     ]
 
 
@@ -332,7 +336,7 @@ class Translations(NamedTuple):
     # (n_pairs,): Probability of the target word given the source word, and the other way round.
     forward: np.ndarray
     backward: np.ndarray
-    # Probability of each target (source) word where no word stands behind it.
+    # Probability of each target (source) word given the null word.
     forward_null: np.ndarray
     backward_null: np.ndarray
     # Counts of each word of either side.
@@ -364,10 +368,12 @@ def learn_translations(source, target, n_words, n_iter, agree_at=None):
     dice = 2.0 * both / (sentences[0][owner] + sentences[1][other])
     ends = ends_of(n), ends_of(m)
     one = np.ones_like(n)
-    forward = _em(Corpus(cells, cell_ptr, *ends), words[1], (m, one), owner, n_words, n_iter)
-    backward = _em(
-        Corpus(cells, cell_ptr, *ends[::-1]), words[0], (one, m), other, n_words[::-1], n_iter
+    sides = (
+        (Corpus(cells, cell_ptr, *ends), words[1], m, one),
+        (Corpus(cells, cell_ptr, *ends[::-1]), words[0], one, m),
     )
+    forward = _em(*sides[0], owner, n_words, n_iter)
+    backward = _em(*sides[1], other, n_words[::-1], n_iter)
     counts = tuple(np.bincount(w, minlength=k) for w, k in zip(words, n_words, strict=True))
     likelihood = np.column_stack([forward[2], backward[2]])
     table = Translations(
@@ -375,10 +381,6 @@ def learn_translations(source, target, n_words, n_iter, agree_at=None):
     )
     if agree_at is None:
         return table
-    sides = (
-        (Corpus(cells, cell_ptr, *ends), words[1], m, one),
-        (Corpus(cells, cell_ptr, *ends[::-1]), words[0], one, m),
-    )
     return _agreement(table, sides, (owner, other), n_words, n_iter, agree_at)
 
 
@@ -398,7 +400,7 @@ def _agreement(table, sides, given_of, n_words, n_iter, strength):
             both *= one
             own = sides[0][0].cells[cell_ptr[first] : cell_ptr[stop]]
             count += np.bincount(own, both, minlength=count.size)
-        # A word that nothing is linked to has no translation.
+        # A word without links has no translations.
         forward, backward = (
             count / np.maximum(np.bincount(of, count, minlength=k), _NONE)[of]
             for of, k in zip(given_of, n_words, strict=True)
@@ -415,8 +417,8 @@ def _present(words, sizes, n_words):
     )
 
 
-def _em(corpus, made, steps, given_of, n_words, n_iter):
-    """Probabilities of made words given each word, and given none; the log-likelihoods."""
+def _em(corpus, made, step_given, step_made, given_of, n_words, n_iter):
+    """Probabilities of made words given each word and the null word; the log-likelihoods."""
     t = np.full(given_of.size, 1.0 / n_words[1])
     null = np.full(n_words[1], 1.0 / n_words[1])
     likelihood, n_pairs = np.zeros(n_iter), corpus.cell_ptr.size - 1
@@ -425,7 +427,7 @@ def _em(corpus, made, steps, given_of, n_words, n_iter):
         for first in range(0, n_pairs, _PIECE):
             stop = min(first + _PIECE, n_pairs)
             likelihood[k] += expected_counts(
-                first, stop, corpus, made, *steps, t, null, count, null_count
+                first, stop, corpus, made, step_given, step_made, t, null, count, null_count
             )
         t = count / np.bincount(given_of, count, minlength=n_words[0])[given_of]
         null = null_count / null_count.sum()
@@ -455,6 +457,42 @@ def _codes(pair, vocabularies, table):
 def _stems(words, size):
     """First letters of words."""
     return [word[:size] for word in words]
+
+
+def _read_pairs(X, lowercase, fitting):
+    """Pairs of lists of words."""
+    pairs, names = [], ("source", "target")
+    for i, sample in enumerate(samples_of(X, fitting)):
+        if not isinstance(sample, (tuple, list)) or len(sample) != 2:
+            raise TypeError(
+                f"X: sample {i} must be a tuple (source, target) of lists of words, got "
+                f"{type(sample).__name__}"
+            )
+        pair = tuple(
+            _read_words(side, lowercase, f"X: sample {i}: its {name}")
+            for side, name in zip(sample, names, strict=True)
+        )
+        for words, name in zip(pair, names, strict=True):
+            if not words:
+                raise ValueError(f"X: sample {i}: its {name} is empty")
+        pairs.append(pair)
+    return pairs
+
+
+def _read_words(sentence, lowercase, where):
+    """The words of a sentence."""
+    if isinstance(sentence, str):
+        words = [word for word in split_line(" ".join(split_lines(sentence))) if word]
+    elif hasattr(sentence, "columns"):
+        raise TypeError(f"{where} is a data frame: pass the list of its words")
+    elif hasattr(sentence, "__len__") and not isinstance(sentence, (bytes, Mapping, Set)):
+        words = list(sentence)
+    else:
+        raise TypeError(f"{where} must be a list of words, got {type(sentence).__name__}")
+    wrong = next((word for word in words if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise TypeError(f"{where} has the word {wrong!r}, which is no str")
+    return [word.lower() for word in words] if lowercase else [str(w) for w in words]
 
 
 class AlignmentFeatures(RaggedTransformer, BaseEstimator):
@@ -582,12 +620,17 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         n_frequent = check_integer("n_frequent", self.n_frequent, 0)
         if isinstance(self.stems, str) or not isinstance(self.stems, Iterable):
             raise TypeError(f"stems must be a sequence of integers, got {self.stems!r}")
-        self._sizes = [check_integer("stems", size) for size in self.stems]
-        pairs = self._pairs(X, True)
-        sides = [[*a, *b] for a, b in zip(self._text(), zip(*pairs, strict=True), strict=True)]
+        sizes = [check_integer("stems", size) for size in self.stems]
+        if len({*sizes}) < len(sizes):
+            raise ValueError(f"stems must be different integers, got {self.stems!r}")
+        pairs = _read_pairs(X, self.lowercase, True)
+        text = self._text()
+        sides = [[*a, *b] for a, b in zip(text, zip(*pairs, strict=True), strict=True)]
+        # Later values of parameters do not change what is learned.
+        self._sizes, self._diagonal, self._lowercase = sizes, self.diagonal, self.lowercase
         self.vocabularies_, self.translations_ = _read_text(sides, n_iter)
         self.stem_vocabularies_, self.stem_translations_ = [], []
-        for size in self._sizes:
+        for size in sizes:
             own = [[_stems(words, size) for words in side] for side in sides]
             vocabularies, table = _read_text(own, n_iter, float(self.diagonal))
             self.stem_vocabularies_.append(vocabularies)
@@ -620,14 +663,15 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
             If a sample is not a pair of sentences, or a sentence is empty.
         """
         check_is_fitted(self)
-        return self._transform(self._pairs(X, False))
+        return self._transform(_read_pairs(X, self._lowercase, False))
 
     def intersection(self, X: SamplesLike) -> list[np.ndarray]:
         """Links on which IBM model 1 agrees in both directions.
 
-        A word is linked to that word of the other side which most probably stands behind it, the
-        first of several, or to none if that is more probable. Links of both directions are kept
-        (F. J. Och, H. Ney: A systematic comparison of various statistical alignment models, 2003).
+        Each word is linked to the word of the other side that most probably generated it, the first
+        of several, or to no word if the null word is more probable. Links of both directions are
+        kept (F. J. Och, H. Ney: A systematic comparison of various statistical alignment models,
+        2003).
 
         Parameters
         ----------
@@ -642,7 +686,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         check_is_fitted(self)
         return [
             np.argwhere(np.logical_and(*best_links(self.translations_, *self._codes(pair))))
-            for pair in self._pairs(X, False)
+            for pair in _read_pairs(X, self._lowercase, False)
         ]
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -666,12 +710,12 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
 
     def _features(self, pair):
         """Features of the pairs of words of two sentences."""
-        groups = [features_of_pair(self.translations_, pair, *self._codes(pair), self.diagonal)]
+        groups = [features_of_pair(self.translations_, pair, *self._codes(pair), self._diagonal)]
         for size, vocabularies, table in zip(
             self._sizes, self.stem_vocabularies_, self.stem_translations_, strict=True
         ):
             codes = _codes([_stems(words, size) for words in pair], vocabularies, table)
-            groups.append(features_of_stems(table, *codes, self.diagonal))
+            groups.append(features_of_stems(table, *codes, self._diagonal))
         if any(self.frequent_words_):
             groups.append(indicators(pair, self.frequent_words_))
         return np.concatenate(groups, axis=2) if len(groups) > 1 else groups[0]
@@ -679,25 +723,6 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
     def _codes(self, pair):
         """Words of a pair of sentences as numbers, and where their pairs are in the tables."""
         return _codes(pair, self.vocabularies_, self.translations_)
-
-    def _pairs(self, X, fitting):
-        """Pairs of lists of words."""
-        pairs, names = [], ("source", "target")
-        for i, sample in enumerate(samples_of(X, fitting)):
-            if not isinstance(sample, (tuple, list)) or len(sample) != 2:
-                raise TypeError(
-                    f"X: sample {i} must be a tuple (source, target) of lists of words, got "
-                    f"{type(sample).__name__}"
-                )
-            pair = tuple(
-                self._words(side, f"X: sample {i}: its {name}")
-                for side, name in zip(sample, names, strict=True)
-            )
-            for words, name in zip(pair, names, strict=True):
-                if not words:
-                    raise ValueError(f"X: sample {i}: its {name} is empty")
-            pairs.append(pair)
-        return pairs
 
     def _text(self):
         """Both sides of the parallel text, without pairs that have an empty side."""
@@ -710,25 +735,14 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
         for side, name in zip(text, ("sources", "targets"), strict=True):
             where = f"parallel_text: {name}"
             items = [] if is_empty_list(side) else as_list(side, where)
-            sides.append([self._words(s, f"{where}: sentence {i}") for i, s in enumerate(items)])
+            read = (
+                _read_words(s, self.lowercase, f"{where}: sentence {i}")
+                for i, s in enumerate(items)
+            )
+            sides.append([*read])
         if len(sides[0]) != len(sides[1]):
             raise ValueError(
                 f"parallel_text has {len(sides[0])} sources, but {len(sides[1])} targets"
             )
         full = [pair for pair in zip(*sides, strict=True) if pair[0] and pair[1]]
         return tuple(zip(*full, strict=True)) if full else ([], [])
-
-    def _words(self, sentence, where):
-        """The words of a sentence."""
-        if isinstance(sentence, str):
-            words = [word for word in split_line(" ".join(split_lines(sentence))) if word]
-        elif hasattr(sentence, "columns"):
-            raise TypeError(f"{where} is a data frame: pass the list of its words")
-        elif hasattr(sentence, "__len__") and not isinstance(sentence, (bytes, Mapping, set)):
-            words = list(sentence)
-        else:
-            raise TypeError(f"{where} must be a list of words, got {type(sentence).__name__}")
-        wrong = next((word for word in words if not isinstance(word, str)), None)
-        if wrong is not None:
-            raise TypeError(f"{where} has the word {wrong!r}, which is no str")
-        return [word.lower() for word in words] if self.lowercase else [str(w) for w in words]

@@ -168,8 +168,8 @@ def test_columns_are_what_their_names_say():
         return X[i][:, :, names.index(name)]
 
     assert column("equal", 3)[3].tolist() == [0, 0, 0, 1]
-    assert column("both_signs", 3).sum() == 1
-    assert column("one_sign", 3).sum() == 6
+    assert column("both_punctuation", 3).sum() == 1
+    assert column("one_punctuation", 3).sum() == 6
     assert column("prefix", 0)[1].tolist() == [0.0, 1 / 5]  # Haus, house
     assert column("subsequence", 0)[1].tolist() == [2 / 7, 6 / 9]
     assert column("distance", 0).tolist() == [[0.0, 0.5], [0.5, 0.0]]
@@ -245,6 +245,20 @@ def test_it_is_a_transformer():
     assert len(features.transform([])) == len(features.intersection([])) == 0
 
 
+def test_later_parameters_change_no_fitted_transformer():
+    features, pairs = AlignmentFeatures(stems=(2,)).fit(PAIRS), [("DAS Haus", "THE house")]
+    expected, links = features.transform(pairs)[0], features.intersection(pairs)[0]
+    features.set_params(diagonal=0.5, lowercase=False, stems=(), n_frequent=3)
+    assert_array_equal(features.transform(pairs)[0], expected)
+    assert_array_equal(features.intersection(pairs)[0], links)
+
+
+def test_a_diagonal_that_leaves_no_other_prior():
+    pairs = [("a b c", "d e f g h"), ("a", "d e")]
+    for x in AlignmentFeatures(diagonal=1e6, stems=(1,)).fit_transform(pairs):
+        assert np.isfinite(x).all()
+
+
 @pytest.mark.parametrize(
     ("parameters", "X", "error", "match"),
     [
@@ -258,6 +272,8 @@ def test_it_is_a_transformer():
         ({"n_iter": 0}, [("a", "b")], ValueError, "n_iter must be an integer of at least 1, got 0"),
         ({"n_iter": 1.5}, [("a", "b")], TypeError, "n_iter must be an integer of at least 1"),
         ({"stems": [0]}, [("a", "b")], ValueError, "stems must be an integer of at least 1, got"),
+        ({"stems": (4, 4)}, [("a", "b")], ValueError, r"stems must be different integers, got"),
+        ({}, [("a", frozenset("b"))], TypeError, "its target must be a list of words, got"),
         ({"stems": 4}, [("a", "b")], TypeError, "stems must be a sequence of integers, got 4"),
         ({"n_frequent": -1}, [("a", "b")], ValueError, "n_frequent must be an integer of at least"),
         ({"diagonal": "a"}, [("a", "b")], TypeError, "diagonal must be a finite number"),

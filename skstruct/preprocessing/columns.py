@@ -232,7 +232,7 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
         are_words = bool(rows) and all(issubclass(kind, str) for kind in set(map(type, rows)))
         # Tuples of strings are tokens if fit saw such tokens: X is then one sequence.
         unlike = are_words and fitted is not None and not fitted.are_words
-        if unlike and any(isinstance(sample, tuple) for sample in X):
+        if unlike and any(isinstance(sample, tuple) for sample in samples):
             raise ValueError(
                 "X holds tuples of strings, which were the tokens in fit, in place of sequences of "
                 f"them; {_ONE}"
@@ -280,7 +280,7 @@ def _is_tuple(token):
 def _refuse_tokens(rows, ends, fitted):
     """Tell of the first token that is neither a str nor a tuple, or another one than the rest."""
     width = next((len(row) for row in rows if _is_tuple(row)), None)
-    if width is None:
+    if width is None or (fitted is not None and fitted.are_words):
         wanted = "a str, or a tuple of columns, was expected"
         wrong = (q for q, row in enumerate(rows) if not isinstance(row, str))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Self
 
 from scipy import sparse
@@ -112,7 +112,7 @@ def check_sequence(sample, i: int) -> None:
             f"X: sample {i} is a dict of graphs with node_types: transform the tables of one type, "
             '[x["nodes"][name] for x in X], then put them back'
         )
-    if isinstance(sample, (str, bytes, Mapping)) or not sized:
+    if isinstance(sample, (str, bytes, Mapping, Set)) or not sized:
         raise TypeError(
             f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "
             "of sequences: for one sequence pass [x]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ..data.ragged import RaggedArray
 from ..lite import derived_column, grams_of
 from .columns import coded, is_frame
 from .patterns import Macro, Template
-from .ragged_transformer import sequences_of
+from .ragged_transformer import check_sequence, sequences_of
 from .template import ExpandedTemplates, TemplateCounts, TemplateNames
 
 # Lists of features.
@@ -103,7 +103,9 @@ def _sources(names, derived) -> dict:
     found = {"word": ("x", False, 0, ""), "lower": ("x", True, 0, "")}
     for column, name in enumerate([*names[1:], *derived], start=1):
         if name in found or _SIZED.fullmatch(name):
-            raise ValueError(f"two kinds of features are named {name!r}")
+            raise ValueError(
+                f"two kinds of features are named {name!r}: rename the column of X or the gazetteer"
+            )
         found[name] = ("x", False, column, "")
     return found
 
@@ -171,32 +173,41 @@ def _read_clusters(clusters) -> dict:
     return found
 
 
+def _vector(vectors, word):
+    """The vector of a word, empty if it is not of numbers."""
+    try:
+        return np.asarray(vectors[word], dtype=float)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
 def _read_vectors(vectors) -> tuple[Any, int]:
     """Vectors by words, and their length."""
     if not isinstance(vectors, (str, os.PathLike)):
         if not isinstance(vectors, Mapping) and not hasattr(vectors, "key_to_index"):
             raise TypeError(f"vectors must be a mapping or a path, got {type(vectors).__name__}")
         words = vectors if isinstance(vectors, Mapping) else vectors.key_to_index
-        size = next((np.size(vectors[word]) for word in words), 0)
+        size = next((_vector(vectors, word).size for word in words), 0)
         if not size:
-            raise ValueError("vectors is empty, or its first vector")
+            raise ValueError("vectors is empty, or its first vector is not of numbers")
         return vectors, size
     found, size = {}, None
     for number, line in enumerate(lines_of(vectors), start=1):
         # Some words of GloVe's have spaces.
         word, *numbers = line.rstrip().rsplit(" ", size or -1)
-        if number == 1 and len(numbers) == 1:  # word2vec's: how many, of which length
+        # word2vec's first line says how many vectors follow, and their length.
+        if (number == 1 and len(numbers) == 1) or not line.strip():
             continue
         try:
-            if size and _NUMBER.search(word):
+            if not numbers or _NUMBER.search(word):
                 raise ValueError
             found[word] = np.array(numbers, dtype=np.float32)
         except ValueError:
             raise ValueError(
                 f"{vectors}, line {number}: a word and numbers were expected"
             ) from None
-        size = len(numbers) if size is None else size
-        if not size or len(numbers) != size:
+        size = size or len(numbers)
+        if len(numbers) != size:
             raise ValueError(f"{vectors}, line {number}: {len(numbers)} numbers, before {size}")
     if not found:
         raise ValueError(f"{vectors} has no vectors")
@@ -243,12 +254,14 @@ def _as_rows(X, settings, fitting):
     token = next((token for x in found for token in x), None)
     if is_text(token) or not hasattr(token, "text"):
         return samples
-    try:
-        return [
-            [tuple(getattr(t, name) for name in settings.attributes) for t in x] for x in samples
-        ]
-    except AttributeError as error:
-        raise ValueError(f"columns: tokens lack an attribute: {error}") from None
+    rows = []
+    for i, x in enumerate(samples):
+        check_sequence(x, i)
+        try:
+            rows.append([tuple(getattr(t, name) for name in settings.attributes) for t in x])
+        except AttributeError as error:
+            raise ValueError(f"columns: tokens of sequence {i} lack one: {error}") from None
+    return rows
 
 
 def _made_columns(tokens, derived):
@@ -385,8 +398,9 @@ class TokenFeatures(ExpandedTemplates):
         gazetteers = {} if self.gazetteers is None else self.gazetteers
         if not isinstance(gazetteers, Mapping):
             raise TypeError("gazetteers must be a dict of lists of words and phrases")
-        if isinstance(self.columns, str):
-            raise TypeError(f"columns must be a list of names, got {self.columns!r}")
+        columns = ["text"] if self.columns is None else self.columns
+        if isinstance(columns, str) or not isinstance(columns, Iterable) or not [*columns]:
+            raise TypeError(f"columns must be a list of names, got {columns!r}")
         derived = {"shape": ("shape", None), "short": ("short", None)}
         if self.clusters is not None:
             derived["cluster"] = "clusters", _read_clusters(self.clusters)
@@ -402,8 +416,7 @@ class TokenFeatures(ExpandedTemplates):
                 _read_phrases(name, phrases, list if characters else str.split),
             )
             features += [f"{name}[{offset}]" for offset in (-1, 0, 1)]
-        names = ["text"] if self.columns is None else list(self.columns)
-        return _Settings([*dict.fromkeys(features)], characters, names, derived)
+        return _Settings([*dict.fromkeys(features)], characters, [*map(str, columns)], derived)
 
     def _read_both(self, X):
         tokens = self._read(X)
@@ -484,7 +497,7 @@ class TokenFeatures(ExpandedTemplates):
         for row, word in zip(table, words, strict=True):
             key = word if word in known else word.lower()
             if key in known:
-                vector = np.asarray(known[key], dtype=float)
+                vector = _vector(known, key)
                 if vector.shape != row.shape or not np.isfinite(vector).all():
                     raise ValueError(
                         f"vectors: that of {key!r} must be {self._n_numbers} finite numbers"

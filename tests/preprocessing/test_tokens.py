@@ -218,7 +218,7 @@ def test_vectors(tmp_path):
     own = {"Anna": [1.0, -2.0], "new": [0.5, 0.0], "2024": [3.0, 4.0]}
     text = "".join(f"{word} {a} {b}\n" for word, (a, b) in own.items())
     (tmp_path / "glove").write_text(text)
-    (tmp_path / "word2vec").write_text(f"3 2\n{text}. . . 5 6 \n")
+    (tmp_path / "word2vec").write_text(f"3 2\n{text}. . . 5 6 \n\n")
     expected = np.zeros((11, 2))
     expected[[0, 3, 9]] = [*own.values()]
     for vectors in (own, KeyedVectors(own), tmp_path / "glove", str(tmp_path / "word2vec")):
@@ -377,13 +377,35 @@ BAD = {
     "no numbers": ({"vectors": {"a": []}}, X, "its first vector"),
     "long vector": ({"vectors": {"a": [1.0], "Anna": [1.0, 2.0]}}, X, "'Anna' must be 1 finite"),
     "nan": ({"vectors": {"Anna": [np.nan]}}, X, "finite"),
-    "objects": ({"columns": ["text", "lemma_"]}, [[Token("a", "b")]], "lack an attribute"),
+    "objects": ({"columns": ["text", "lemma_"]}, [[Token("a", "b")]], "sequence 0 lack one"),
     "one column": ({"columns": "text"}, [[Token("a", "b")]], "must be a list"),
     "nothing": ({"columns": ["text", "pos_"]}, [[Token("a", None)]], "is missing"),
+    "no list of columns": ({"columns": 5}, [[Token("a", "b")]], "columns must be a list"),
+    "empty columns": ({"columns": []}, [[Token("a", "b")]], "columns must be a list"),
+    "number of column": ({"columns": [1]}, [[Token("a", "b")]], "sequence 0 lack one: .* '1'"),
+    "str for object": ({}, [[Token("a", "b")], ["c"]], "tokens of sequence 1 lack one"),
+    "no sequence": ({}, [[Token("a", "b")], None], "sequence 1 must be a list of tokens"),
+    "set": ({}, [{"a", "b"}], "must be a list of tokens, not set"),
+    "text as vector": ({"vectors": {"a": "xyz"}}, X, "first vector is not of numbers"),
+    "ragged vector": ({"vectors": {"a": [[1], [2, 3]]}}, X, "first vector is not of numbers"),
+    "words as numbers": ({"vectors": {"a": [1], "Anna": "b"}}, X, "'Anna' must be 1 finite"),
     "iterator": ({}, [iter(["a"])], "must be a list of tokens"),
     "text": ({}, ["Anna flew"], "must be a list of tokens"),
     "no tokens": ({}, [[]], "no tokens"),
 }
+
+
+def test_columns_that_are_named_like_a_feature_are_refused():
+    frame = pd.DataFrame({"s": [0], "w": ["a"], "shape": ["x"]})
+    with pytest.raises(ValueError, match="named 'shape': rename the column"):
+        TokenFeatures(sequence_id="s").fit(frame)
+    names = TokenFeatures(["word[0]"], sequence_id="s", columns=["w"]).fit(frame)
+    assert names.get_feature_names_out().tolist() == ["word[0]=a"]
+
+
+def test_a_tuple_after_words_is_named():
+    with pytest.raises(ValueError, match=r"token 1 has 2 columns; a str, or a tuple"):
+        TokenFeatures("pos").fit(WORDS).transform([["a", ("b", "c")]])
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -398,6 +420,7 @@ def test_bad_input_is_named(name):
     [
         ("clusters", "a 0\nb\n", "line 2: a word and its cluster"),
         ("clusters", "\n", "no clusters"),
+        ("vectors", "a\t1\t2\n", "line 1: a word and numbers"),
         ("vectors", "a 1 2\nb 1 x\n", "line 2: a word and numbers"),
         ("vectors", "a 1 2\nb 1\n", "line 2: 1 numbers, before 2"),
         ("vectors", "a 1 2\nb 1 2 3\n", "line 2: a word and numbers"),

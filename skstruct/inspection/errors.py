@@ -14,6 +14,7 @@ from ..data.constraints import without_prefix
 from ..data.frames import as_frame, as_html, as_text, axes_of
 from ..data.packing import as_list
 from ..data.ragged import object_array
+from ..data.segments import has_segments
 from ..metrics.chunks import lists_chunks, read_chunk_pairs
 from ..metrics.nodes import read_pair
 from .tables import _words
@@ -89,9 +90,12 @@ def _read_labels(y_true, y_pred):
 
 def _read_confidences(confidences, n, name):
     """Probabilities in one array."""
-    if isinstance(confidences, tuple) and getattr(confidences[0], "dtype", "") == "bool":
+    if isinstance(confidences, tuple) and getattr((*confidences, None)[0], "dtype", "") == "bool":
         confidences = confidences[1]  # of metrics.confidences, whether they are right comes first
-    rows = [np.ravel(np.asarray(one, dtype=np.float64)) for one in confidences]
+    try:
+        rows = [np.ravel(np.asarray(one, dtype=np.float64)) for one in confidences]
+    except (TypeError, ValueError):
+        raise TypeError(f"confidences must hold probabilities, got {confidences!r:.80}") from None
     flat = np.concatenate([np.empty(0), *rows])
     if flat.size != n:
         raise ValueError(f"confidences has {flat.size} numbers, but there are {n} {name}")
@@ -102,8 +106,10 @@ def _read_confidences(confidences, n, name):
 
 def _read_known(known):
     """Words, or the words of sequences of tokens, as a set."""
-    read = [[one] if isinstance(one, str) else _words(one) for one in known]
-    if isinstance(known, str) or None in read:
+    items = [None] if isinstance(known, str) or not hasattr(known, "__iter__") else known
+    items = (one for one in items if not hasattr(one, "__len__") or len(one))
+    read = [[one] if isinstance(one, str) else _words(one) for one in items]
+    if None in read:
         raise TypeError("known must hold words, or sequences of tokens, such as those of training")
     return {word for own in read for word in own}
 
@@ -189,7 +195,9 @@ class ErrorAnalysis:
         known: Any = None,
         confidences: Any = None,
     ) -> None:
-        is_listed = lists_chunks(y_true), lists_chunks(y_pred)
+        sides = y_true, y_pred
+        # Where one side has lists of chunks, empty lists are samples without chunks.
+        is_listed = [has_segments(y, if_empty=any(map(lists_chunks, sides))) for y in sides]
         found, are_tags = None, True
         if scheme is None and not any(is_listed):
             found, are_tags = _read_labels(y_true, y_pred)

@@ -106,7 +106,7 @@ def cross_val_marginals(
         groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
     n = _num_samples(y)
     splits = list(check_cv(cv).split(np.zeros(n), None, groups))
-    order = np.concatenate([test for _, test in splits])
+    order = np.concatenate([[], *(test for _, test in splits)])
     if not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError("cross_val_marginals needs test folds that are a partition of the samples")
     results = Parallel(n_jobs=n_jobs)(

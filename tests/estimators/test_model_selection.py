@@ -66,6 +66,8 @@ def test_unseen_class_has_probability_zero():
 def test_folds_must_be_a_partition(sequences):
     with pytest.raises(ValueError, match="partition"):
         cross_val_marginals(CRF, *sequences, cv=ShuffleSplit(2, random_state=0))
+    with pytest.raises(ValueError, match="partition"):
+        cross_val_marginals(CRF, *sequences, cv=[])
 
 
 def _forms_of_unsure_labels(X, rng):

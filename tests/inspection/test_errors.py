@@ -191,6 +191,9 @@ def test_segments_and_chunks_of_models_are_compared_as_their_labels_are():
     # A model that finds nothing returns empty lists.
     none = np.empty(2, dtype=object)
     none[:] = [[], []]
+    listed = [chunks(one) for one in TRUTH]
+    assert ErrorAnalysis(listed, [[], []], WORDS).summary["missed"].sum() == 4
+    assert ErrorAnalysis([[], []], listed, WORDS).summary["made up"].sum() == 4
     assert ErrorAnalysis(TRUTH, none, WORDS).summary["missed"].sum() == 4
     assert chunk_precision_recall_fscore_support(TRUTH, none, average="micro", zero_division=0.0)[
         :3
@@ -433,6 +436,10 @@ def test_tables_are_arrays_without_pandas(monkeypatch):
         ({"known": ["a"], "X": None}, ValueError, "known: X has no words"),
         ({"known": "a b"}, TypeError, "known must hold words, or sequences"),
         ({"known": [1, 2]}, TypeError, "known must hold words, or sequences"),
+        ({"known": 5}, TypeError, "known must hold words, or sequences"),
+        ({"confidences": 0.5}, TypeError, "confidences must hold probabilities, got 0.5"),
+        ({"confidences": ["a"]}, TypeError, "confidences must hold probabilities, got"),
+        ({"confidences": ()}, ValueError, "has 0 numbers, but there are 5 predicted chunks"),
         ({"confidences": [0.5]}, ValueError, "has 1 numbers, but there are 5 predicted chunks"),
         ({"confidences": [0.5] * 4 + [2.0]}, ValueError, "probabilities from 0 to 1"),
         ({"confidences": [0.5] * 4 + [np.nan]}, ValueError, "probabilities from 0 to 1"),
@@ -442,6 +449,11 @@ def test_bad_input_is_named(options, error, match):
     given = {"y_true": TRUTH, "y_pred": GUESS, "X": WORDS} | options
     with pytest.raises(error, match=match):
         ErrorAnalysis(**given)
+
+
+def test_known_samples_may_be_empty():
+    known = ErrorAnalysis(TRUTH, GUESS, WORDS, known=[[], WORDS[1]]).by_known
+    assert known["known"].tolist() == [False, True]
 
 
 def test_tables_that_lack_their_input_say_so():

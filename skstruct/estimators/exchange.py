@@ -358,15 +358,15 @@ def _pattern(template):
 def _marked(template):
     """Strings by their codes, with Wapiti's marks beyond the ends of a sequence."""
     strings = [*template.vocabulary_]
-    if template.outside == "wapiti":
+    if template._outside == "wapiti":
         return strings
     for own in (*template._node, *template._edge):
         if any(m.command != "x" and (m.absolute or m.offset) for m in own.macros):
             raise ValueError(
                 f"template {own.line!r}: beyond the ends %t and %m match Wapiti's marks: fit with "
-                f'outside="wapiti", not {template.outside!r}'
+                f'outside="wapiti", not {template._outside!r}'
             )
-    if template.outside == "drop":
+    if template._outside == "drop":
         return strings
     for q, string in enumerate(strings):
         if mark := _MARK.fullmatch(string):

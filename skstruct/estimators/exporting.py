@@ -228,7 +228,7 @@ def _reader(vectorizer, keep):
         arrays[name] = _smallest(position[codes])
     group = {own.texts: g for g, own in enumerate(learned)}
     reader = {
-        **{"kind": "templates", "outside": vectorizer.outside},
+        **{"kind": "templates", "outside": vectorizer._outside},
         "n_columns": vectorizer.n_columns_,
         "groups": [len(own.texts) - 1 for own in learned],
         "templates": [

@@ -214,7 +214,7 @@ class TokenColumns(NamedTuple):
 def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> TokenColumns:
     """Columns of tokens of every form."""
     are_words = False
-    if names is None and fitted is not None:
+    if fitted is not None and fitted.names is not None:
         names = fitted.names
     if is_frame(X):
         values, offsets, names = frame_columns(X, sequence_id, names)

@@ -478,7 +478,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         if features[1] is not None:
             edge_names = TemplateNames(strings, features[1], "B")
         self._names = TemplateNames(strings, features[0]), edge_names
-        self._tokens = counts.tokens
+        self._tokens, self._outside = counts.tokens, self.outside
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -508,7 +508,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         tokens = self._read(X, self._tokens)
-        source = Coder(tokens, self.vocabulary_, False, self.outside)
+        source = Coder(tokens, self.vocabulary_, False, self._outside)
         return self._expand(source, tokens.offsets)
 
     def unknown_share(self, X: SamplesLike) -> float:
@@ -526,7 +526,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         tokens = self._read(X, self._tokens)
-        source = Coder(tokens, self.vocabulary_, False, self.outside)
+        source = Coder(tokens, self.vocabulary_, False, self._outside)
         known, n = self._known(source)
         return float(1.0 - known / n) if n else math.nan
 

@@ -27,7 +27,7 @@ from .template import ExpandedTemplates, TemplateCounts, TemplateNames
 
 
 def _at(names, *places):
-    """A feature for each name, and offset or tuple of offsets."""
+    """One feature per name and place, which is an offset or a tuple of offsets."""
     return [
         "|".join(f"{name}[{offset}]" for offset in np.atleast_1d(place).tolist())
         for name in names.split()
@@ -166,8 +166,9 @@ def _read_clusters(clusters) -> dict:
         if line.strip() and len(fields) < 2:
             raise ValueError(f"{clusters}, line {number}: a word and its cluster were expected")
         rows += [fields] if line.strip() else []
-    paths_first = all(set(row[0]) <= {"0", "1"} for row in rows)  # of Brown's clusters
-    found = {row[paths_first]: row[not paths_first] for row in rows}
+    if all(set(row[0]) <= {"0", "1"} for row in rows):  # Brown's program writes paths first
+        rows = [(word, path) for path, word, *_ in rows]
+    found = {word: own for word, own, *_ in rows}
     if not found:
         raise ValueError(f"{clusters} has no clusters")
     return found
@@ -237,10 +238,10 @@ class _Settings(NamedTuple):
     """What a transformer makes of tokens."""
 
     features: list
-    characters: bool  # of which samples that are strings consist
-    attributes: list  # of tokens that are objects
-    derived: dict  # columns that are made of words: kind and data by name
-    n_given: int = 0  # all other columns
+    characters: bool  # whether samples may be strings, whose tokens are characters
+    attributes: list  # names, for tokens that are objects
+    derived: dict  # kind and data of the columns that are made of words, by name
+    n_given: int = 0  # number of all other columns
 
 
 def _as_rows(X, settings, fitting):
@@ -250,9 +251,8 @@ def _as_rows(X, settings, fitting):
     samples = sequences_of(X, fitting)
     if settings.characters:
         samples = [list(x) if isinstance(x, str) else x for x in samples]
-    found = (x for x in samples if not is_text(x) and hasattr(x, "__len__") and len(x))
-    token = next((token for x in found for token in x), None)
-    if is_text(token) or not hasattr(token, "text"):
+    token = next((token for x in samples if hasattr(x, "__iter__") for token in x), None)
+    if not hasattr(token, "text"):
         return samples
     rows = []
     for i, x in enumerate(samples):
@@ -272,6 +272,7 @@ def _made_columns(tokens, derived):
             values, own = coded(derived_column(kind, data, words))
             yield values, own[places]
             continue
+        # Only sequences that have the first word of a phrase are searched.
         marks = ["O"] * len(places)
         begins = [word.lower() in data for word in words]
         first = np.flatnonzero(np.array(begins, dtype=bool)[places])
@@ -318,21 +319,21 @@ class TokenFeatures(ExpandedTemplates):
         n-grams of the word, ``^`` and ``$`` being its ends. "words" is for segmentation: tokens are
         characters, and a sample may be a str.
     gazetteers : dict of str to list of str, default=None
-        Words and phrases by a name; the longest phrase is marked, in any case.
+        Lists of words and phrases by name; the longest phrase is marked, in any case.
     clusters : mapping of str to str, str or Path, default=None
-        Cluster of each word: a path of bits (Brown), of which the first 4, 6, 10 and 20 are
-        features, too, or any name. In a file a line has the word and its cluster, or as Brown's
-        program writes it the path and the word. Words are also looked up in lower case.
+        Cluster of each word: any name, or a path of bits (Brown), whose first 4, 6, 10 and 20 bits
+        are features, too. Lines of a file hold a word and its cluster, or a path and its word, as
+        Brown's program writes them. Words are also looked up in lower case.
     vectors : mapping of str to array, str or Path, default=None
-        Vector of each word: its numbers are features, 0 for unknown words. A file has a word and
-        its numbers on a line, as word2vec and GloVe write it.
+        Vector of each word: its numbers are features, 0 for unknown words. Lines of a file hold a
+        word and its numbers, separated by one space, as word2vec and GloVe write them.
     min_count : int, default=1
         Drop features that occur in fewer training tokens.
     sequence_id : str, default=None
         If X is a data frame: its column of sequence ids.
     columns : list of str, default=None
         If X is a data frame: its columns, the word first; default all but `sequence_id`. If tokens
-        are objects: their attributes, default ``["text"]``.
+        are objects: their attributes, default ``["text"]``. Ignored for strings and tuples.
 
     Attributes
     ----------
@@ -435,7 +436,7 @@ class TokenFeatures(ExpandedTemplates):
 
     def _read(self, X, fitted=None):
         settings = self._checked() if fitted is None else fitted.settings
-        if fitted is not None:
+        if fitted is not None:  # X has the given columns alone
             fitted = fitted._replace(values=fitted.values[: settings.n_given])
         tokens = super()._read(_as_rows(X, settings, fitted is None), fitted)
         settings = settings._replace(n_given=len(tokens.values))
@@ -555,8 +556,3 @@ class TokenFeatures(ExpandedTemplates):
         """
         check_is_fitted(self)
         return np.asarray(self._all_names)
-
-
-def is_text(value) -> bool:
-    """Return whether a value is a string."""
-    return isinstance(value, (str, bytes))

@@ -246,6 +246,13 @@ def test_templates_without_macros():
     assert len(crf.predict(TOKENS)[0]) == 3
 
 
+def test_later_parameters_change_no_fitted_transformer():
+    vectorizer = TemplateVectorizer("U:%x[1,0]").fit([["a"]])
+    vectorizer.set_params(templates="U:%x[0,0]", outside="drop")
+    assert vectorizer.transform([["a"]]).flat.toarray().tolist() == [[1.0]]
+    assert vectorizer.unknown_share([["a"]]) == 0.0
+
+
 def test_names_of_edge_features():
     vectorizer = TemplateVectorizer("U0:%x[0,0]\nB1:%x[-1,1]/%x[0,1]\nB2")
     assert not hasattr(vectorizer, "get_edge_feature_names_out")

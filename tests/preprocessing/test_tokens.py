@@ -269,6 +269,11 @@ def test_later_parameters_change_no_fitted_transformer():
     with pytest.raises(ValueError, match="was expected"):
         features.set_params(preset=["lower[0]"], gazetteers=None).fit([["a", None]])
     assert_array_equal(features.transform(words).flat.toarray(), expected)
+    frame = pd.DataFrame({"s": [0], "w": ["a"], "t": ["N"]})
+    features = TokenFeatures(["word[0]"], sequence_id="s", columns=["w"]).fit(frame)
+    for columns in (["t"], None):
+        found = features.set_params(columns=columns).transform(frame).flat.toarray()
+        assert_array_equal(found, [[1.0]])
 
 
 def test_columns_of_a_row_are_sorted():

@@ -2,10 +2,10 @@
 What does the tagger get wrong?
 ===============================
 
-An F1 says how many entities a tagger finds, not which ones it misses. ``ErrorAnalysis`` compares
-predictions with the truth chunk by chunk: missed, made up, of the wrong type or with a wrong
-boundary; by length, by words that training has not seen, and by confidence. The sentences are
-drawn, so that the page needs no download.
+F1 counts the entities that a tagger finds, but not which ones it misses. ``ErrorAnalysis`` compares
+predictions with the truth chunk by chunk. A chunk is missed, made up, of the wrong type or with a
+wrong boundary; tables group these errors by length, by unknown words and by confidence. The
+sentences are generated, so that the page needs no download.
 """
 
 # sphinx_gallery_tags = ["named entities", "Chain"]
@@ -25,7 +25,7 @@ model = make_pipeline(words, SAGCRF(random_state=0)).fit(train.word, train.entit
 
 # %%
 # ``predict_chunks`` returns chunks with their probabilities, which become the confidences of the
-# analysis. The words of training tell which test words are new.
+# analysis. Test words that are not among the training words are unknown.
 
 chunks = model.predict_chunks(test.word)
 analysis = ErrorAnalysis(test.entity, chunks, test.word, known=train.word)

@@ -28,14 +28,14 @@ tagger.fit(X, y)
 print(f"chunk F1 {chunk_f1_score(y_test, tagger.predict(X_test)):.3f}")
 
 # %%
-# A preset is a list that one can read. Names of features say what they are.
+# A preset is a plain list of features.
 
 print(TokenFeatures.presets["ner"][:8])
 top_features(tagger, 2).round(2)
 
 # %%
-# Lists of your own are made of the same parts: a kind, and an offset. ``unknown_share`` is the
-# share of features that training has not seen.
+# Features of your own have the same two parts, a kind and an offset. ``unknown_fraction`` is the
+# fraction of features that training has not seen.
 
 lists = {
     "the word": ["word[0]"],
@@ -47,11 +47,11 @@ scores = {}
 for name, features in lists.items():
     tagger.set_params(tokenfeatures__preset=features).fit(X, y)
     scores[name] = chunk_f1_score(y_test, tagger.predict(X_test))
-    print(f"{name:20} {scores[name]:.3f}, unknown {tagger[0].unknown_share(X_test):.1%}")
+    print(f"{name:20} {scores[name]:.3f}, unknown {tagger[0].unknown_fraction(X_test):.1%}")
 
 # %%
-# Say that half of the names are known, from a register for instance. A gazetteer marks the longest
-# name that it has, in any case; how far to trust it is learned.
+# Assume that half of the names are known, for instance from a register. A gazetteer marks the
+# longest of its names and ignores case. Training weights its marks as any feature.
 
 names = {}
 for words, tags in zip(X_test, y_test, strict=True):

@@ -650,8 +650,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
                 )
             yield tokens
 
-    def unknown_share(self, X: SamplesLike) -> float:
-        """Share of the features of new sequences that fit has not learned, to watch for drift.
+    def unknown_fraction(self, X: SamplesLike) -> float:
+        """Fraction of the features of new sequences that fit has not learned, to watch for drift.
 
         Parameters
         ----------

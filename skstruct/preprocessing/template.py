@@ -511,8 +511,8 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         source = Coder(tokens, self.vocabulary_, False, self._outside)
         return self._expand(source, tokens.offsets)
 
-    def unknown_share(self, X: SamplesLike) -> float:
-        """Share of the features of new sequences that fit has not learned, to watch for drift.
+    def unknown_fraction(self, X: SamplesLike) -> float:
+        """Fraction of the features of new sequences that fit has not learned, to watch for drift.
 
         Parameters
         ----------

@@ -159,29 +159,26 @@ def best_links(table, codes, at):
 
 
 def features_of_pair(table, words, codes, at, diagonal):
-    """All features."""
-    place = _places(*at.shape)
-    dice = _look_up(table.dice, at)
+    """All features but those of stems and frequent words."""
+    dice, logs, models, neighbours = _features_of_table(table, codes, at, diagonal)
     forward, backward = best_links(table, codes, at)
-    columns = [dice, np.sqrt(dice), _excess(dice)]
-    columns += [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
-    columns += [forward, backward, forward & backward]
-    models, neighbours = _columns_of_models(table, codes, at, place, diagonal)
-    columns += models
-    columns += [_shifted(dice, 1, 1), _shifted(dice, -1, -1)]
-    columns += neighbours
-    distance = np.abs(place)
-    columns += [distance, distance**2, np.sqrt(distance)]
-    columns += _spelling(*words) + _frequency(table, words, codes)
+    distance = _distance(*at.shape)
+    columns = [
+        *(dice, np.sqrt(dice), _excess(dice), *logs),
+        *(forward, backward, forward & backward),
+        *models,
+        *(_shifted(dice, 1, 1), _shifted(dice, -1, -1), *neighbours),
+        *(distance, distance**2, np.sqrt(distance)),
+        *_spelling(*words),
+        *_frequency(table, words, codes),
+    ]
     return np.stack(columns, axis=2, dtype=np.float64)
 
 
 def features_of_stems(table, codes, at, diagonal):
     """Features of a model of stems."""
-    columns = [_look_up(table.dice, at)]
-    columns += [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
-    models, neighbours = _columns_of_models(table, codes, at, _places(*at.shape), diagonal)
-    return np.stack(columns + models + neighbours, axis=2, dtype=np.float64)
+    dice, logs, models, neighbours = _features_of_table(table, codes, at, diagonal)
+    return np.stack([dice, *logs, *models, *neighbours], axis=2, dtype=np.float64)
 
 
 def indicators(words, frequent):
@@ -195,18 +192,21 @@ def indicators(words, frequent):
     return np.concatenate([of_source, np.broadcast_to(target, (*shape, target.shape[1]))], axis=2)
 
 
-def _places(n, m):
-    return (np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m
+def _distance(n, m):
+    """Distance from the diagonal, relative to the lengths."""
+    return np.abs((np.arange(n) + 0.5)[:, None] / n - (np.arange(m) + 0.5) / m)
 
 
-def _columns_of_models(table, codes, at, place, diagonal):
-    """Posteriors without and with the diagonal; the latter of neighbouring pairs."""
-    columns = []
+def _features_of_table(table, codes, at, diagonal):
+    """Dice, logarithms of translations, posteriors, and the posteriors of neighbouring pairs."""
+    logs = [_log(_look_up(t, at)) for t in (table.forward, table.backward)]
+    distance, models = _distance(*at.shape), []
     for strength in (0.0, diagonal):
-        models = _posteriors(table, codes, at, np.exp(-strength * np.abs(place)))
-        both = np.sqrt(models[0] * models[1])
-        columns += [*models, both, _excess(both)]
-    return columns, [_shifted(both, *step) for step in _NEXT.values()]
+        one, other = _posteriors(table, codes, at, np.exp(-strength * distance))
+        both = np.sqrt(one * other)
+        models += [one, other, both, _excess(both)]
+    neighbours = [_shifted(both, *step) for step in _NEXT.values()]
+    return _look_up(table.dice, at), logs, models, neighbours
 
 
 def _look_up(values, at):

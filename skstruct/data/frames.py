@@ -1,4 +1,4 @@
-"""How results show: data frames or structured arrays, tables in HTML and text, axes to draw on."""
+"""Results as data frames or structured arrays, as tables in HTML and text, and on axes."""
 
 from __future__ import annotations
 

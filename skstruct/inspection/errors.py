@@ -166,11 +166,11 @@ class ErrorAnalysis:
 
     Notes
     -----
-    Each chunk, true or predicted, is counted once. It is correct if both ends and the type are. Of
-    the others, a true chunk and a predicted one that overlap are one error: of "wrong type" if both
-    ends are right, else of "wrong boundary", whatever the types. Pairs of the same span go first,
-    then pairs of the same type, then those with most common tokens. True chunks that are left are
-    "missed", predicted ones "made up".
+    Each chunk, true or predicted, is counted once. It is correct if both ends and the type are. A
+    true chunk and a predicted one that overlap, but differ, are one error: "wrong type" if both
+    ends are right, else "wrong boundary", whatever the types. Pairs of the same span go first, then
+    pairs of the same type, then those with most common tokens. The remaining true chunks are
+    "missed", the remaining predicted ones "made up".
 
     Examples
     --------
@@ -227,7 +227,7 @@ class ErrorAnalysis:
         return [*zip(sizes, pairs, strict=True)]
 
     def _take_confidences(self, y_pred, confidences):
-        """Give predictions their confidences; by default those in lists of chunks."""
+        """Attach confidences to predictions; by default those in lists of chunks."""
         given = {}
         if confidences is not None:
             order = sorted((item.sample, item.predicted) for item in self._items if item.predicted)
@@ -302,16 +302,16 @@ class ErrorAnalysis:
 
     @property
     def summary(self) -> Any:
-        """Numbers of chunks by type and kind, most frequent first; of labels, the confusions.
+        """Counts of chunks by type and kind, most frequent first; for labels, the confusions.
 
         A made up chunk counts for its predicted type, any other for the true one; "error_rate" is
-        the fraction of these chunks that is not correct.
+        the fraction of these chunks that are not correct.
         """
         return as_frame(self._summary())
 
     @property
     def by_length(self) -> Any:
-        """The same by the number of tokens of chunks; of labels, by that of their sample."""
+        """Counts and error rates by the length of chunks in tokens; for labels, of samples."""
 
         def length(item):
             is_chunk = self.unit == "chunks"
@@ -321,7 +321,7 @@ class ErrorAnalysis:
 
     @property
     def by_known(self) -> Any:
-        """The same by whether all words of a chunk, or the word of a label, are `known`."""
+        """Counts and error rates by whether all words of a chunk, or of a label, are `known`."""
         if self._known is None:
             raise AttributeError("by_known needs words: ErrorAnalysis(..., known=words)")
 
@@ -332,7 +332,7 @@ class ErrorAnalysis:
 
     @property
     def by_confidence(self) -> Any:
-        """The same by tenths of the confidence of predictions; missed chunks have none."""
+        """Counts and error rates by tenths of the confidence; missed chunks have none."""
         if all(item.confidence is None for item in self._items):
             raise AttributeError("by_confidence needs ErrorAnalysis(..., confidences=...)")
         return as_frame(self._counts("confidence", _tenth, str))

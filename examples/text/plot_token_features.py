@@ -34,7 +34,7 @@ print(TokenFeatures.presets["ner"][:8])
 top_features(tagger, 2).round(2)
 
 # %%
-# Features of your own have the same two parts, a kind and an offset. ``unknown_fraction`` is the
+# Features of your own have the same two parts, a kind and an offset. ``unknown_share`` is the
 # fraction of features that training has not seen.
 
 lists = {
@@ -47,7 +47,7 @@ scores = {}
 for name, features in lists.items():
     tagger.set_params(tokenfeatures__preset=features).fit(X, y)
     scores[name] = chunk_f1_score(y_test, tagger.predict(X_test))
-    print(f"{name:20} {scores[name]:.3f}, unknown {tagger[0].unknown_fraction(X_test):.1%}")
+    print(f"{name:20} {scores[name]:.3f}, unknown {tagger[0].unknown_share(X_test):.1%}")
 
 # %%
 # Assume that half of the names are known, for instance from a register. A gazetteer marks the

@@ -650,7 +650,7 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
                 )
             yield tokens
 
-    def unknown_fraction(self, X: SamplesLike) -> float:
+    def unknown_share(self, X: SamplesLike) -> float:
         """Fraction of the features of new sequences that fit has not learned, to watch for drift.
 
         Parameters

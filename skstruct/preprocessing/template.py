@@ -511,7 +511,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         source = Coder(tokens, self.vocabulary_, False, self._outside)
         return self._expand(source, tokens.offsets)
 
-    def unknown_fraction(self, X: SamplesLike) -> float:
+    def unknown_share(self, X: SamplesLike) -> float:
         """Fraction of the features of new sequences that fit has not learned, to watch for drift.
 
         Parameters

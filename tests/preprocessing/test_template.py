@@ -250,7 +250,7 @@ def test_later_parameters_change_no_fitted_transformer():
     vectorizer = TemplateVectorizer("U:%x[1,0]").fit([["a"]])
     vectorizer.set_params(templates="U:%x[0,0]", outside="drop")
     assert vectorizer.transform([["a"]]).flat.toarray().tolist() == [[1.0]]
-    assert vectorizer.unknown_fraction([["a"]]) == 0.0
+    assert vectorizer.unknown_share([["a"]]) == 0.0
 
 
 def test_names_of_edge_features():

@@ -243,21 +243,21 @@ def test_parts_and_cut_offs():
     assert whole.n_features_out_ == (counts >= 2).sum()
 
 
-def test_unknown_fraction():
+def test_unknown_share():
     features = TokenFeatures(["word[0]", "tag[0]"]).fit(X)
-    assert features.unknown_fraction(X) == 0.0
-    assert features.unknown_fraction([[("Anna", "V"), ("Bert", "V")]]) == 0.25
-    assert np.isnan(features.unknown_fraction([]))
+    assert features.unknown_share(X) == 0.0
+    assert features.unknown_share([[("Anna", "V"), ("Bert", "V")]]) == 0.25
+    assert np.isnan(features.unknown_share([]))
     dicts = skstruct.preprocessing.SequenceVectorizer().fit([[{"a": "x", "n": 2}]])
-    assert dicts.unknown_fraction([[{"a": "x", "b": True, "c": 0}, {"n": 1, "a": "y"}]]) == 0.5
+    assert dicts.unknown_share([[{"a": "x", "b": True, "c": 0}, {"n": 1, "a": "y"}]]) == 0.5
 
 
 def test_unknown_ngrams_count():
     features = TokenFeatures(["ngrams1-1"]).fit([["ab"]])  # ^ a b $
-    assert features.unknown_fraction([["ab"], []]) == 0.0
-    assert features.unknown_fraction([["ac", "a"]]) == pytest.approx(1 / 7)
+    assert features.unknown_share([["ab"], []]) == 0.0
+    assert features.unknown_share([["ac", "a"]]) == pytest.approx(1 / 7)
     both = TokenFeatures(["word[0]", "ngrams1-1"]).fit([["ab"]])
-    assert both.unknown_fraction([["ac"]]) == pytest.approx(2 / 5)
+    assert both.unknown_share([["ac"]]) == pytest.approx(2 / 5)
 
 
 def test_later_parameters_change_no_fitted_transformer():

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 _TAKES = {
     "auto": {"l1", "warm_start", "partial", "shards"},
     "lbfgs": {"l1", "warm_start", "partial", "shards"},
-    "sag": {"warm_start"},
+    "sag": {"warm_start", "paper", "gradient"},
     "oeg": {"l1"},
-    "saga": {"warm_start", "paired"},
+    "saga": {"warm_start", "paired", "paper", "gradient"},
     "casimir": {"warm_start"},
     "svrg": {"warm_start"},
 }
@@ -53,6 +53,8 @@ _ASKED = {
     "partial": "missing labels or sets of labels, whose likelihood is not convex",
     "shards": "shards, as it needs all samples in memory",
     "paired": 'sampling="paired"',
+    "paper": 'schedule="paper"',
+    "gradient": 'stop="gradient"',
 }
 
 
@@ -198,6 +200,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     line_search : {"skip", "always"}, default="skip"
         For SAG and SAGA: whether to test a sample's Lipschitz estimate less and less often while
         tests succeed, or at every visit.
+    schedule : {"tuned", "paper"}, default="tuned"
+        For ``solver="sag"`` and "saga". "paper" takes the steps of [1]_ as published (Algorithms 1
+        and 2, section 5): lengths without a factor, one sample at a time, drawn with replacement
+        from the first step on, from an empty memory. "tuned" is described in the Notes.
+    stop : {"gap", "gradient"}, default="gap"
+        For ``solver="sag"`` and "saga". "gradient" stops after the first pass at whose end all
+        samples have been visited and the largest entry of the average gradient, with that of the
+        regulariser, is at most `tol` (section 4.1 of [1]_), without a certificate; the one of the
+        end then takes a pass.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg" without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit into the cache. They
@@ -220,10 +231,12 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     SAG [8]_ with non-uniform sampling is the method of [1]_ (Algorithms 1 and 2, sections 4 and 5);
     the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
     "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
-    in the paper, the step size is halved in the first epoch, grows to 1.5 times the paper's by the
-    fifth, and returns to it by the twentieth; the first epoch is a permutation; with `warm_start`
-    the first two epochs take SAGA's steps; and from 1,024 samples on, blocks of n / 512 draws are
-    evaluated at the same weights, which threads share.
+    in the paper, which ``schedule="paper"`` follows, the step size is halved in the first epoch,
+    grows to 1.5 times the paper's by the fifth, and returns to it by the twentieth; the first epoch
+    is a permutation; L_max is that of the begin of an epoch until an L_i exceeds it; with
+    `warm_start` the memory is filled in a pass, and the first two epochs take SAGA's steps; and
+    from 1,024 samples on, blocks of n / 512 draws are evaluated at the same weights, which threads
+    share.
 
     The lower bound is the dual objective of marginals :math:`\mu_i` with entropies :math:`H_i`,
 
@@ -325,6 +338,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
         "sampling": [StrOptions({"nus", "uniform", "paired"})],
         "line_search": [StrOptions({"skip", "always"})],
+        "schedule": [StrOptions({"tuned", "paper"})],
+        "stop": [StrOptions({"gap", "gradient"})],
         "all_possible_states": ["boolean"],
         "all_possible_transitions": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -359,6 +374,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         all_possible_transitions: bool = True,
         sampling: str = "nus",
         line_search: str = "skip",
+        schedule: str = "tuned",
+        stop: str = "gap",
         precision: str = "auto",
         track_objective: bool = False,
     ) -> None:
@@ -379,6 +396,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         self.all_possible_transitions = all_possible_transitions
         self.sampling = sampling
         self.line_search = line_search
+        self.schedule = schedule
+        self.stop = stop
         self.precision = precision
         self.track_objective = track_objective
 
@@ -527,6 +546,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
             "l1": ratio > 0.0,
             "warm_start": self.warm_start,
             "paired": self.sampling == "paired",
+            "paper": self.schedule == "paper",
+            "gradient": self.stop == "gradient",
         }
         for what in itertools.compress(asked, asked.values()):
             self._refuse_what_the_solver_lacks(what)
@@ -555,7 +576,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options["skipping"] = self.line_search == "skip"
         if solver == "auto":
             return auto(*task, tol=tol, bounding=bounding, **options)
-        kind = {"saga": solver == "saga", "paired": self.sampling == "paired"}
+        kind = {"saga": solver == "saga", "paired": asked["paired"]}
+        kind |= {"published": asked["paper"], "by_gradient": asked["gradient"]}
         return SAG(*task, **kind, **options)
 
     @classmethod

@@ -118,6 +118,9 @@ class CasimirSSVM(StructuralSVM):
         of labellings found, for entropy by backtracking. With adaptive smoothing and finite C,
         "auto" begins with a fraction of that rate, which grows while the objective falls slowly,
         and is halved when it rises; see Notes.
+    sampling : {"permutation", "uniform"}, default="permutation"
+        Order of a pass of steps: a new permutation, or draws with replacement as in [1]_ (SVRG,
+        section 5.3). Draws may take more passes (:ref:`variants`).
     inner_iterate : {"last", "average"}, default="last"
         Where a pass of steps ends, and the next snapshot is taken: at its last iterate, or at the
         mean of all, as in section 7.2 of [1]_. A mean costs a second visit to the rows of weights,
@@ -145,8 +148,6 @@ class CasimirSSVM(StructuralSVM):
     in Proposition 29. Where the regulariser is more than half of the objective, weights scaled by a
     common factor replace the weights if they are better: for small lambda, decay alone takes
     thousands of passes.
-
-    Samples are visited in a new random order each pass, where the paper draws with replacement.
 
     References
     ----------
@@ -179,6 +180,7 @@ class CasimirSSVM(StructuralSVM):
         "kappa": [None, Interval(Real, 0, None, closed="neither")],
         "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "sampling": [StrOptions({"permutation", "uniform"})],
         "inner_iterate": [StrOptions({"last", "average"})],
         "inner_passes": [StrOptions({"accuracy"}), Interval(Integral, 1, None, closed="left")],
     }
@@ -204,6 +206,7 @@ class CasimirSSVM(StructuralSVM):
         kappa: float | None = None,
         warm_start_strategy: str = "prox-center",
         learning_rate: float | str = "auto",
+        sampling: str = "permutation",
         inner_iterate: str = "last",
         inner_passes: int | str = 1,
     ) -> None:
@@ -225,6 +228,7 @@ class CasimirSSVM(StructuralSVM):
         self.kappa = kappa
         self.warm_start_strategy = warm_start_strategy
         self.learning_rate = learning_rate
+        self.sampling = sampling
         self.inner_iterate = inner_iterate
         self.inner_passes = inner_passes
 
@@ -268,6 +272,7 @@ class CasimirSSVM(StructuralSVM):
                 None if self.learning_rate == "auto" else float(self.learning_rate),
                 self.inner_iterate == "average",
                 None if self.inner_passes == "accuracy" else self.inner_passes,
+                self.sampling == "uniform",
             ),
             start=start,
             cone=self.graph_.pair_cone(self.classes_),

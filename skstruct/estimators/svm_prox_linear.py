@@ -148,6 +148,11 @@ class ProxLinearSSVM(StructuralSVM):
     inner_passes : int, default=5
         Maximum number of iterations of Casimir-SVRG for a linearised problem, each of a snapshot
         and a pass of steps (two effective passes). It stops earlier when one adds little.
+    inner_tol : float, default=None
+        The accuracy to which a linearised problem is solved in Algorithm 5 of [1]_: its objective
+        is within ``inner_tol / k`` of its minimum in step k (section 6.1.1), as the norm of the
+        smoothed gradient shows if that is within half of it and nu at most `inner_tol` (for "l2").
+        `inner_passes` is still the most. None stops where a pass adds little.
     warm_start_strategy : {"prox-center", "extrapolation", "previous"}, default="prox-center"
         Where each of these passes starts (section 7.3.1 of [1]_).
     batch_size : int, default=16
@@ -209,6 +214,7 @@ class ProxLinearSSVM(StructuralSVM):
         "smoothing_schedule": [StrOptions({"constant", "inverse"})],
         "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "inner_passes": [Interval(Integral, 1, None, closed="left")],
+        "inner_tol": [None, Interval(Real, 0, None, closed="neither")],
         "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -240,6 +246,7 @@ class ProxLinearSSVM(StructuralSVM):
         smoothing_schedule: str = "constant",
         step_size: float | str = "auto",
         inner_passes: int = 5,
+        inner_tol: float | None = None,
         warm_start_strategy: str = "prox-center",
         batch_size: int = 16,
         learning_rate: float | str = "auto",
@@ -264,6 +271,7 @@ class ProxLinearSSVM(StructuralSVM):
         self.smoothing_schedule = smoothing_schedule
         self.step_size = step_size
         self.inner_passes = inner_passes
+        self.inner_tol = inner_tol
         self.warm_start_strategy = warm_start_strategy
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -350,6 +358,7 @@ class ProxLinearSSVM(StructuralSVM):
                     shrinking=self.smoothing_schedule == "inverse",
                     eta=None if self.step_size == "auto" else float(self.step_size),
                     n_passes=self.inner_passes,
+                    tol=self.inner_tol,
                     warm_start=self.warm_start_strategy,
                     **options,
                 )

@@ -374,6 +374,8 @@ class CasimirOptions(NamedTuple):
     average: bool = False
     # Most passes of steps an iteration; None for as many as the relative accuracy (26) takes.
     n_passes: int | None = 1
+    # Whether steps draw samples with replacement.
+    uniform: bool = False
 
 
 # More passes for one subproblem are a sign that its learning rate is bad.
@@ -450,8 +452,9 @@ class _SVRG(Method):
         return 1.0 / (self._caution * self.steepness() + self.lam + self.catalyst.kappa)
 
     def steps(self, k, rng, pieces):
-        """SVRG steps around the prox-center, in a new order."""
-        kappa, order = self.catalyst.kappa, rng.permutation(self.n)
+        """SVRG steps around the prox-center, in a new order or at new draws."""
+        kappa, n = self.catalyst.kappa, self.n
+        order = rng.integers(n, size=n) if self.catalyst.options.uniform else rng.permutation(n)
         both = self.catalyst.center.tables, self._mixture.change.tables
         for (_, d), table, scaled in zip(halves(self.w, self.shapes), *both, strict=True):
             np.multiply(table, kappa, out=scaled)

@@ -321,6 +321,8 @@ class CasimirSteps:
         self.losses, self.lam, self.warm_start = losses, lam, warm_start
         self.n_passes, self.batch_size, self.rate = n_passes, batch_size, rate
         self.settle = settle
+        #: Accuracy of the next solution (Algorithm 5); 0 to stop where passes add little.
+        self.tol = 0.0
         #: Estimate of the smoothness of a sample's loss, at the present strength of smoothing.
         self.lipschitz = 0.0
         self._caution, self._least_caution = 1.0, 0.0
@@ -349,10 +351,15 @@ class CasimirSteps:
                     return before
                 value = np.inf if found is None else self._model(at, found, center, eta)
                 if value <= least:
-                    if least - value < _SOLVED * (at.objective - value):
+                    little = least - value < _SOLVED * (at.objective - value)
+                    if little and not self.tol:
                         return center
                     snapshot, least, kept = found, value, center
                     gradient = self.losses.gradient(at.linearised, found)
+                    slope = gradient + self.lam * center + (center - at.vector) / eta
+                    # The smoothing takes half of the tolerance.
+                    if _square(slope) <= strong * self.tol:
+                        return center
                     self._least_caution *= _FORGET
                     self._caution = max(_BOLDER * self._caution, self._least_caution)
                 else:
@@ -526,6 +533,7 @@ class ProxLinear(MappedMethod):
         batch_size,
         rate,
         warm_start="prox-center",
+        tol=None,
         **options,
     ):
         require_smooth(loss, "prox-linear")
@@ -536,6 +544,8 @@ class ProxLinear(MappedMethod):
         self.fixed_eta = self.eta = eta
         choices = n_passes, batch_size, rate, warm_start
         self.inner = CasimirSteps(self.losses, self.lam, *choices, self.settle)
+        # epsilon_0; the subproblem of step k is solved to epsilon_0 / k.
+        self.inner_tol = tol
         self.nu, self.at, self._moved = strength, None, np.inf
 
     def begin(self, progress):
@@ -551,6 +561,7 @@ class ProxLinear(MappedMethod):
     def epoch(self, k, rng, progress):
         """One outer step."""
         pieces = progress.pieces
+        self.inner.tol = (self.inner_tol or 0.0) / k
         if self.at is None or (self.shrinking and k > 1):
             if self.shrinking:
                 self._smooth_by(min(self.nu, self.strength / k))

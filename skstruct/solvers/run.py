@@ -162,9 +162,14 @@ class Method(ABC):
     def certify(self) -> None:
         """Measure the present weights: sets ``certificate``."""
 
+    def distance(self) -> tuple[str, float]:
+        """Return what `tol` bounds, in words, and its value: NaN where it is not known."""
+        known = self.certificate
+        return ("", np.nan) if known is None else (known.measure, known.relative)
+
     def reached(self, tol: float) -> bool:
-        """Return whether the present weights are certified to the tolerance."""
-        return self.certificate is not None and self.certificate.relative <= tol
+        """Return whether the present weights are known to be within the tolerance."""
+        return self.distance()[1] <= tol
 
     @abstractmethod
     def work(self) -> tuple[float, float]:
@@ -252,8 +257,7 @@ def run(
         method.reached(tol),
         progress.stopped,
         known.published | method.published(),
-        known.measure,
-        known.relative,
+        *method.distance(),
         history,
         method.remedy(),
     )

@@ -107,11 +107,12 @@ TINY = float(np.finfo(np.float64).tiny)
 OVERFLOW = "the weights overflow: scale the features (sklearn.preprocessing), or lower C"
 
 
-def _new_state(problem, uniform):
+def _new_state(problem, uniform, published):
     n = problem.part_ptr.size - 1
     totals = np.zeros(N_TOTALS)
     if uniform:
-        totals[MAX_L] = 1.0
+        # Visits begin by lowering it, those of the paper end so.
+        totals[MAX_L] = 2.0 ** (1.0 / n) if published else 1.0
     n_bytes = 8 * int(problem.part_ptr[-1])
     check_memory(n_bytes, "the stored residuals of SAG", 'use solver="lbfgs"')
     return SAGState(
@@ -244,6 +245,7 @@ class StoredMixtures(Method):
 class SAG(StoredMixtures):
     """Weights, memory and buffers of SAG or SAGA (Schmidt et al. 2015, Algorithms 1 and 2).
 
+    `published`: without schedule, blocks and first permutation; `by_gradient`: stopped as there.
     SAG: Le Roux, Schmidt and Bach 2012; SAGA: Defazio, Bach and Lacoste-Julien 2014; the sampling:
     Needell, Srebro and Ward 2014.
     """
@@ -258,20 +260,25 @@ class SAG(StoredMixtures):
         skipping=True,
         single=False,
         memory=None,
+        published=False,
+        by_gradient=False,
         **options,
     ):
         super().__init__(*task, **options)
         require_smooth(self.loss, "SAGA" if saga else "SAG")
         start = self._own(start)
         self.w = lazy_weights(zero_weights(self.shapes) if start is None else start)
-        self.state = _new_state(self.problem, uniform) if memory is None else memory
-        self.schedule = _StepSchedule(constant=saga or uniform)
+        self.state = _new_state(self.problem, uniform, published) if memory is None else memory
+        self.schedule = _StepSchedule(constant=saga or uniform or published)
         self._resumes = memory is not None
         if self._resumes:
             self.state.totals[[N_FORWARD, N_ORACLE, DECAY]] = 0.0
             self.schedule.skip_start()
         self.certificate_schedule = CertificateSchedule()
-        self._warm, self._uniform = start is not None, uniform
+        self._published, self._by_gradient, self._average = published, by_gradient, np.inf
+        # A memory that is not given is empty in the paper, wherever the weights begin.
+        self._warm = start is not None and (self._resumes or not published)
+        self._uniform = uniform
         self._flags = int(skipping and not uniform), int(uniform)
         #: 0 for SAG's steps, 1 for SAGA's, PAIRED; and whether SAG takes SAGA's in this pass.
         self._kind, self._unbiased = PAIRED if paired else int(saga), False
@@ -280,7 +287,7 @@ class SAG(StoredMixtures):
         #: The direction to go on with after a certificate; empty if it is summed again.
         self._direction = None
         # A pass may be cut at multiples of this.
-        size = min(block_size(self.problem), self.n // SHARE)
+        size = 1 if published else min(block_size(self.problem), self.n // SHARE)
         self._grain = 2 if paired else max(size, 1)
         self._block = _new_block(self.problem, self._grain)
         n_threads = min(count_threads(self.problem, self.n_jobs), self._grain)
@@ -326,15 +333,20 @@ class SAG(StoredMixtures):
         self._unbiased = self._warm and not self._resumes and k <= _UNBIASED
         if not self._uniform:
             self.state.totals[MAX_L] = self.state.lipschitz.max()
-        order = rng.permutation(self.n) if k == 1 else _NO_ORDER
+        is_drawn = k > 1 or (self._published and self._kind != PAIRED)
+        order = _NO_ORDER if is_drawn else rng.permutation(self.n)
         self._pass(MOVE, order, rng.random((self.n, 2)), progress.pieces)
         self.estimate, gap = self._estimate()
         self.gaps.append(gap)
+        if self._by_gradient and self.state.totals[N_STORED] == self.n:
+            own = zip(self.own_weights().tables, halves(self.w, self.shapes), strict=True)
+            entries = [self.lam * w + d / self.n for w, (_, d) in own]
+            self._average = max(float(np.abs(table).max(initial=0.0)) for table in entries)
 
     def _pass(self, task, order, uniforms, pieces):
         """Visits of samples; returns the means of losses, divergences and magnitudes."""
         flags = *self._flags, max(self._kind, int(self._unbiased)), task, least_term(self.loss)
-        options = SAGOptions(self.lam, self.schedule.factor(), *flags)
+        options = SAGOptions(self.lam, self.schedule.factor(), *flags, int(self._published))
         sums, n_visits, size = [LOSS, STALENESS, MAGNITUDE], 0, self._grain
         self.state.totals[sums] = 0.0
         # Cut between blocks: where a pass is cut changes nothing.
@@ -410,6 +422,16 @@ class SAG(StoredMixtures):
             self._direction = [table[:, table.shape[1] // 2 :].copy() for table in self.w.tables]
         self._measure(MEASURE)
         self.certificate_schedule.measured(self.certificate.relative)
+
+    def due(self, k, tol):
+        """As for all, and never where the average gradient decides."""
+        return not self._by_gradient and super().due(k, tol)
+
+    def distance(self):
+        """Return the largest entry of the average gradient, if that decides."""
+        if not self._by_gradient:
+            return super().distance()
+        return "largest entry of the average gradient", float(self._average)
 
     def _put_back(self):
         if self._direction is None:

@@ -110,6 +110,8 @@ class SAGOptions(NamedTuple):
     task: int
     # Lower bound on the dual terms of the loss.
     least_term: float
+    # 1 for steps as long as published, by the largest of the present L_i.
+    published: int = 0
 
 
 @inner_kernel(inline=True)
@@ -126,7 +128,7 @@ def _choose(state, options, order, uniforms, step):
             return i, 1.0
         i = sample_leaf(state.tree, u)
         return i, state.tree[1] / (n * state.lipschitz[i])
-    if options.uniform == 1:
+    if options.uniform == 1 or state.tree[1] == 0.0:
         return i, 1.0
     if uniforms[step, 0] >= 0.5:
         i = sample_leaf(state.tree, u)
@@ -163,6 +165,11 @@ def _remember(state, options, i, start, lipschitz, tests):
         raised = lipschitz > start and lipschitz > lowered
         totals[MAX_L] = lipschitz if raised else lowered
     else:
+        if options.published == 1 and state.lipschitz[i] == totals[MAX_L]:
+            totals[MAX_L] = 0.0
+            for j in range(state.lipschitz.shape[0]):
+                if j != i and state.lipschitz[j] > totals[MAX_L]:
+                    totals[MAX_L] = state.lipschitz[j]
         totals[MAX_L] = lipschitz if lipschitz > totals[MAX_L] else totals[MAX_L]
         set_leaf(state.tree, i, lipschitz)
     if state.lipschitz[i] == 0.0:
@@ -185,8 +192,8 @@ def _step_size(state, options):
     else:
         steepest = 2.0 / (1.0 / (totals[MAX_L] + lam) + 1.0 / (mean + lam))
     alpha = options.step_scale / steepest
-    # One longer than 1 / lam would turn the weights around.
-    return alpha if alpha * lam < 0.9 else 0.9 / lam
+    # One longer than 1 / lam would turn the weights around; none as published is.
+    return alpha if alpha * lam < 0.9 or options.published == 1 else 0.9 / lam
 
 
 @inner_kernel(inline=True)

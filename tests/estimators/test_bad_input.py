@@ -124,6 +124,8 @@ def test_number_of_features(sequences, fitted):
         ("margin", 1.0),
         ("sampling", "random"),
         ("line_search", "never"),
+        ("schedule", "published"),
+        ("stop", "loss"),
         ("graph", "grid"),
         ("graph", 3),
         ("n_jobs", 0),

@@ -89,6 +89,8 @@ CRFS = {
     "sag": SAGCRF(solver="sag"),
     "sag, uniform": SAGCRF(solver="sag", sampling="uniform"),
     "sag, line search": SAGCRF(solver="sag", line_search="always"),
+    "sag, as published": SAGCRF(solver="sag", schedule="paper"),
+    "saga, as published": SAGCRF(solver="saga", schedule="paper", sampling="paired"),
     "sag, single": SAGCRF(solver="sag", precision="single"),
     "saga": SAGCRF(solver="saga"),
     "saga, paired": SAGCRF(solver="saga", sampling="paired"),

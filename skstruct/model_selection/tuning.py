@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,10 +31,10 @@ from ..metrics.terms import RATIOS, has_chunk_tags, ratio_of_sums, ratio_terms
 _FIRST, _LIMITS = range(-4, 3), (-10, 8)
 # Tolerance of the fits that are compared, if the model's is not larger.
 _TOL = 1e-2
-# Confidence with which a value must be worse than the best to be left out, and how many of them
-# in a row end a path.
+# Confidence with which a value must be worse than the best to be left out. A path ends with so many
+# of them in a row, or where so large a factor on C has changed nothing.
 _LEVEL = 0.995
-_N_WORSE = 2
+_N_WORSE, _UNCHANGED = 2, 3.0
 # Nodes or chunks of which none may change for a larger C to count as the same model.
 _MANY = 1000
 
@@ -121,19 +122,20 @@ class _Fold:
             model.set_params(tol=max(model.tol, _TOL))
         if ratio is not None:
             model.set_params(l1_ratio=ratio)
-        found, best, before, n_worse = {}, None, None, 0
+        found, best, before, since, n_worse = {}, None, None, None, 0
         for C in sorted(Cs):
             model.set_params(C=C).fit(self.X, self.y)
             found[C] = score, terms = measure(model, self.X_test, self.y_test)
+            since = since if is_same(terms, before) else C
+            before = terms
             if best is None or score > best[0]:
                 best, n_worse = found[C], 0
             elif ends and terms is not None:
+                n_worse = n_worse + 1 if is_clearly_below(terms, best[1]) else 0
                 # Scores that have not risen yet may be the same because C is too small.
-                same = is_same(terms, before) and score > next(iter(found.values()))[0]
-                n_worse = n_worse + 1 if same or is_clearly_below(terms, best[1]) else 0
-                if n_worse == _N_WORSE:
+                is_late = _UNCHANGED * since <= C and score > next(iter(found.values()))[0]
+                if is_late or n_worse == _N_WORSE:
                     break
-            before = terms
         return found
 
 
@@ -318,8 +320,9 @@ def tune(
 ) -> TuneResult:
     """Choose the regularisation of a model by cross-validation, in less time than a grid search.
 
-    In each fold the steps before the estimator are fitted once, and the fits for increasing C start
-    from each other, with a tolerance of 1e-2 (or the model's, if that is larger). Values of C that
+    In each fold the steps before the estimator are fitted once (a :class:`SequenceVectorizer` that
+    is the first one reads all samples once), and the fits for increasing C start from each other,
+    with a tolerance of 1e-2 (or the model's, if that is larger). Values of C that
     the first fold, or the first two, show to be worse than the best are left out of the other
     folds. Read more in the :ref:`User Guide <tuning>`.
 
@@ -379,7 +382,8 @@ def tune(
     A value is left out if its score, over the samples of the first fold or of the first two, is
     below that of the best value there with a confidence of 99.5 % in a paired t test. So is a
     value with the same counts as the next smaller one in every sample, of 1,000 nodes or chunks at
-    least. In the first fold a path ends after two such values in a row, once scores have risen.
+    least. In the first fold a path ends after two values in a row that are worse, or, once scores
+    have risen, where counts have not changed over a factor of 3 in C.
     Scores for which this is possible are the accuracies and chunk scores of ``SCORERS`` and
     ``score`` if it is the accuracy of nodes; with others every value is tried in each fold. For
     sample weights use GridSearchCV.
@@ -410,8 +414,9 @@ def tune(
         cv = GroupKFold(5 if cv is None else cv)
     splits = list(check_cv(cv, y, classifier=is_classifier(model)).split(X, y, groups))
     measure = Measure(final, scoring, y)
+    before, read = _read_once(before, X)
     folds = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_Fold)(before, X, y, train, test) for train, test in splits
+        delayed(_Fold)(before, read, y, train, test) for train, test in splits
     )
     search = _Search(final, folds, measure, n_jobs)
     pairs = [(C, ratio) for C in values for ratio in ratios]
@@ -444,6 +449,17 @@ def _split(model):
         what = "the last step of the pipeline" if prefix else "model"
         raise TypeError(f"{what} must be an estimator with a parameter C, got {final!r}")
     return before, final, prefix
+
+
+def _read_once(before, X):
+    """Return steps and samples; of a first step that reads samples once, what it makes of them."""
+    first = before[0] if isinstance(before, Pipeline) else before
+    made = first._read_once(X) if hasattr(first, "_read_once") else None
+    if made is None or first is before:
+        return made or (before, X)
+    steps = copy(before)
+    steps.steps = [(before.steps[0][0], made[0]), *before.steps[1:]]
+    return steps, made[1]
 
 
 def _read_values(values, name, **limits):

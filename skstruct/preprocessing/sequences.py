@@ -509,6 +509,13 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
             flat.sort_indices()
         return self._packed(flat, lengths)
 
+    def _read_once(self, X):
+        """Return what takes this one's place in folds, and samples read for it; None if neither."""
+        self._training_reader()  # checks
+        if type(self) is not SequenceVectorizer or self.hashing or is_frame(X):
+            return None
+        return SeenColumns(self.min_count), clone(self).set_params(min_count=1).fit_transform(X)
+
     def _training_reader(self):
         """Check all parameters; return a reader that learns the lengths of vectors."""
         check_integers(self, min_count=1)
@@ -777,6 +784,30 @@ def _hash(tokens, n_features):
     flat = sparse.csr_matrix(hasher.transform(pairs))
     flat.sum_duplicates()
     return flat
+
+
+# Vectorizers of parts of the samples, which are read once.
+
+
+class SeenColumns(RaggedTransformer, BaseEstimator):
+    """Keep the features that occur in enough tokens of the training samples."""
+
+    def __init__(self, min_count: int = 1) -> None:
+        self.min_count = min_count
+
+    def fit_transform(self, X: RaggedArray, y: Any = None) -> RaggedArray:
+        """Learn which features these are; returns the samples with them alone."""
+        counts = np.bincount(X.flat.indices, minlength=X.flat.shape[1])
+        self.support_ = counts >= self.min_count
+        names = compress(X.feature_names.strings(), self.support_.tolist())
+        self._names = VocabularyNames({name: j for j, name in enumerate(names)})
+        return self.transform(X)
+
+    def transform(self, X: RaggedArray) -> RaggedArray:
+        """Return samples with these features alone."""
+        columns = np.where(self.support_, np.cumsum(self.support_) - 1, -1).astype(np.int32)
+        found = _known(columns[X.flat.indices], X.flat.data, X.flat.indptr)
+        return RaggedArray._of_parts(_matrix(*found, len(self._names)), X.offsets, self._names)
 
 
 # Models without the features that they do not use.

@@ -17,7 +17,7 @@ from skstruct.metrics import SCORERS, chunk_f1_score
 from skstruct.model_selection import TuneResult, tune, tuning
 from skstruct.model_selection.tuning import is_clearly_below
 from skstruct.pipeline import make_pipeline
-from skstruct.preprocessing import TemplateVectorizer
+from skstruct.preprocessing import SequenceVectorizer, TemplateVectorizer
 from skstruct.testing import random_sequences
 
 # Few values, few samples: the best one is at an end more often than not.
@@ -227,6 +227,21 @@ def test_values_that_change_nothing_are_left_out(monkeypatch):
     assert found.best_params_ == tune(svm, X, y, cv=2, Cs=Cs[:2]).best_params_
 
 
+def test_a_path_ends_where_a_larger_factor_changes_nothing(monkeypatch):
+    monkeypatch.setattr(tuning, "_MANY", 10)
+    X, y = np.zeros((30, 1)), np.tile([0, 1], 15)
+    right = {0.1: 10, 1.0: 12, 1.5: 12, 2.0: 12, 3.5: 12, 9.0: 15}
+
+    def measure(model, X, y):
+        terms = np.array([np.arange(15) < right[model.C], np.ones(15)], dtype=float)
+        return terms[0].mean(), terms
+
+    fold = tuning._Fold(None, X, y, np.arange(15), np.arange(15, 30))
+    model = LogisticRegression()
+    assert list(fold.path(model, None, right, measure, ends=True)) == [0.1, 1.0, 1.5, 2.0, 3.5]
+    assert list(fold.path(model, None, right, measure, ends=False)) == list(right)
+
+
 def test_values_that_are_too_small_do_not_end_a_path(monkeypatch):
     monkeypatch.setattr(tuning, "_MANY", 10)
     model, X, y = _pipeline(0, n_samples=100)
@@ -272,6 +287,34 @@ def test_steps_before_the_estimator_are_fitted_once_per_fold():
     _Counted.fits = 0
     tune(make_pipeline(_Counted(), model), X, y, cv=3)
     assert _Counted.fits == 4
+
+
+@pytest.mark.parametrize("min_count", [1, 2])
+@pytest.mark.parametrize("nested", [False, True])
+def test_vectorizer_reads_samples_once_and_learns_per_fold(min_count, nested):
+    calls = []
+
+    def features(words):
+        calls.append(words)
+        return [{"word": word, "length": len(word) / 9} for word in words]
+
+    train = make_annotated_sentences(n_train=30, random_state=0).train
+    words = [list(sentence) for sentence in train.word]
+    vectorizer = SequenceVectorizer(features=features, min_count=min_count)
+    before, read = tuning._read_once(make_pipeline(vectorizer) if nested else vectorizer, words)
+    assert len(calls) == len(words)
+    for rows, others in KFold(3).split(words):
+        ours = clone(before).fit(read[rows])
+        theirs = clone(vectorizer).fit([words[i] for i in rows])
+        for chosen in (rows, others):
+            X, expected = ours.transform(read[chosen]), theirs.transform([words[i] for i in chosen])
+            np.testing.assert_array_equal(X.flat.toarray(), expected.flat.toarray())
+            assert X.feature_names.strings() == expected.feature_names.strings()
+    calls.clear()
+    model = make_pipeline(vectorizer, SAGCRF(random_state=0))
+    tune(model, words, train.entity, cv=3, Cs=[0.1, 1.0])
+    assert len(calls) == 2 * len(words)  # the last time for the model of all samples
+    assert model[0] is vectorizer
 
 
 @pytest.mark.parametrize(

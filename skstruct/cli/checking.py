@@ -6,11 +6,12 @@ import codecs
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..datasets.text import Lines
 from ..metrics import chunks
+from ..metrics.terms import has_chunk_tags
 from .files import naming, standard
 
 # Types of arguments; argparse calls them by their names in its messages.
@@ -112,12 +113,6 @@ def batches(found: Iterator[Sentence | str], size: int) -> Iterator[list]:
         yield part
 
 
-def are_chunks(labels: Iterable[str]) -> bool:
-    """Return whether labels are chunk tags: ``O``, or a tag, a dash and a kind."""
-    others = [label for label in labels if label != "O"]
-    return bool(others) and all(label[:1] in "BIOESLU" and label[1:2] == "-" for label in others)
-
-
 class Check:
     """Counts of tokens, sentences and chunks, and of the correct ones so far."""
 
@@ -134,7 +129,7 @@ class Check:
         self.n_sentences += 1
         self.n_whole += right == len(gold)
         # With a mark of a beginning, so that a sentence of O alone is one of chunks.
-        if self.of_chunks and not are_chunks({*gold, "B-"}):
+        if self.of_chunks and not has_chunk_tags([[*gold, "B-"]]):
             self.of_chunks = False
         if self.of_chunks:
             true, found = set(chunks(gold)), set(chunks(predicted))

@@ -11,10 +11,10 @@ import numpy as np
 from ..core.memory import check_memory
 from ..core.text_files import BLANKS
 from ..datasets.text import begins_document
+from ..metrics.terms import has_chunk_tags
 from .checking import (
     Check,
     Sentence,
-    are_chunks,
     batches,
     count,
     encoding_name,
@@ -109,7 +109,7 @@ def _tag(given):
         estimator.set_params(n_jobs=given.n_jobs)
     n_columns = vectorizer.n_columns_
     widths = (n_columns + 1,) if given.check else (n_columns, n_columns + 1)
-    check = Check(are_chunks(map(str, estimator.classes_.tolist())))
+    check = Check(has_chunk_tags([[*map(str, estimator.classes_.tolist())]]))
     waits = source == "-" and sys.stdin is not None and sys.stdin.isatty()
     size = given.batch or (1 if waits else max(_BATCH // (given.n_best or 1), 1))
     answers, written = _answers_of(given, vectorizer, estimator), _Writer(given)

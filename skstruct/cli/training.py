@@ -13,12 +13,12 @@ from .. import BCFWSSVM, SAGCRF, Chain
 from ..callbacks import EarlyStopping
 from ..datasets.text import separator_hint
 from ..metrics import SCORERS
+from ..metrics.terms import has_chunk_tags
 from ..pipeline import Pipeline
 from ..preprocessing import TemplateVectorizer, TokenFeatures
 from ..preprocessing.patterns import parse
 from .checking import (
     Sentence,
-    are_chunks,
     count,
     encoding_name,
     n_threads,
@@ -124,8 +124,9 @@ def add_train(commands):
     add("-t", "--template", metavar="FILE", help="by default what the command template prints")
     add(
         "--preset",
-        choices=["ner", "chunks", "pos"],
-        help="features of TokenFeatures, in place of templates",
+        choices=[*TokenFeatures.presets],
+        help="features of TokenFeatures, in place of templates; words is for tokens of one "
+        "character each",
     )
     add("-a", "--algorithm", choices=["crf", "ssvm"], default="crf", help="SAGCRF or BCFWSSVM")
     add(
@@ -258,7 +259,7 @@ def _train(given, parser):
     estimator = _estimator(given, parser, template)
     if dev is not None:
         held_out, gold = _tokens_and_labels(dev)
-        metric = "chunk_f1" if are_chunks(set().union(*y, *gold)) else "node_accuracy"
+        metric = "chunk_f1" if has_chunk_tags([*y, *gold]) else "node_accuracy"
         stopper = EarlyStopping((vectorizer.transform(held_out), gold), metric=SCORERS[metric])
         estimator.set_callbacks(stopper)
     n_tokens = sum(map(len, y))

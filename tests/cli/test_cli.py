@@ -20,10 +20,11 @@ from sklearn.pipeline import make_pipeline
 import skstruct
 from skstruct import BCFWSSVM, SAGCRF
 from skstruct.cli import _parser, main, tagging, training
-from skstruct.cli.checking import Check, Sentence, are_chunks, batches, read_sentences
+from skstruct.cli.checking import Check, Sentence, batches, read_sentences
 from skstruct.cli.files import load_model
 from skstruct.cli.training import default_template
 from skstruct.metrics import chunk_precision_recall_fscore_support, flatten
+from skstruct.metrics.terms import has_chunk_tags
 from skstruct.preprocessing import TemplateVectorizer
 from skstruct.preprocessing.patterns import parse
 from tests.helpers.cli_cases import SENTENCES, TEMPLATE, tag, text_of, trained_in
@@ -65,6 +66,23 @@ def test_presets_in_place_of_templates(folder, suffix, tmp_path, capsys):
     found = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line]
     X = [[tuple(word.split()[:2]) for word in s.split("|")] for s in SENTENCES]
     assert found == np.concatenate(list(model.predict(X))).tolist()
+
+
+def test_preset_for_segmentation(tmp_path, capsys):
+    words = "the cat sat on the mat", "a cat ate the rat", "the rat sat on a cat"
+    marks = {1: "S", 2: "BE", 3: "BME"}
+    tags = ["".join(marks[len(word)] for word in s.split()) for s in words]
+    strings = ["".join(s.split()) for s in words]
+    rows = [[*zip(*both, strict=True)] for both in zip(strings, tags, strict=True)]
+    text = "\n\n".join("\n".join(map(" ".join, pairs)) for pairs in rows) + "\n"
+    Path(f"{tmp_path}/train.txt").write_text(text)
+    name = f"{tmp_path}/model.joblib"
+    assert main(["train", "--preset", "words", "-C", "10", f"{tmp_path}/train.txt", name]) == 0
+    capsys.readouterr()
+    assert main(["tag", name, f"{tmp_path}/train.txt"]) == 0
+    found = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line]
+    assert found == [*"".join(tags)]
+    assert [*np.concatenate([*load_model(name).predict(strings)])] == found
 
 
 @pytest.mark.parametrize("with_labels", [False, True])
@@ -178,7 +196,7 @@ def test_checks_agree_with_the_metrics():
     assert f"accuracy: {100 * accuracy_score(*flatten(gold, found)):.2f}%" in first
     assert second.endswith(f"precision: {p:.2%}; recall: {r:.2%}; F1: {f:.2%}")
     assert [line[:2] for line in kinds] == ["A:", "B:"]
-    tags = Check(are_chunks({"NN", "DT"}))
+    tags = Check(has_chunk_tags([["NN", "DT"]]))
     tags.add(["NN"], ["DT"])
     assert tags.lines() == ["1 tokens, 1 sentences; accuracy: 0.00%; whole sentences: 0.00%"]
 
@@ -266,7 +284,7 @@ def test_the_default_template_uses_every_column(n_columns, capsys):
         ["train", "--c1", "0", "a", "b"],
         ["train", "-a", "ssvm", "--c1", "1", "a", "b"],
         ["train", "--l1-ratio", "1.5", "a", "b"],
-        ["train", "--preset", "words", "a", "b"],
+        ["train", "--preset", "chars", "a", "b"],
         ["train", "--preset", "ner", "-t", "c", "a", "b"],
         ["train", "a", "-"],
         ["tag", "m", "--batch", "0"],

@@ -36,7 +36,7 @@ result.table.round(3)
 # smallest ``C`` whose score is within one standard error of the best one.
 
 careful = tune(model, data.train.word, data.train.entity, groups=documents, rule="one-se")
-ax = result.plot()
+ax = result.plot().ax_
 ax.axvline(careful.best_params_["sagcrf__C"], linestyle=":", color="gray", label="one-se")
 ax.set_ylabel("chunk F1, 5 folds")
 ax.legend()

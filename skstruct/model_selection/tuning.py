@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -248,6 +248,8 @@ class TuneResult(Table):
         ``rank_test_score``, in which values of all folds come first.
     table : DataFrame or structured ndarray
         Parameters, means, standard deviations and numbers of folds.
+    ax_, figure_ : matplotlib Axes and Figure
+        Those of the plot.
 
     See Also
     --------
@@ -275,7 +277,7 @@ class TuneResult(Table):
         self._columns = {name: cv_results[name] for name in names}
         self._title = f"TuneResult: {self.best_params_}, mean score {self.best_score_:.4f}"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Self:
         """Draw mean scores against C, with their standard errors, and mark the choice.
 
         Parameters
@@ -285,8 +287,8 @@ class TuneResult(Table):
 
         Returns
         -------
-        matplotlib Axes
-            The axes.
+        TuneResult
+            The result itself.
         """
         ax, results = axes_of(ax), self.cv_results_
         names = [name for name in results if name.startswith("param_")]
@@ -298,11 +300,12 @@ class TuneResult(Table):
             errors = results["std_test_score"][own]
             errors = errors / np.sqrt(np.maximum(results["n_splits"][own] - 1, 1))
             ax.errorbar(C[own], means[own], yerr=errors, marker="o", capsize=3, label=label)
-        ax.plot(C[self.best_index_], self.best_score_, "k*", markersize=12, zorder=5)
+        star = {"markersize": 12, "zorder": 5, "label": "choice"}
+        ax.plot(C[self.best_index_], self.best_score_, "k*", **star)
         ax.set(xscale="log", xlabel="C", ylabel="mean score")
-        if len(names) > 1:
-            ax.legend()
-        return ax
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 def tune(

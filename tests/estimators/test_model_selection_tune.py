@@ -405,8 +405,13 @@ def test_result_as_table_and_picture():
     assert list(found.table)[:2] == ["param_C", "param_l1_ratio"]
     assert len(repr(found).splitlines()) == 2 + len(found.table)
     assert found._repr_html_().count("<tr") == 1 + len(found.table)
-    ax = found.plot(Figure().subplots())
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+    figure = Figure()
+    assert found.plot(figure.subplots()) is found
+    assert found.figure_ is figure
+    assert {text.get_text() for text in found.ax_.get_legend().get_texts()} == {
         "l1_ratio=0",
         "l1_ratio=0.5",
-    ]
+        "choice",
+    }
+    alone = tune(model, X, y, cv=2).plot(Figure().subplots())
+    assert [text.get_text() for text in alone.ax_.get_legend().get_texts()] == ["choice"]

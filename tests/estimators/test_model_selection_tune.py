@@ -335,7 +335,7 @@ def test_all_estimators_with_c(model):
     assert found.best_estimator_.score(X, y) > 0.5
 
 
-def test_chunk_f1_is_the_default_for_tags():
+def test_chunk_f1_is_the_default_for_tags(exact):
     model, X, y = _pipeline(1)
     found = tune(model, X, y, cv=KFold(2), Cs=[0.1, 1.0, 10.0, 100.0])
     train, test = next(KFold(2).split(X))

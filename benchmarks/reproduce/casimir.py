@@ -520,7 +520,7 @@ def apart(curves, x):
 
 
 def shown(values):
-    return " / ".join(f"{value:.3g}" for value in values)
+    return "/".join(f"{value:.3g}" for value in values)
 
 
 def claims(parts):
@@ -534,7 +534,7 @@ def claims(parts):
     if "sizes" in parts:
         yield _sizes(parts["sizes"]["facts"])
     else:
-        yield Claim(f"{SIZES} (casimir.py --tasks sizes)", "section 7.4, figure 2", "", UNTESTED)
+        yield Claim(f"{SIZES} (casimir.py --tasks sizes)", "§7.4, figure 2", "", UNTESTED)
     if "oracle" in parts:
         yield _oracle(parts["oracle"]["facts"])
     yield from untested(LEFT)
@@ -546,7 +546,7 @@ def _figures(parts):
     found = {}
     for lam_n in LAMBDAS:
         own = [merged.get(title, {}) for title in _ner_titles(lam_n)]
-        found[f"CoNLL-2003, {lam_n:g} / n"] = own
+        found[f"CoNLL-2003 {lam_n:g}/n"] = own
     found["kangaroos"] = [merged.get(title, {}) for title in LOCATED]
     return {k: v for k, v in found.items() if set(SMOOTH + OTHERS) & set(v[0])}
 
@@ -572,11 +572,11 @@ def _faster(figures, rival):
         if SECOND in curves:
             why[-1] += f" ({SECOND}: {curves[SECOND][1][-1]:.3g})"
     text = (
-        f"Methods based on smoothing converge faster in terms of training error than {rival} (the "
-        "best of the three, after 1/10, 1/4, 1/2 of the passes, and all)"
+        f"Methods based on smoothing converge faster in training error than {rival} (the best of "
+        "the three, after 1/10, 1/4, 1/2, all passes)"
     )
     why = f"best in the end: {'; '.join(why)}"
-    return Claim(text, "section 7.4, figures 2 and 3", "; ".join(cells), held(outcomes), why)
+    return Claim(text, "§7.4, figures 2 and 3", "; ".join(cells), held(outcomes), why)
 
 
 def _competitive(figures):
@@ -588,14 +588,14 @@ def _competitive(figures):
             best = max(ends[k] for k in OTHERS if k in ends)
             ours = [ends[k] for k in SMOOTH if k in ends]
             outcomes += [mean >= best[0] - max(band, best[1]) for mean, band in ours]
-            figures_ours = " / ".join(f"{mean:.1f}" for mean, _ in ours)
+            figures_ours = "/".join(f"{mean:.1f}" for mean, _ in ours)
             cells.append(f"{name}, {what}: {figures_ours} against {best[0]:.1f}")
     text = (
         f"... and are competitive on held-out data ({', '.join(SMOOTH)}: each at most one standard "
         "deviation below the best of BCFW and SGD, at the end)"
     )
     why = f"holds in {sum(outcomes)} of {len(outcomes)} cases"
-    return Claim(text, "section 7.4", "; ".join(cells), held(outcomes), why)
+    return Claim(text, "§7.4", "; ".join(cells), held(outcomes), why)
 
 
 def _acceleration(figures):
@@ -636,7 +636,7 @@ def _sizes(rows):
     why = "the best of the three, tuned, against BCFW and tuned SGD"
     if "chosen" not in rows:
         why = "adapt with two rates, not tuned; SGD has the constants of the authors' scripts"
-    return Claim(text, "section 7.4, figure 2",
+    return Claim(text, "§7.4, figure 2",
                  f"objective after {rows['passes']} passes: {cells}", holds, why)  # fmt: skip
 
 
@@ -645,7 +645,7 @@ def _oracle(facts):
     times = {k: v / facts["1"] for k, v in facts.items() if k != "1"}
     cells = ", ".join(f"K = {k}: {v:.2g}" for k, v in times.items())
     text = "The top-K oracle takes K times the time of the max oracle (here: at most)"
-    return Claim(text, "sections 4.1.1, 7.3, table 2", f"times the max oracle: {cells}",
+    return Claim(text, "§4.1.1, 7.3, table 2", f"times the max oracle: {cells}",
                  held(v <= TIE * float(k) for k, v in times.items()),
                  "random scores of 1,000 nodes and 9 labels")  # fmt: skip
 
@@ -654,13 +654,13 @@ def choices_claims(part):
     """Figure 5."""
     curves, facts = part["curves"], part["facts"]
     points = marks(facts["passes"])
-    robust = "means within one standard deviation of each other after 1/10, 1/4, 1/2, all passes"
+    robust = "means within a standard deviation, after 1/10, 1/4, 1/2, all passes"
     small = [at(c, points[-1]) for c in curves[CHOICES[0]].values()]
     text = "Small strengths of smoothing are in general better for const (objective at the end)"
-    yield Claim(text, "section 7.5, figure 5 (a)", ends(curves[CHOICES[0]], points[-1]),
+    yield Claim(text, "§7.5, figure 5 (a)", ends(curves[CHOICES[0]], points[-1]),
                 held(a <= TIE * b for a, b in pairwise(small)))  # fmt: skip
     yield _robust(curves[CHOICES[1]], points, "adapt is robust to the strength of smoothing",
-                  "section 7.5, figure 5 (a)", robust, curves[CHOICES[0]])  # fmt: skip
+                  "§7.5, figure 5 (a)", robust, curves[CHOICES[0]])  # fmt: skip
     last = {k: at(v, points[-1]) for k, v in curves[CHOICES[2]].items()}
     smooth = last.pop(f"{CONST}, nu = 1")
     text = "(Ours) Without smoothing they end above const with nu = 1; the paper claims nothing"
@@ -672,10 +672,8 @@ def choices_claims(part):
     yield _starts(curves, points)
     for variant in ("const", "adapt"):
         own = {k: v for k, v in curves[CHOICES[5]].items() if k.startswith(variant)}
-        text = (
-            f"Results for K = 2, 5, 10 are within one standard deviation of each other ({variant})"
-        )
-        yield _robust(own, points, text, "section 7.5, figure 5 (d)", "after 1/10, 1/4, 1/2, all")
+        text = f"Results for K = 2, 5, 10 are within a standard deviation of each other ({variant})"
+        yield _robust(own, points, text, "§7.5, figure 5 (d)", "after 1/10, 1/4, 1/2, all")
 
 
 def ends(curves, x):
@@ -685,7 +683,7 @@ def ends(curves, x):
 def _robust(curves, points, text, where, how, other=None):
     """Whether curves are within one standard deviation."""
     spread = [apart(curves.values(), x) for x in points]
-    ours = f"apart by {shown(spread)} standard deviations"
+    ours = f"apart by {shown(spread)} deviations"
     if other is not None:
         ours += f" (const: {shown([apart(other.values(), x) for x in points])})"
     why = f"at the end {ends(curves, points[-1])}"
@@ -699,19 +697,18 @@ def _warm(adapt, const, points):
         return [at(c, points[-1]) < 0.5 * at(c, points[-2]) for c in curves.values()]
 
     text = (
-        "adapt is robust to the choice of the warm start while const is not (here: a run still "
-        "converges: with each of the three, the objective at the end is below half of that after "
-        "half of the passes; and curves of adapt are within one standard deviation of each other)"
+        "adapt is robust to the choice of the warm start while const is not (the last half of the "
+        "passes halves the objective; curves of adapt are within a standard deviation)"
     )
     ours = f"adapt: with {sum(works(adapt))} of 3; const: with {sum(works(const))} of 3"
     spread = [[apart(curves.values(), x) for x in points] for curves in (adapt, const)]
     why = (
         f"at the end adapt {ends(adapt, points[-1])}; const {ends(const, points[-1])}; apart by "
-        f"{shown(spread[0])} and {shown(spread[1])} standard deviations: the speed of adapt differs"
+        f"{shown(spread[0])} and {shown(spread[1])} deviations"
     )
     near = all(v <= 1.0 for v in spread[0])
     holds = held([all(works(adapt)), not all(works(const)), near])
-    return Claim(text, "section 7.5, figure 5 (c)", ours, holds, why)
+    return Claim(text, "§7.5, figure 5 (c)", ours, holds, why)
 
 
 def _stability(found, zero):
@@ -719,16 +716,16 @@ def _stability(found, zero):
     found = {k: [np.inf if v is None else v for v in row] for k, row in found.items()}
     a, b, c = (found[name] for name in ("Extrapolation", "Prox-center", "Prev-iterate"))
     text = (
-        "For const, Extrapolation is less stable (tends to diverge more) than Prox-center, and "
-        "that than Prev-iterate, which always works (objective at the end, with "
-        f"{', '.join(f'{factor:g}' for factor in LADDER)} times the tuned rate)"
+        "For const, Extrapolation is less stable than Prox-center, and that than Prev-iterate, "
+        "which always works (objective at the end, with "
+        f"{'/'.join(f'{factor:g}' for factor in LADDER)} times the tuned rate)"
     )
     cells = "; ".join(f"{name}: {shown(row)}" for name, row in found.items())
     n = sum(not value < zero for value in (*a, *b))
     order = [all(x > y for x, y in zip(*pair, strict=True)) for pair in ((a, b), (b, c))]
     outcomes = [*order, all(value < zero for value in c), n > 0]
     why = f"runs of Extrapolation and Prox-center that end above w = 0, which has {zero:.3g}: {n}"
-    return Claim(text, "section 7.5, figure 5 (c)", cells, held(outcomes), why)
+    return Claim(text, "§7.5, figure 5 (c)", cells, held(outcomes), why)
 
 
 def _starts(curves, points):
@@ -744,7 +741,7 @@ def _starts(curves, points):
         "When they work, Extrapolation and Prox-center accelerate const more than Prev-iterate "
         "(after 1/10, 1/4, 1/2, all passes, up to their smallest objective)"
     )
-    where = "section 7.5, figure 5 (c)"
+    where = "§7.5, figure 5 (c)"
     return Claim(text, where, "; ".join(cells), held(a < b for a, b in pairs))
 
 

@@ -84,9 +84,9 @@ LEFT = (
      "D_w, D_z are radii about a solution; our gap is certified and not restricted"),
     ("The Frank-Wolfe gap is at most 2 beta C_f (1 + delta) / (t + 2)", "theorem 1, (22)",
      "the curvature C_f is not known"),
-    ("The memory-efficient form needs no table of flows", "section 3.2.2, figure 1",
+    ("The memory-efficient form needs no table of flows", "§3.2.2, figure 1",
      "the package has no other form to compare"),
-    ("Stochastic subgradients are very sensitive to step sizes", "section 4.2",
+    ("Stochastic subgradients are very sensitive to step sizes", "§4.2",
      "a remark; tuned and untuned steps are in the pages of the other papers"),
 )  # fmt: skip
 
@@ -151,7 +151,7 @@ def _falls(rows):
     x, y = (np.asarray(v) for v in rows["BCFW"]["loss"])
     rises = float(np.max(np.diff(y) / y[:-1], initial=0.0))
     cells = f"{y[0]:.3g} after {x[0]:.0f} passes, {y[-1]:.3g} after {x[-1]:.0f}"
-    return Claim("BCFW's loss falls on 100 English-French pairs", "section 5.1.1, figure 2", cells,
+    return Claim("BCFW's loss falls on 100 English-French pairs", "§5.1.1, figure 2", cells,
                  held([y[-1] < y[0], rises <= RISE]),
                  f"the objective, lambda = {LAMBDA:g}; its largest rise between two points is "
                  f"{100 * rises:.2g} %; Hansards, not Europarl")  # fmt: skip
@@ -160,9 +160,9 @@ def _falls(rows):
 def _gap(rows):
     """Figure 3."""
     passes = [reach(rows["BCFW"], "passes", level) for level in GAPS]
-    levels = " / ".join(f"{level:g}" for level in GAPS)
+    levels = "/".join(f"{level:g}" for level in GAPS)
     return Claim("BCFW's duality gap falls on scene with all pairs of labels",
-                 "section 5.1.1, figure 3", " / ".join(_shown(v, "passes") for v in passes),
+                 "§5.1.1, figure 3", "/".join(_shown(v, "passes") for v in passes),
                  held(np.isfinite(passes)), f"passes to a relative gap of {levels}")  # fmt: skip
 
 
@@ -170,13 +170,13 @@ def _triplets(rows):
     """The number of the report."""
     own = next(row for name, row in rows.items() if name.startswith("Extra"))
     passes = [reach(own, "passes", level) for level in GAPS]
-    levels = " / ".join(f"{level:g}" for level in GAPS)
-    yield Claim("The extragradient converges on three images per sample", "section 5.1.1",
-                " / ".join(_shown(v, "passes") for v in passes), held(np.isfinite(passes)),
+    levels = "/".join(f"{level:g}" for level in GAPS)
+    yield Claim("The extragradient converges on three images per sample", "§5.1.1",
+                "/".join(_shown(v, "passes") for v in passes), held(np.isfinite(passes)),
                 f"passes to a relative gap of {levels}; letters, not faces")  # fmt: skip
     other = rows["BCFW"]["accuracy"]
     yield Claim("... but predicts 46 % right, which is not satisfying (chance: 17 %)",
-                "section 5.1.1", f"{own['accuracy']:.0f} % right (chance: 33 %)", UNTESTED,
+                "§5.1.1", f"{own['accuracy']:.0f} % right (chance: 33 %)", UNTESTED,
                 f"another task; BCFW, which has the same optimum: {other:.0f} %. Two of three "
                 "are chosen in 3 ways, not in 6")  # fmt: skip
 

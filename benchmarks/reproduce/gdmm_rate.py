@@ -227,7 +227,7 @@ def digits(curve, levels):
 
 
 def _shown(reach):
-    return " / ".join(f"{v:.0f}" if np.isfinite(v) else "-" for v in reach)
+    return "/".join(f"{v:.0f}" if np.isfinite(v) else "-" for v in reach)
 
 
 def _linear(curve, levels):
@@ -241,7 +241,7 @@ def _theorems(own):
     for (variant, title), number in zip(ALGORITHMS.items(), (1, 2), strict=True):
         name = f"{title}, the theorem's"
         reach, ratios = digits(own["curves"][name], DIGITS)
-        times = ", ".join(f"{ratio:.2g}" for ratio in ratios)
+        times = "/".join(f"{ratio:.2g}" for ratio in ratios)
         rate = own["contraction"][variant]
         why = (
             f"eta = {own['steps'][name]:.2g}, from a contraction by {rate:.4f} per pass with fixed "
@@ -263,25 +263,25 @@ def _theorems(own):
 
 def _sentences(curves):
     """Rates of what the paper runs."""
-    levels = " / ".join(f"{level:g}" for level in LEVELS)
+    levels = "/".join(f"{level:g}" for level in LEVELS)
     for name in ("GDMM", AWAY):
         what = "the BCFW version" if name == "GDMM" else "away steps per factor"
         reach, ratios = digits(curves[name], LEVELS)
-        times = ", ".join(f"{ratio:.2g}" for ratio in ratios)
+        times = "/".join(f"{ratio:.2g}" for ratio in ratios)
         yield Claim(f"(Ours) GDMM is linear with {what}, too (passes to a gap of {levels})",
-                    "ours; section 3.1 has no proof", _shown(reach),
+                    "ours; §3.1 has no proof", _shown(reach),
                     held([_linear(curves[name], LEVELS)]),
                     f"digits take {times} times the passes of the one before")  # fmt: skip
     reach = {k: first_below(curves[k], 1.0) for k in ("GDMM", JOINT)}
     ends = ", ".join(f"{k}: {_shown([v])} (ends at {curves[k][1][-1]:.2g} after "
                      f"{curves[k][0][-1]:.0f})" for k, v in reach.items())  # fmt: skip
     yield Claim("The BCFW version is much more efficient than AFW (passes to a gap of 1)",
-                "section 3.1", ends, held([MUCH * reach["GDMM"] <= reach[JOINT]]),
+                "§3.1", ends, held([MUCH * reach["GDMM"] <= reach[JOINT]]),
                 "ten times counts as much")  # fmt: skip
     pair = [digits(curves[k], LEVELS)[0] for k in ("GDMM", SAMPLED)]
     slower = pair[1] / pair[0]
     slower = slower[np.isfinite(slower)]
-    yield Claim("Sampled search converges about as fast as exact search", "section 3.2",
+    yield Claim("Sampled search converges about as fast as exact search", "§3.2",
                 f"{_shown(pair[1])} against {_shown(pair[0])}",
                 held([slower.size and slower[-1] <= SIMILAR]),
                 f"passes to {levels}; {N_PARTS} parts of 45 labels: {slower[0]:.2g} times the "
@@ -304,7 +304,7 @@ def _active(curves):
             why += ". The paper says it of many factors with binary variables, which tags are not"
         ours = f"(Ours) On chains of tags that of A_i {text}, too"
         yield Claim(f"The size of A_i {text}" if binary else ours,
-                    "section 3.1, large number of factors" if binary else "ours", cell,
+                    "§3.1, large number of factors" if binary else "ours", cell,
                     held([y[-1] <= CONSTANT * half, y[-1] < SMALLER]), why)  # fmt: skip
     if looked:
         first, last = looked["pairs"]
@@ -312,13 +312,13 @@ def _active(curves):
         cells = f"{first:.3g} pairs in case (i), {last:.3g} in case (iv)"
         yield Claim(
             "In practice case (i) of the search, without messages, costs O(1)",
-            "section 3.2",
+            "§3.2",
             cells,
             held([first <= FEW]),
             f"{why}; {FEW:g} count as O(1)",
         )
         yield Claim("... and the bottleneck is case (iv), of labels with two messages",
-                    "section 3.2", cells, held([last > first]), why)  # fmt: skip
+                    "§3.2", cells, held([last > first]), why)  # fmt: skip
 
 
 def panels(name, found):

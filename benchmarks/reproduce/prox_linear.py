@@ -209,16 +209,14 @@ def claims(curves, passes):
     ]
     why = f"adaptive: {why[0]}; constant: {why[1]}; deviations over seeds are "
     why += f"{100.0 * min(bands):.0f} to {100.0 * max(bands):.0f} %"
-    yield Claim(
-        text, "section 7.6, figure 6 (b), (c)", f"{a:.3g} against {b:.3g}", held([a < b]), why
-    )
+    yield Claim(text, "§7.6, figure 6 (b), (c)", f"{a:.3g} against {b:.3g}", held([a < b]), why)
     for title, text, where in (
         (
             TITLES[5],
             "Prox-linear is robust to the choice of eta",
-            "sections 7.3.2, 7.6, figure 7 (a)",
+            "§7.3.2, 7.6, figure 7 (a)",
         ),
-        (TITLES[6], "... and to the number of inner iterations", "section 7.6, figure 7 (b)"),
+        (TITLES[6], "... and to the number of inner iterations", "§7.6, figure 7 (b)"),
     ):
         pairs = list(combinations(curves[title].values(), 2))
         near = [apart(pair, points[-1]) <= 1.0 for pair in pairs]
@@ -236,7 +234,7 @@ def claims(curves, passes):
         at(here, points[-1]) - at(c, points[-1]) <= at([here[0], here[2]], points[-1])
         for c in own.values()
     )
-    yield Claim(text, "section 7.6, figure 7 (c)", ends(own, points[-1]), held([good]))
+    yield Claim(text, "§7.6, figure 7 (c)", ends(own, points[-1]), held([good]))
     yield from untested(LEFT)
 
 

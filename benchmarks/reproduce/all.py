@@ -26,7 +26,7 @@ from frame import RESULTS
 
 #: What results depend on, apart from their scripts.
 CODE = "core estimators graphs inference losses map_inference rows scores solvers spaces targets"
-SHARED = "frame.py", "runs.py", "baselines.py", "rivals.py"
+SHARED = "frame.py", "runs.py", "baselines.py", "rivals.py", "saga_bounds.py"
 
 
 class Run(NamedTuple):

@@ -292,7 +292,7 @@ def beyond(others, best, most=_WIDEST):
         values = sorted({own[key] for own in others})
         for edge, near in (values[:2], values[:-3:-1]) if 1 < len(values) < most else ():
             if best[key] == edge:
-                found.append({key: edge * edge / near})
+                found.append({key: float(f"{edge * edge / near:.4g}")})
     return found
 
 

@@ -361,10 +361,8 @@ def _variant_claims(found, passes):
         late = lambda own, other=other: [own["searches"][k] for k in (other, "SAG-NUS*")]  # noqa: E731
         yield _pairs(text, where, found, late, lambda a, b: a > MARGIN * b, ".2g")
     for text, first, second in (
-        ("Skipping line searches saves", "SAG-NUS*", "SAG-NUS*, no skipping"),
         ("The package's schedule saves", "SAG-NUS*, package", "SAG-NUS*"),
         ("The package's OEG saves", "OEG, package", "OEG"),
-        ("SAG's step saves SAGA", "SAGA-NUS*, SAG's step", "SAGA-NUS*, package"),
     ):
         text = f"(Ours) {text} a tenth of the passes to {LEVEL:g}"
         yield _pairs(text, "", found, _reach(first, second, LEVEL), lambda a, b: a < TENTH * b)

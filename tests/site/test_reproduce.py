@@ -573,7 +573,7 @@ def test_map_claims_on_real_models_follow_the_curves():
 def test_map_claims_on_horses_count_the_images():
     names = smooth_map.SUBGRADIENT, smooth_map.CD, "FW, lambda 0.01", smooth_map.OURS
 
-    def image(*scores, when=2):
+    def image(*scores, when=1):
         own = {}
         for name, end, score in zip(names, (80.0, 70.0, 12.0, 10.0), scores, strict=True):
             place = when if name.startswith("FW") else 100
@@ -584,7 +584,7 @@ def test_map_claims_on_horses_count_the_images():
     rows = list(smooth_map.claims_horses(found))
     assert [row.holds for row in rows] == ["holds", "holds", "holds", "not tested"]
     assert "above all three on 1 of 2" in rows[0].why
-    assert "bound of CD non-smooth: 0.02" in rows[1].ours
+    assert "bound of CD non-smooth: 0.01" in rows[1].ours
     found["images"] = [image(1, 5, 4, 3, when=50)] * 2
     found["images"][0][smooth_map.CD]["bound"][:] = 10.0
     rows = list(smooth_map.claims_horses(found))

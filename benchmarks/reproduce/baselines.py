@@ -22,8 +22,8 @@ from skstruct.losses.operations import loss_oracle
 from skstruct.solvers.run import run
 from skstruct.solvers.sgd import SGD
 
-# A rate that is constant is one that decays after so many passes.
-_NEVER = 1e12
+# How rates decay, by the end of a name: after so many passes as 1 / t, or its root if below 0.
+_PERIODS = {"": 1e12, "1/t": 1.0, "sqrt": -1.0}
 
 
 @kernel
@@ -134,6 +134,7 @@ OWN = {
     "sgd-nus": (SGNUS, {}),
     "hybrid": (Hybrid, {}),
     "sag-nus": (SAGNUS, {}),
+    "sag-nus-kept": (SAGNUS, {"cut": 1.0}),
     "sag": (PaperSAG, {"uniform": True}),
     "sag-small": (PaperSAG, {"uniform": True, "first": 1e-3}),
     "sag-nus*": (PaperSAG, {}),
@@ -144,9 +145,10 @@ OWN = {
     "oeg-norp": (PaperOEG, {"permuted": False}),
     "oeg-10": (PaperOEG, {"score": _SURER}),
 }
-METHODS = "pegasos", "sgd", "asg", *OWN
+_DECAYING = "sgd-1/t", "sgd-sqrt", "asg-1/t", "asg-sqrt"
+METHODS = "pegasos", "pegasos-average", "sgd", "asg", *_DECAYING, *OWN
 #: Those that need a rate.
-RATED = "sgd", "asg", "adagrad", "smd", "sgd-nus"
+RATED = "sgd", "asg", "adagrad", "smd", "sgd-nus", *_DECAYING
 
 
 class BaselineCRF(SAGCRF):
@@ -155,9 +157,9 @@ class BaselineCRF(SAGCRF):
     Parameters
     ----------
     method : str
-        One of `METHODS`: steps of ``1 / (lam t)`` without the average of the iterates ("pegasos"),
-        constant steps ("sgd"), constant steps and the average with weights t ("asg"), or one of
-        `OWN`.
+        One of `METHODS`: steps of ``1 / (lam t)`` ("pegasos"), constant steps ("sgd"), constant
+        steps and the average with weights t ("asg"), steps that decay after each pass ("-1/t",
+        "-sqrt"), or one of `OWN`.
     rate : float
         Step size of the methods in `RATED`.
     graph, C, fit_intercept, max_iter, random_state : object
@@ -191,8 +193,9 @@ class BaselineCRF(SAGCRF):
                 options = options | {"rate": self.rate}
             return run(method(*task, None, **options), **common)
         steps = {"rate": 0.0, "period": 0.0}
-        if self.method != "pegasos":
-            steps = {"rate": self.rate, "period": _NEVER}
-        averaging = self.method == "asg"
+        kind, _, variant = self.method.partition("-")
+        if kind != "pegasos":
+            steps = {"rate": self.rate, "period": _PERIODS[variant]}
+        averaging = kind == "asg" or variant == "average"
         method = Stochastic(*task, None, loss=LogLoss(), averaging=averaging, **steps)
         return run(method, **common)

@@ -28,6 +28,8 @@ from collect import commit, processor
 RESULTS = HERE / "results"
 _POINTS = 40
 _DPI = 85
+HELD = "holds", "holds in part", "does not hold"
+UNTESTED = "not tested"
 _COLUMNS = "Claim", "Where", "Ours", "Holds", "Why, or what differs"
 # No colour twice, and styles that can be told apart in print.
 _COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
@@ -150,12 +152,15 @@ def first_below(curve, level):
     return float(curve[0][found[0]]) if found.size else np.inf
 
 
-def verdict(outcomes):
-    """Whether it holds everywhere, nowhere, or on how many tasks."""
+def held(outcomes):
+    """The verdict on a claim of several cases: it holds everywhere, somewhere, nowhere."""
     outcomes = list(outcomes)
-    if all(outcomes):
-        return "yes"
-    return f"on {sum(outcomes)} of {len(outcomes)}" if any(outcomes) else "no"
+    return HELD[0] if all(outcomes) else HELD[1] if any(outcomes) else HELD[2]
+
+
+def untested(rows):
+    """Claims that nothing here tests: texts, places and reasons."""
+    return [Claim(text, where, "", UNTESTED, why) for text, where, why in rows]
 
 
 def machine():

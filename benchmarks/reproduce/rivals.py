@@ -160,15 +160,16 @@ def step_2013(state, lam):
 
 
 @kernel
-def nus_pass(loss, problem, w, weights, lam, state, memory, uniforms, buffers, labels):
+def nus_pass(loss, problem, w, weights, lam, state, own, uniforms, buffers, labels):
     """SAG with the sampling and steps of Schmidt, Le Roux and Bach 2013, section 5.5."""
+    memory, cut = own
     theta, r, augmented, answer, trial = buffers[0], buffers[1], buffers[2], buffers[3], buffers[4]
     totals, n = state.totals, weights.shape[0]
     for step in range(uniforms.shape[0]):
         i = choose_2013(state, lam, uniforms[step, 0], uniforms[step, 1])
         potentials(problem, i, w, theta)
         value, _ = loss_oracle(loss, problem, i, theta, labels, r, augmented)
-        start = state.lipschitz[i] * (1.0 if mark_seen(state, i) else 0.5)
+        start = state.lipschitz[i] * (1.0 if mark_seen(state, i) else cut)
         state.lipschitz[i], tests = backtrack(
             loss, problem, i, weights[i], theta, value, labels, r, start, answer, trial, augmented
         )
@@ -233,18 +234,18 @@ class _Sampled(Primal):
 class SAGNUS(_Sampled):
     """SAG-NUS of Schmidt, Le Roux and Bach 2013, section 5.5, as in the first author's code.
 
-    L_i begin at 1, and are halved whenever their sample comes again.
+    L_i begin at 1, and are multiplied by `cut` whenever their sample comes again.
     """
 
     steps = staticmethod(nus_pass)
 
-    def __init__(self, *task):
+    def __init__(self, *task, cut=0.5):
         super().__init__(*task)
-        self.memory = np.zeros(self.problem.part_ptr[-1])
+        self.memory, self.cut = np.zeros(self.problem.part_ptr[-1]), cut
 
     def own(self):
         """What is stored."""
-        return self.memory
+        return self.memory, self.cut
 
 
 class SGNUS(_Sampled):

@@ -1,12 +1,14 @@
 """skstruct.torch beside pytorch-crf, in one run.
 
     python benchmarks/bench_torch.py [--json OUT] [--threads N ...] [--labels K ...]
+    python benchmarks/bench_torch.py --threads 1 --sizes 32x128x9 256x512x32 [--device cuda]
 
-Needs torch and pytorch-crf. A batch of 32 sentences: of 30 tokens each, or of 10 to 50 with a mask.
-Both layers have the same parameters and see the same emissions. Training is the forward and the
-backward pass; the marginals of pytorch-crf are the gradient of its log-partition, which is all it
-has. Wall milliseconds, the smallest of several runs, the layers in turn. Before it measures, it
-compares what the two compute.
+Needs torch and pytorch-crf. A batch of 32 sentences: of 30 tokens each, or of 10 to 50 with a mask;
+or of other sizes, without a mask. The layers have the same parameters and see the same emissions:
+ours of compiled code (numba), ours of plain operations (torch), and pytorch-crf's. Training is the
+forward and the backward pass; the marginals of pytorch-crf are the gradient of its log-partition,
+which is all it has. Wall milliseconds, the smallest of several runs, the layers in turn. Before it
+measures, it compares what the three compute.
 """
 
 from __future__ import annotations
@@ -25,25 +27,28 @@ import skstruct.torch
 _BATCH, _TOKENS = 32, 30
 
 
-def batch(n_labels, dtype, ragged):
+def batch(size, dtype, ragged, device):
     """Emissions, tags and mask."""
     draw = torch.Generator().manual_seed(0)
-    longest = 50 if ragged else _TOKENS
-    emissions = torch.randn(_BATCH, longest, n_labels, generator=draw, dtype=dtype)
-    tags = torch.randint(n_labels, (_BATCH, longest), generator=draw)
-    lengths = torch.randint(10, longest + 1, (_BATCH,), generator=draw)
-    lengths = lengths if ragged else torch.full((_BATCH,), longest)
+    n, longest, n_labels = size
+    longest = 50 if ragged else longest
+    emissions = torch.randn(n, longest, n_labels, generator=draw, dtype=dtype)
+    tags = torch.randint(n_labels, (n, longest), generator=draw)
+    lengths = torch.randint(10, longest + 1, (n,), generator=draw)
+    lengths = lengths if ragged else torch.full((n,), longest)
     mask = torch.arange(longest) < lengths[:, None]
-    return emissions.requires_grad_(), tags, mask
+    return emissions.to(device).requires_grad_(), tags.to(device), mask.to(device)
 
 
-def layers(n_labels, dtype):
-    """Ours and theirs, with the same parameters."""
+def layers(n_labels, dtype, device):
+    """Ours, by both backends, and theirs, with the same parameters."""
     torch.manual_seed(0)
-    theirs = torchcrf.CRF(n_labels, batch_first=True).to(dtype)
-    ours = skstruct.torch.CRF(n_labels, batch_first=True).to(dtype)
-    ours.load_state_dict(theirs.state_dict())
-    return {"skstruct": ours, "pytorch-crf": theirs}
+    theirs = torchcrf.CRF(n_labels, batch_first=True).to(device, dtype)
+    made = {}
+    for name, backend in (("skstruct", "numba"), ("torch", "torch")):
+        made[name] = skstruct.torch.CRF(n_labels, batch_first=True, backend=backend)
+        made[name].to(device, dtype).load_state_dict(theirs.state_dict())
+    return made | {"pytorch-crf": theirs}
 
 
 def train(crf, emissions, tags, mask):
@@ -58,7 +63,7 @@ def train(crf, emissions, tags, mask):
 def marginals(crf, emissions, tags, mask):
     """Probabilities of labels."""
     if isinstance(crf, skstruct.torch.CRF):
-        return [crf.marginals(emissions, mask)]
+        return [crf.marginals(emissions, mask).detach()]
     emissions.grad = None
     crf._compute_normalizer(emissions.transpose(0, 1), mask.T).sum().backward()
     return [emissions.grad]
@@ -81,32 +86,39 @@ def milliseconds(calls, seconds):
         for name, call in calls.items():
             start = time.perf_counter()
             call()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
             times[name].append(1e3 * (time.perf_counter() - start))
     return {name: min(found) for name, found in times.items()}
 
 
-def measure(n_labels, dtype, ragged, seconds):
+def measure(size, dtype, ragged, seconds, device):
     """A line each task."""
-    data, both = batch(n_labels, dtype, ragged), layers(n_labels, dtype)
+    data, crfs = batch(size, dtype, ragged, device), layers(size[2], dtype, device)
+    tolerance = 1e-9 if dtype == torch.float64 else 2e-3
     for name, task in _TASKS.items():
-        calls = {who: lambda crf=crf, task=task: task(crf, *data) for who, crf in both.items()}
-        ours, theirs = (call() for call in calls.values())
-        if name == "decode":
-            same = ours == theirs
-        else:
-            tolerance = 1e-9 if dtype == torch.float64 else 2e-3
-            same = all(map(lambda a, b: torch.allclose(a, b, tolerance, tolerance), ours, theirs))
-        if not same:
-            raise AssertionError(f"{name}, {n_labels} labels, {dtype}: the layers differ")
+        calls = {who: lambda crf=crf, task=task: task(crf, *data) for who, crf in crfs.items()}
+        ours, *others = (call() for call in calls.values())
+        for found in others:
+            if name == "decode":
+                same = ours == found
+            else:
+                pairs = zip(ours, found, strict=True)
+                same = all(torch.allclose(a, b, tolerance, tolerance) for a, b in pairs)
+            if not same:
+                raise AssertionError(f"{name}, {size}, {dtype}: the layers differ")
+        del found, ours, others
         times = milliseconds(calls, seconds)
         yield {
             "task": name,
-            "labels": n_labels,
+            "batch": size[0],
+            "labels": size[2],
             "dtype": str(dtype).removeprefix("torch."),
-            "tokens": "10 to 50" if ragged else str(_TOKENS),
+            "tokens": "10 to 50" if ragged else str(size[1]),
             "threads": torch.get_num_threads(),
             **times,
             "ratio": times["pytorch-crf"] / times["skstruct"],
+            "torch_ratio": times["pytorch-crf"] / times["torch"],
         }
 
 
@@ -116,23 +128,36 @@ def main():
     parser.add_argument("--json", type=Path, help="where to write the figures, too")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, torch.get_num_threads()])
     parser.add_argument("--labels", type=int, nargs="*", default=[22, 200])
+    parser.add_argument("--sizes", nargs="*", help="such as 32x128x9, in float32 without a mask")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="where received a uint8")
     lines = []
-    print(f"{'task':<20}labels  dtype    tokens    threads  skstruct  pytorch-crf  ratio   (ms)")
+    sizes = [tuple(map(int, size.split("x"))) for size in options.sizes or ()]
+    settings = [(size, torch.float32, False) for size in sizes]
+    if not sizes:
+        settings = [
+            ((_BATCH, _TOKENS, n_labels), dtype, ragged)
+            for n_labels in options.labels
+            for dtype in (torch.float32, torch.float64)
+            for ragged in (False, True)
+        ]
+    print(
+        f"{'task':<20}batch  labels  dtype    tokens    threads  skstruct     torch  pytorch-crf  "
+        "ratios      (ms)"
+    )
     for n_threads in dict.fromkeys(options.threads):
         torch.set_num_threads(n_threads)
-        for n_labels in options.labels:
-            for dtype in (torch.float32, torch.float64):
-                for ragged in (False, True):
-                    for line in measure(n_labels, dtype, ragged, options.seconds):
-                        lines.append(line)
-                        print(
-                            "{task:<20}{labels:>6}  {dtype:<7}  {tokens:<8}  {threads:>7}  "
-                            "{skstruct:>8.2f}  {pytorch-crf:>11.2f}  {ratio:>5.1f}".format(**line),
-                            flush=True,
-                        )
+        for setting in settings:
+            for line in measure(*setting, options.seconds, options.device):
+                lines.append(line)
+                print(
+                    "{task:<20}{batch:>5}  {labels:>6}  {dtype:<7}  {tokens:<8}  {threads:>7}  "
+                    "{skstruct:>8.2f}  {torch:>8.2f}  {pytorch-crf:>11.2f}  {ratio:>5.1f} "
+                    "{torch_ratio:>5.1f}".format(**line),
+                    flush=True,
+                )
     if options.json:
         options.json.write_text(json.dumps(lines, indent=1))
 

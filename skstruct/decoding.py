@@ -170,7 +170,7 @@ class _Batch:
                 f"sequence, or a list of such, got {rows.shape}"
             )
         self.offsets, self.rows = self.layout.offsets, readable(rows, np.float64)
-        check_scores(self.rows, self.offsets, "scores")
+        check_scores(self.rows, self.layout, "scores")
         self.lengths = np.diff(self.offsets)
         self.keep = self.lengths > 0
 
@@ -266,6 +266,9 @@ class _Chains(Decoder):
             shape = (n, max(longest - 1, 0), *square)
             given = numeric(given, "transitions")
             given = np.broadcast_to(given, shape) if given.shape == shape[1:] else given
+            inside = batch.layout.unpack(np.ones(len(batch.rows), dtype=bool), False)
+            if (inside[:, 1:] > inside[:, :-1]).any():
+                raise ValueError("transitions: one table a step is for a mask without holes")
             given = _table(given, "transitions", shape)[np.arange(shape[1]) < counts[:, None]]
         table = _table(given, "transitions", (int(counts.sum()), *square))
         return table.reshape(len(table), n_labels * n_labels), True
@@ -345,8 +348,9 @@ def decode(
         Names of the labels, in the order of the columns, or by their numbers (``id2label`` of
         transformers). Without them labels are 0 to K - 1.
     lengths : array-like of shape (n_samples,) of int, or (n_samples, length) of bool, default=None
-        Nodes of each padded sample, or a mask of the nodes; by default there is no padding. Scores
-        of shape (n_nodes, K) hold the samples one after another.
+        Nodes of each padded sample, or a mask of the nodes, which may have holes: what lies between
+        two nodes is left out, and they are neighbours. By default there is no padding. Scores of
+        shape (n_nodes, K) hold the samples one after another.
     start, stop : array-like of shape (K,), default=None
         Scores of labels at the first and at the last node.
     rules : list of rules, default=None

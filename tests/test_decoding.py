@@ -421,7 +421,8 @@ def test_draws_follow_the_distribution():
         ({"lengths": [3, 0, 5, 1]}, ValueError, "sample 2 has length 5, but scores is padded to 4"),
         ({"lengths": [3, 0, -1, 1]}, ValueError, "sample 2 has length -1"),
         ({"lengths": [3, 1]}, ValueError, "lengths has 2 entries, but scores has 4 samples"),
-        ({"lengths": MASK[:, ::-1]}, ValueError, "mask: sample 0 has a hole at position 0"),
+        ({"scores": np.zeros((4, 4, 3)), "lengths": MASK[:, ::-1],
+          "transitions": np.zeros((3, 3, 3))}, ValueError, "is for a mask without holes"),
         ({"transitions": np.zeros((3, 2))}, ValueError, r"transitions must be of shape \(3, 3\)"),
         ({"transitions": np.zeros((2, 3, 3))}, ValueError, "transitions must be of shape"),
         ({"scores": PARTS, "transitions": [np.zeros((2, 3, 3))] * 4}, ValueError,
@@ -594,6 +595,31 @@ def test_counts_are_positive(function):
             function(PARTS[0], count)
     with pytest.raises(MemoryError, match="labellings of 1 samples would take"):
         function(PARTS[0], 10**12)
+
+
+def test_nodes_beside_a_hole_of_a_mask_are_neighbours():
+    rng = np.random.default_rng(0)
+    mask = rng.random((4, 9)) < 0.5
+    mask[0], mask[1, 0], mask[1, 4] = False, False, True
+    scores, y = rng.normal(size=(4, 9, 3)), rng.integers(3, size=(4, 9))
+    scores[~mask] = np.nan
+    parts = [row[on] for row, on in zip(scores, mask, strict=True)]
+    for function, fill in ((decode, -1), (marginals, 0)):
+        found = function(scores, TABLE, lengths=mask)
+        np.testing.assert_allclose(found[mask], np.concatenate(list(function(parts, TABLE))))
+        assert (found[~mask] == fill).all()
+    labellings, values = top_k(scores, 2, TABLE, lengths=mask)
+    others, right = top_k(parts, 2, TABLE)
+    for i in range(1, 4):
+        np.testing.assert_allclose(values[i, : len(right[i])], right[i])
+        np.testing.assert_array_equal(labellings[i][: len(right[i]), mask[i]], others[i])
+    found = fit_transitions(scores, np.where(mask, y, -100), lengths=mask)
+    right = fit_transitions(parts, [row[on] for row, on in zip(y, mask, strict=True)])
+    np.testing.assert_allclose(found.transitions, right.transitions)
+    last = int(mask[3].nonzero()[0][-1])
+    scores[3, last, 1] = np.nan
+    with pytest.raises(ValueError, match=f"sample 3 has the value nan at node {last}"):
+        decode(scores, lengths=mask)
 
 
 def test_names_at_the_top():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.offsets import ends_of, places_of
+from ..core.offsets import ends_of
 from ..core.sklearn_private import check_sample_weight
 from .matrices import (
     VECTORISE,
@@ -428,6 +428,20 @@ class Layout(NamedTuple):
         """Number of samples."""
         return self.offsets.size - 1
 
+    def place(self, row: int) -> tuple[int, int]:
+        """Sample of a packed row, and its position there in the batch as it came."""
+        i = sample_of(row, self.offsets)
+        if self.rows is None or len(self.shape) == 1:
+            return i, int(row - self.offsets[i])
+        where = divmod(int(self.rows[row]), self.shape[1])
+        return i, where[1 if self.batch_first else 0]
+
+    def keep(self, kept: np.ndarray) -> Layout:
+        """The layout without some of the packed rows."""
+        rows = np.flatnonzero(kept) if self.rows is None else self.rows[kept]
+        counts = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64)
+        return self._replace(offsets=ends_of(counts), rows=rows)
+
     def pack(self, array: np.ndarray) -> np.ndarray:
         """Packed rows of an array that has this layout; a view where possible."""
         flat = array.reshape(-1, *array.shape[len(self.shape) :])
@@ -454,8 +468,10 @@ def read_layout(shape: tuple, lengths, mask=None, batch_first: bool = True) -> L
     if lengths is not None and mask is not None:
         raise ValueError("give lengths or mask, not both")
     if mask is not None:
-        counts = _lengths_of_mask(mask, shape[:2], batch_first)
-    elif lengths is not None:
+        if mask.shape != shape[:2]:
+            raise ValueError(f"mask has the shape {mask.shape}, but scores {shape[:2]}")
+        return masked_layout(mask if batch_first else mask.T, batch_first)
+    if lengths is not None:
         counts = _read_lengths(lengths)
     else:
         counts = np.full(n_samples, longest, dtype=np.int64)
@@ -472,10 +488,17 @@ def read_layout(shape: tuple, lengths, mask=None, batch_first: bool = True) -> L
 
 def padded_layout(counts: np.ndarray, shape: tuple, batch_first: bool) -> Layout:
     """The layout of padded rows of samples of so many nodes."""
-    n_samples, longest = shape if batch_first else shape[::-1]
+    return masked_layout(np.arange(shape[1 if batch_first else 0]) < counts[:, None], batch_first)
+
+
+def masked_layout(table: np.ndarray, batch_first: bool) -> Layout:
+    """The layout of padded rows of which those in a mask (n_samples, longest) are nodes."""
+    n_samples, longest = table.shape
+    counts = np.count_nonzero(table, axis=1)
+    shape = table.shape if batch_first else table.shape[::-1]
     if batch_first and (counts == longest).all():
         return Layout(ends_of(counts), shape, None, True)
-    sample, t = places_of(np.zeros_like(counts), counts)
+    sample, t = np.nonzero(table)
     rows = sample * longest + t if batch_first else t * n_samples + sample
     return Layout(ends_of(counts), shape, rows, batch_first)
 
@@ -494,36 +517,14 @@ def _read_lengths(lengths):
     return counts.astype(np.int64)
 
 
-def _lengths_of_mask(mask, shape, batch_first):
-    """Lengths of the samples of a mask without holes."""
-    if mask.shape != shape:
-        raise ValueError(f"mask has the shape {mask.shape}, but scores {shape}")
-    table = mask if batch_first else mask.T
-    counts = table.sum(axis=1)
-    wrong = (table != (np.arange(table.shape[1]) < counts[:, None])).any(axis=1)
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"mask: sample {i} has a hole at position {int(np.argmin(table[i]))}: the nodes of a "
-            "sample must come first, its padding after them"
-        )
-    return counts
-
-
-def place(offsets: np.ndarray, row: int) -> tuple[int, int]:
-    """Sample and node of a packed row."""
-    i = sample_of(row, offsets)
-    return i, int(row - offsets[i])
-
-
-def check_scores(scores: np.ndarray, offsets: np.ndarray | None, name: str) -> None:
+def check_scores(scores: np.ndarray, layout: Layout | None, name: str) -> None:
     """Reject NaN and infinite scores; -inf is a label that is not allowed."""
     # One comparison of a maximum: NaN fails it, too.
     if scores.size == 0 or scores.max() <= _LARGEST_SCORE:
         return
     at = np.argwhere(~(scores <= _LARGEST_SCORE))[0]
     value = scores[tuple(at)]
-    if offsets is None:
+    if layout is None:
         raise ValueError(f"{name} has the value {value} at {tuple(map(int, at))}")
-    i, t = place(offsets, at[0])
+    i, t = layout.place(at[0])
     raise ValueError(f"{name}: sample {i} has the value {value} at node {t}, label {at[1]}")

@@ -8,7 +8,7 @@ except ModuleNotFoundError as error:
     raise ImportError("skstruct.torch needs PyTorch: pip install torch", name="torch") from error
 
 from .crf import CRF
-from .functional import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss
+from .functional import crf_loss, decode, log_partition, marginals, smoothed_hinge_loss, top_k
 from .score_map import ModuleMap
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "log_partition",
     "marginals",
     "smoothed_hinge_loss",
+    "top_k",
 ]

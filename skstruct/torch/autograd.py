@@ -12,9 +12,10 @@ from ..core.parallel import ALONE, run_team, split_samples, with_scratch
 from ..core.weights import Weights
 from ..data.packing import Layout, check_scores
 from ..losses.operations import private_loss
-from ..solvers.passes import decode
+from ..solvers.passes import decode, decode_top_k
 from ..solvers.primal import loss_gradient, loss_values, make_block
 from .batches import as_array
+from .chains import result_type
 from .problems import ROOMS, Task
 
 # One pass over a batch: losses, and their gradients for scores and tables, in threads.
@@ -86,10 +87,31 @@ def labels_of(task: Task, w: Weights) -> np.ndarray:
         failed[block] = decode(problem, w, start, stop, room.scratch, out)
 
     in_threads(task, piece)
+    _refuse_failed(failed)
+    return out
+
+
+def best_of(task: Task, w: Weights, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (n_samples, k) and labels (k, n) of the k best labellings of all samples."""
+    values = np.empty((task.problem.label_ptr.size - 1, k))
+    out = np.empty((k, task.problem.label_ptr[-1]), dtype=np.int32)
+    failed = np.full(len(blocks(task)), -1)
+
+    def piece(problem, room, block, start, stop):
+        labels = np.empty((k, room.scratch.labels.size), dtype=np.int32)
+        scratch = room.scratch
+        failed[block] = decode_top_k(problem, w, start, stop, scratch, values, labels, out)
+
+    in_threads(task, piece)
+    _refuse_failed(failed)
+    return values, out
+
+
+def _refuse_failed(failed):
+    """Raise for the first sample that has no labelling."""
     for i in failed[failed != -1].tolist():
         what = "no labelling is allowed" if i >= 0 else "the sums of scores overflow"
         raise ValueError(f"sample {i if i >= 0 else -2 - i}: {what}")
-    return out
 
 
 REDUCTIONS = "sum", "mean", "token_mean", "none"
@@ -122,7 +144,7 @@ class Batch(NamedTuple):
                 values = as_array(end)
                 check_scores(values, None, name)
                 node[rows] += values
-        check_scores(node, layout.offsets, "scores")
+        check_scores(node, layout, "scores")
         table = np.zeros(self.pair_shape)
         if pair is not None:
             table = as_array(pair).reshape(self.pair_shape)
@@ -145,12 +167,6 @@ class Batch(NamedTuple):
             f"the loss of sample {bad[0]} is {values[bad[0]]}: its labels score -inf, no labelling "
             "is allowed, or the sums of scores overflow"
         )
-
-
-def result_type(*tensors: torch.Tensor | None) -> torch.dtype:
-    """The type of losses and marginals: sums over samples need float32 at least."""
-    double = any(tensor is not None and tensor.dtype == torch.float64 for tensor in tensors)
-    return torch.float64 if double else torch.float32
 
 
 def _like(array, tensor, dtype):

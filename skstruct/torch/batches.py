@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..data.packing import Layout, padded_layout, place
+from ..data.packing import Layout, padded_layout
 from ..data.packing import read_layout as layout_of
+from .chains import is_traced
 
 
 def as_array(tensor: torch.Tensor, dtype: torch.dtype = torch.float64) -> np.ndarray:
@@ -40,26 +41,44 @@ def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool
     if isinstance(lengths, torch.Tensor):
         lengths = lengths.detach().cpu().numpy()
     if mask is not None:
-        if not isinstance(mask, torch.Tensor) or mask.dtype not in (torch.bool, torch.uint8):
-            got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-            hint = "; pass mask.bool()" if isinstance(mask, torch.Tensor) else ""
-            raise TypeError(f"mask must be a tensor of bool or uint8, got {got}{hint}")
-        mask = mask.detach().cpu().numpy() != 0
+        check_integers(mask, "mask", ", 0 and 1, or bool")
+        mask = mask.detach().cpu().numpy()
+        wrong = np.argwhere(mask.astype(np.int64) >> 1)
+        if wrong.size:
+            at = tuple(wrong[0].tolist())
+            raise ValueError(f"mask must be 0 or 1, got {mask[at]} at {at}")
+        mask = mask != 0
     layout = layout_of(tuple(scores.shape), lengths, mask, batch_first)
-    empty = np.flatnonzero(np.diff(layout.offsets) == 0)
-    if empty.size:
-        raise ValueError(f"sample {empty[0]} is empty: a sample needs at least one node")
+    refuse_empty(layout)
     if not layout.n_samples:
         raise ValueError("scores has no samples")
     return layout
 
 
-def read_labels(labels: Any, layout: Layout, n_labels: int) -> np.ndarray:
-    """Packed codes of labels, packed or padded; values in the padding do not matter."""
-    if not isinstance(labels, torch.Tensor):
-        raise TypeError(f"labels must be a torch.Tensor, got {type(labels).__name__}")
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise TypeError(f"labels must be a tensor of integers, got {labels.dtype}")
+def refuse_empty(layout: Layout) -> None:
+    """Raise for a sample without nodes."""
+    empty = np.flatnonzero(np.diff(layout.offsets) == 0)
+    if empty.size:
+        raise ValueError(f"sample {empty[0]} is empty: a sample needs at least one node")
+
+
+def check_integers(values: Any, name: str, what: str = "") -> None:
+    """Reject what is not a tensor of integers; masks may be of bool."""
+    if not isinstance(values, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(values).__name__}")
+    is_bool = values.dtype == torch.bool
+    if values.is_floating_point() or values.is_complex() or (is_bool and not what):
+        raise TypeError(f"{name} must be a tensor of integers{what}, got {values.dtype}")
+
+
+def read_labels(
+    labels: Any, layout: Layout, n_labels: int, ignored: int | None
+) -> tuple[np.ndarray, Layout]:
+    """Packed codes of labels, packed or padded, and the layout of those that are not ignored.
+
+    Values in the padding do not matter.
+    """
+    check_integers(labels, "labels")
     values = labels.detach().cpu().numpy()
     n_rows = int(layout.offsets[-1])
     if tuple(labels.shape) == layout.shape:
@@ -78,11 +97,67 @@ def read_labels(labels: Any, layout: Layout, n_labels: int) -> np.ndarray:
             f"labels has the shape {tuple(labels.shape)}, but scores has "
             f"{' x '.join(map(str, layout.shape))} rows ({n_rows} without padding)"
         )
+    kept = np.ones(len(codes), dtype=bool) if ignored is None else codes != ignored
+    if np.count_nonzero(kept) < len(codes):
+        codes, layout = codes[kept], layout.keep(kept)
+        refuse_empty(layout)
     wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))
     if wrong.size:
-        i, t = place(layout.offsets, wrong[0])
+        i, t = layout.place(wrong[0])
         raise ValueError(
             f"labels: sample {i} has the label {codes[wrong[0]]} at node {t}; labels are 0 to "
             f"{n_labels - 1}"
         )
-    return np.ascontiguousarray(codes, dtype=np.int32)
+    return np.ascontiguousarray(codes, dtype=np.int32), layout
+
+
+class Padded:
+    """A batch as tensors (B, T, ...), and the way back; it looks at no values."""
+
+    def __init__(self, scores, lengths, mask, labels, ignored, batch_first):
+        self.batch_first, self.layout, shape = batch_first, None, tuple(scores.shape[:-1])
+        if labels is not None:
+            check_integers(labels, "labels")
+        for name, other in (("mask", mask), ("labels", labels)):
+            if other is not None and other.dim() > 1 and len(shape) > 1 and other.shape != shape:
+                got = f"{name} has the shape {tuple(other.shape)}"
+                raise ValueError(f"{got}, but scores has {' x '.join(map(str, shape))} rows")
+        there = isinstance(lengths, torch.Tensor) and (lengths.is_cuda or is_traced(lengths))
+        if len(shape) == 1 or (lengths is not None and (mask is not None or not there)):
+            counts = lengths = np.diff(read_layout(scores, lengths, mask, batch_first).offsets)
+        if len(shape) == 1:
+            self.layout = padded_layout(counts, (counts.size, counts.max()), True)
+            rows = torch.from_numpy(self.layout.unpack(np.arange(shape[0]))).to(scores.device)
+            inside = torch.from_numpy(self.layout.unpack(np.ones(shape[0], dtype=bool), False))
+            self.scores, self.inside = scores[rows], inside.to(scores.device)
+        else:
+            self.scores = self._turn(scores)
+            self.inside = torch.ones_like(self.scores[..., 0], dtype=torch.bool)
+            if lengths is not None:
+                counts = torch.as_tensor(lengths, device=scores.device)
+                self.inside = (self.inside.cumsum(1) <= counts[:, None]) & self.inside
+            elif mask is not None:
+                check_integers(mask, "mask", ", 0 and 1, or bool")
+                self.inside = self._turn(mask) != 0
+        self.is_prefix = mask is None and labels is None
+        if labels is not None:
+            if labels.dim() == 1:  # of the nodes, one sample after another
+                rows = self.inside.flatten().cumsum(0).view_as(self.inside) - 1
+                labels = labels[rows.clamp(min=0)]
+            else:
+                labels = self._turn(labels)[:, : self.inside.shape[1]]
+            if ignored is not None:
+                self.inside = self.inside & (labels != ignored)
+        self.labels = labels
+
+    def _turn(self, table):
+        """A padded table with the samples first, and back."""
+        return table if self.batch_first or self.layout is not None else table.transpose(0, 1)
+
+    def as_given(self, table):
+        """A table (B, T, ...) in the form of the scores."""
+        if self.layout is None:
+            return self._turn(table)
+        flat = table.flatten(0, 1)
+        rows = self.layout.rows
+        return flat if rows is None else flat[torch.from_numpy(rows).to(flat.device)]

@@ -18,7 +18,7 @@ from ..graphs import Chain
 from ..graphs.base import Graph
 from . import functional
 from .batches import check_scores, read_layout
-from .functional import Reduction
+from .functional import Backend, Reduction
 from .problems import resolve
 
 
@@ -48,6 +48,8 @@ class CRF(torch.nn.Module):
     labels : sequence or dict, default=None
         Names of the labels in `forbidden`, in order or by their numbers (``id2label``); by default
         0 to num_tags - 1.
+    backend : {"numba", "torch"} or None, default=None
+        As for :func:`crf_loss`.
 
     Attributes
     ----------
@@ -87,12 +89,13 @@ class CRF(torch.nn.Module):
         ends: bool | None = None,
         forbidden: str | Iterable | None = None,
         labels: Sequence | Mapping | None = None,
+        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         if isinstance(num_tags, Integral) and num_tags < 1:
             raise ValueError(f"invalid number of tags: {num_tags}")
         num_tags = check_integer("num_tags", num_tags)
-        self.num_tags, self.batch_first = num_tags, batch_first
+        self.num_tags, self.batch_first, self.backend = num_tags, batch_first, backend
         self.graph = resolve(graph)
         is_chain = type(self.graph) is Chain
         if forbidden is not None:
@@ -130,6 +133,8 @@ class CRF(torch.nn.Module):
             shown.append(f"graph={self.graph!r}")
         if type(self.graph) is Chain and self.start_transitions is None:
             shown.append("ends=False")
+        if self.backend is not None:
+            shown.append(f"backend={self.backend!r}")
         return ", ".join(shown)
 
     def forward(
@@ -140,6 +145,7 @@ class CRF(torch.nn.Module):
         reduction: Reduction = "sum",
         lengths: ArrayLike | None = None,
         structure: Sequence | None = None,
+        ignore_index: int | None = -100,
     ) -> torch.Tensor:
         """Log-likelihood of the tags: its negative is the loss.
 
@@ -149,13 +155,13 @@ class CRF(torch.nn.Module):
             Scores of labels; packed ones need `lengths`.
         tags : Tensor of int
             The labels.
-        mask : Tensor of bool or uint8, optional
-            True at nodes, False in the padding after them.
+        mask : Tensor of bool or int, optional
+            True or 1 at nodes; it may have holes, as for :func:`crf_loss`.
         reduction : {"sum", "mean", "token_mean", "none"}, default="sum"
             As for :func:`crf_loss`.
         lengths : sequence of int, optional
             Instead of a mask.
-        structure : sequence, optional
+        structure, ignore_index : object
             As for :func:`crf_loss`.
 
         Returns
@@ -168,7 +174,12 @@ class CRF(torch.nn.Module):
         if isinstance(tags, torch.Tensor) and (emissions.dim(), tags.dim()) == (3, 2):
             self._check_axes(emissions, "tags", tags)
         return -functional.crf_loss(
-            emissions, self.transitions, tags, reduction=reduction, **options
+            emissions,
+            self.transitions,
+            tags,
+            reduction=reduction,
+            ignore_index=ignore_index,
+            **options,
         )
 
     def decode(
@@ -177,21 +188,27 @@ class CRF(torch.nn.Module):
         mask: torch.Tensor | None = None,
         lengths: ArrayLike | None = None,
         structure: Sequence | None = None,
-    ) -> list[list[int]]:
+        padding: int | None = None,
+    ) -> list[list[int]] | torch.Tensor:
         """Best labels of each sample.
 
         Parameters
         ----------
         emissions, mask, lengths, structure : object
             As for :meth:`forward`.
+        padding : int, optional
+            If given, a tensor is returned, with this value where no node is.
 
         Returns
         -------
-        list of list of int
+        list of list of int, or Tensor of the shape of tags
             The labels.
         """
         options = self._options(emissions, lengths, mask, structure)
-        best = functional.decode(emissions, self.transitions, **options)
+        fill = -1 if padding is None else padding
+        best = functional.decode(emissions, self.transitions, padding=fill, **options)
+        if padding is not None:
+            return best
         layout = read_layout(emissions, lengths, mask, self.batch_first)
         labels, ends = layout.pack(best.cpu().numpy()).tolist(), layout.offsets.tolist()
         return [labels[a:b] for a, b in pairwise(ends)]
@@ -213,7 +230,7 @@ class CRF(torch.nn.Module):
         Returns
         -------
         Tensor of the shape of `emissions`
-            The probabilities, without a gradient, in the type of the log-likelihood.
+            The probabilities, as those of :func:`skstruct.torch.marginals`.
         """
         options = self._options(emissions, lengths, mask, structure)
         return functional.marginals(emissions, self.transitions, **options)
@@ -233,12 +250,6 @@ class CRF(torch.nn.Module):
             )
         if isinstance(mask, torch.Tensor) and emissions.dim() == 3:
             self._check_axes(emissions, "mask", mask)
-            first = mask[:, 0] if self.batch_first else mask[0]
-            if not first.all():
-                raise ValueError(
-                    "mask of the first timestep must all be on, but that of sample "
-                    f"{int(torch.argmin(first.long()))} is off"
-                )
         return {
             "lengths": lengths,
             "mask": mask,
@@ -247,6 +258,7 @@ class CRF(torch.nn.Module):
             "graph": self.graph,
             "structure": structure,
             "batch_first": self.batch_first,
+            "backend": self.backend,
         }
 
     @staticmethod

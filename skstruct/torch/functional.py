@@ -25,11 +25,24 @@ from ..graphs.base import Graph
 from ..graphs.pairwise.base import PairwiseGraph
 from ..losses.hinge import hinge_of, smooth_hinge
 from ..losses.log import LogLoss, LogPartition
-from .autograd import REDUCTIONS, Batch, StructuredLoss, gradient_of, labels_of, result_type
-from .batches import check_scores, read_labels, read_layout
-from .problems import chain_task, is_plain_chain, resolve, structured_task
+from .autograd import (
+    REDUCTIONS,
+    Batch,
+    StructuredLoss,
+    best_of,
+    gradient_of,
+    labels_of,
+)
+from .batches import Padded, check_scores, read_labels, read_layout
+from .chains import Chains, is_traced, result_type
+from .problems import chain_task, forbidden_mask, is_plain_chain, resolve, structured_task
 
 Reduction = Literal["sum", "mean", "token_mean", "none"]
+Backend = Literal["numba", "torch"]
+
+
+# Later than 2.3.
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 def _not_traced(function):
@@ -38,7 +51,7 @@ def _not_traced(function):
     @functools.wraps(function)
     def call(*args, **kwargs):
         # `disable` imports the compiler, which takes seconds: only where it is there already.
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() and not _is_exporting():
             return torch.compiler.disable(function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -48,13 +61,15 @@ def _not_traced(function):
 class _Request:
     """Arguments that all functions of this file share, checked and packed."""
 
-    def __init__(self, scores, pair, lengths, mask, graph, structure, start, stop, batch_first):
+    def __init__(
+        self, scores, pair, lengths, mask, graph, structure, start, stop, batch_first,
+        backend="numba", labels=None, ignored=None,
+    ):  # fmt: skip
         check_scores(scores, "scores", (2, 3))
         self.graph = resolve(graph)
         if self.graph.is_table and lengths is None and scores.dim() == 2:
             lengths = np.ones(scores.shape[0], dtype=np.int64)
-        self.layout = read_layout(scores, lengths, mask, batch_first)
-        self.n_labels, self.structure = scores.shape[-1], structure
+        self.n_labels, self.structure = int(scores.shape[-1]), structure
         self.plain = is_plain_chain(self.graph)
         if self.plain and structure is not None:
             raise ValueError("structure is not for chains without edge features")
@@ -70,45 +85,95 @@ class _Request:
                 raise ValueError(
                     f"{name} has {end.shape[0]} scores, but scores {self.n_labels} labels"
                 )
-        self.tensors = scores, pair, start, stop
+        self.tensors, self.chains = (scores, pair, start, stop), None
+        self.ignored = ignored if self.plain else None
+        if backend not in ("numba", "torch", None):
+            raise ValueError(f'backend must be "numba", "torch" or None, got {backend!r}')
+        traced = is_traced(*self.tensors, labels, mask, lengths)
+        if backend is None and self.plain and (traced or scores.device.type != "cpu"):
+            backend = "torch"
+        if backend == "torch":
+            if not self.plain:
+                raise ValueError(f'backend="torch" is for chains; {self.graph} is compiled code')
+            self.padded = Padded(scores, lengths, mask, labels, self.ignored, batch_first)
+            self.chains = self._chains()
+        elif traced:
+            raise RuntimeError(
+                "tensors in a trace or under torch.func have no values for compiled code: "
+                'backend="torch" of crf_loss, log_partition, marginals, decode and top_k on chains '
+                "takes them"
+            )
+        else:
+            self.layout = read_layout(scores, lengths, mask, batch_first)
 
     def task(self, labels=None, cost="hamming", n_best=1):
         """Return the problem, after a check of the labels and the table of pairs."""
-        offsets = self.layout.offsets
         if labels is not None and isinstance(self.graph, PairwiseGraph):
-            labels = read_labels(labels, self.layout, self.n_labels)
+            read = read_labels(labels, self.layout, self.n_labels, self.ignored)
+            labels, self.layout = read
         elif isinstance(labels, torch.Tensor):
             labels = labels.detach().cpu().numpy()
+        offsets = self.layout.offsets
         if self.plain:
             graph, shape = self.graph, (1, self.n_labels**2)
             task = chain_task(graph, offsets, self.n_labels, labels, cost, n_best)
         else:
             options = offsets, self.n_labels, labels, cost, n_best
             graph, shape, task = structured_task(self.graph, self.structure, *options)
-        self.pair_shape, pair = shape, self.tensors[1]
+        self.pair_shape = shape
         if 0 in shape:
-            if pair is not None:
+            if self.tensors[1] is not None:
                 raise ValueError(f"{type(graph).__name__} has no table of pairs: pass pair=None")
             return task
         tables = graph.pair_tables(np.zeros(shape), self.n_labels).shape
+        full = int(np.prod(tables)) == int(np.prod(shape))
+        self._check_pair(tables if full else shape, {shape, tables} if full else {shape})
+        return task
+
+    def _check_pair(self, wanted, shapes):
+        """Reject a table of pairs of another shape than that which is wanted, or its like."""
+        pair = self.tensors[1]
         if pair is None:
-            raise ValueError(f"pair is missing: a tensor of shape {tables}")
+            raise ValueError(f"pair is missing: a tensor of shape {wanted}")
         if not isinstance(pair, torch.Tensor) or not pair.is_floating_point():
             got = pair.dtype if isinstance(pair, torch.Tensor) else type(pair).__name__
             raise TypeError(f"pair must be a tensor of floats, got {got}")
-        full = int(np.prod(tables)) == int(np.prod(shape))
-        if tuple(pair.shape) not in ({shape, tables} if full else {shape}):
-            raise ValueError(
-                f"pair must have the shape {tables if full else shape}, got {tuple(pair.shape)}"
-            )
-        return task
+        if tuple(map(int, pair.shape)) not in shapes:  # numbers in a trace, too
+            raise ValueError(f"pair must have the shape {wanted}, got {tuple(pair.shape)}")
+
+    def _chains(self):
+        """The batch in plain operations of torch, of the type of the loss."""
+        n_labels, dtype = self.n_labels, result_type(*self.tensors)
+        self._check_pair((n_labels, n_labels), {(n_labels, n_labels), (1, n_labels**2)})
+        scores, tables = (
+            self.padded.scores.to(dtype),
+            [t if t is None else t.to(dtype) for t in self.tensors[1:]],
+        )
+        tables = [scores.new_zeros(n_labels) if t is None else t for t in tables]
+        tables[0] = tables[0].reshape(n_labels, n_labels)
+        if self.graph.forbidden is not None:
+            steps = forbidden_mask(self.graph.forbidden, n_labels)
+            tables = [t + torch.as_tensor(own).to(t) for t, own in zip(tables, steps, strict=True)]
+        return Chains(scores, self.padded.inside, self.padded.is_prefix, *tables)
 
     def reduced(self, task, loss, reduction):
         """The loss of the batch."""
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
+        _check_reduction(reduction)
         batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
         return StructuredLoss.apply(batch, *self.tensors)
+
+    def reduced_in_torch(self, losses, reduction):
+        """The same of losses of samples."""
+        _check_reduction(reduction)
+        n = {"mean": losses.shape[0], "token_mean": self.chains.n.sum()}.get(reduction, 1)
+        return losses if reduction == "none" else losses.sum() / n
+
+    def best_in_torch(self, k, padding):
+        """The k best labellings, in the form of the scores after an axis of k, and their scores."""
+        labels, values = self.chains.best(k)
+        labels = torch.where(values[..., None] > -torch.inf, labels, padding).transpose(1, 2)
+        labels = self.padded.as_given(self.chains.to_places(labels, padding))
+        return labels.movedim(-1, 0), values.T
 
     def tables(self, task):
         """The batch without a loss, and the tables that kernels see."""
@@ -130,6 +195,8 @@ def crf_loss(
     structure: Sequence | None = None,
     batch_first: bool = True,
     reduction: Reduction = "mean",
+    ignore_index: int | None = -100,
+    backend: Backend | None = None,
 ) -> torch.Tensor:
     """Negative log-likelihood of the labels: the loss of conditional random fields.
 
@@ -139,7 +206,7 @@ def crf_loss(
     ----------
     scores : Tensor of shape (n_rows, K) or (B, T, K)
         Scores of the labels of each node, in log space: packed samples one after another, or padded
-        ones. -inf forbids a label. Sums are made in float64 whatever the type.
+        ones. -inf forbids a label.
     pair : Tensor or None
         Scores of (label, next label), shape (K, K): for other structures what ``pairwise_coef_`` of
         an estimator would be. None where a structure has no pairs.
@@ -148,8 +215,9 @@ def crf_loss(
         structures other than graphs of nodes and edges: what ``fit`` takes as y.
     lengths : sequence of int, optional
         Nodes of each sample; packed scores need it.
-    mask : Tensor of bool or uint8, optional
-        Instead of lengths, of padded scores: True at nodes, False in the padding after them.
+    mask : Tensor of bool or int, optional
+        Instead of lengths, of padded scores: True or 1 at nodes. It may have holes, such as the
+        later parts of a word: what lies between two nodes is left out, and they are neighbours.
     start, stop : Tensor of shape (K,), optional
         Scores of labels at the first and at the last node of a chain.
     graph : "chain" or Graph, default="chain"
@@ -162,13 +230,21 @@ def crf_loss(
         False for padded tensors of shape (T, B, ...).
     reduction : {"mean", "sum", "token_mean", "none"}, default="mean"
         Mean over samples, sum, sum over the number of nodes, or one loss per sample.
+    ignore_index : int or None, default=-100
+        A label whose nodes are left out of a chain, like holes of a mask.
+    backend : {"numba", "torch"} or None, default=None
+        "numba" is compiled code on the CPU, in float64, for all structures. "torch" is plain
+        operations of PyTorch for chains, on any device and in the type of the loss; it can be
+        differentiated any number of times. It checks shapes, not values: what the other refuses
+        gives inf or NaN. By default it is taken for chains on another device than the CPU, under
+        ``torch.func`` and while ``torch.export`` or ``torch.jit.trace`` record.
 
     Returns
     -------
     Tensor
-        The loss, on the device of the scores; it can be differentiated once. It is float64 if a
-        tensor of scores is, else float32, also for scores in float16 or bfloat16; the gradient of
-        each tensor has that tensor's type.
+        The loss, on the device of the scores; with "numba" it can be differentiated once. It is
+        float64 if a tensor of scores is, else float32, also for scores in float16 or bfloat16; the
+        gradient of each tensor has that tensor's type.
 
     Raises
     ------
@@ -197,8 +273,13 @@ def crf_loss(
     >>> round(loss.item(), 3), scores.grad.tolist()
     (2.079, [[-0.5, 0.5], [0.5, -0.5], [0.5, -0.5]])
     """
-    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
-    task = ask.task(_given(labels))
+    ask = _Request(
+        scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend,
+        _given(labels), ignore_index,
+    )  # fmt: skip
+    if ask.chains is not None:
+        return ask.reduced_in_torch(-ask.chains.log_likelihood(ask.padded.labels), reduction)
+    task = ask.task(labels)
     require(exp_oracle, task.problem, "use smoothed_hinge_loss with smoothing=None")
     return ask.reduced(task, LogLoss(), reduction)
 
@@ -207,6 +288,11 @@ def _given(labels):
     if labels is None:
         raise TypeError("labels is None")
     return labels
+
+
+def _check_reduction(reduction):
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
 
 
 @_not_traced
@@ -227,6 +313,7 @@ def smoothed_hinge_loss(
     structure: Sequence | None = None,
     batch_first: bool = True,
     reduction: Reduction = "mean",
+    ignore_index: int | None = -100,
 ) -> torch.Tensor:
     """The structural hinge of SSVMs, smoothed or as it is.
 
@@ -247,13 +334,13 @@ def smoothed_hinge_loss(
     cost : {"hamming", "normalized_hamming"}, dict or array-like, default="hamming"
         Task loss: wrong nodes, their fraction, a dict from label to the cost of a wrong node of
         that label, or a matrix of (label, wrong label).
-    start, stop, graph, structure, batch_first, reduction : object
+    start, stop, graph, structure, batch_first, reduction, ignore_index : object
         As for :func:`crf_loss`.
 
     Returns
     -------
     Tensor
-        The loss, as for :func:`crf_loss`.
+        The loss, as for :func:`crf_loss` with ``backend="numba"``.
 
     Raises
     ------
@@ -284,7 +371,10 @@ def smoothed_hinge_loss(
     if not float(strength) > 0.0 or not np.isfinite(strength):
         raise ValueError(f"strength must be a positive number, got {strength!r}")
     n_best = check_integer("n_best", n_best)
-    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
+    ask = _Request(
+        scores, pair, lengths, mask, graph, structure, start, stop, batch_first,
+        ignored=ignore_index,
+    )  # fmt: skip
     task = ask.task(_given(labels), cost, n_best + 1 if smoothing == "l2" else 1)
     if smoothing is None:
         return ask.reduced(task, hinge_of(task.problem), reduction)
@@ -309,6 +399,7 @@ def log_partition(
     structure: Sequence | None = None,
     batch_first: bool = True,
     reduction: Reduction = "none",
+    backend: Backend | None = None,
 ) -> torch.Tensor:
     """Log of the sum of ``exp(score)`` over all labellings; its gradient are the marginals.
 
@@ -316,7 +407,7 @@ def log_partition(
 
     Parameters
     ----------
-    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first, backend : object
         As for :func:`crf_loss`.
     reduction : {"none", "sum", "mean", "token_mean"}, default="none"
         As for :func:`crf_loss`.
@@ -344,7 +435,10 @@ def log_partition(
     >>> log_partition(torch.zeros(3, 2), torch.zeros(2, 2), [2, 1]).exp().round()
     tensor([4., 2.])
     """
-    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
+    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
+    ask = _Request(*options)
+    if ask.chains is not None:
+        return ask.reduced_in_torch(ask.chains.log_partition(), reduction)
     task = ask.task()
     require(exp_oracle, task.problem, "use decode")
     return ask.reduced(task, LogPartition(), reduction)
@@ -362,6 +456,7 @@ def marginals(
     graph: str | Graph = "chain",
     structure: Sequence | None = None,
     batch_first: bool = True,
+    backend: Backend | None = None,
 ) -> torch.Tensor:
     """Probability of each label at each node, over all labellings.
 
@@ -369,14 +464,14 @@ def marginals(
 
     Parameters
     ----------
-    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first, backend : object
         As for :func:`crf_loss`.
 
     Returns
     -------
     Tensor of the shape of `scores`
-        The marginals, zeros in the padding, in the type of the loss of :func:`crf_loss`. They
-        cannot be differentiated; they are the gradient of :func:`log_partition`.
+        The marginals, zeros where no node is, in the type of the loss of :func:`crf_loss`. They are
+        the gradient of :func:`log_partition`; with the backend "numba" they have none themselves.
 
     Raises
     ------
@@ -395,7 +490,10 @@ def marginals(
     >>> marginals(torch.zeros(1, 2), torch.zeros(2, 2), [1])
     tensor([[0.5000, 0.5000]])
     """
-    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
+    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
+    ask = _Request(*options)
+    if ask.chains is not None:
+        return ask.padded.as_given(ask.chains.marginals())
     task = ask.task()
     require(exp_oracle, task.problem, "use decode")
     batch, w = ask.tables(task)
@@ -418,6 +516,7 @@ def decode(
     structure: Sequence | None = None,
     batch_first: bool = True,
     padding: int = -1,
+    backend: Backend | None = None,
 ) -> torch.Tensor:
     """Labels of the best labelling of each sample.
 
@@ -425,10 +524,10 @@ def decode(
 
     Parameters
     ----------
-    scores, pair, lengths, mask, start, stop, graph, structure, batch_first : object
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first, backend : object
         As for :func:`crf_loss`.
     padding : int, default=-1
-        Value in the padding.
+        Value where no node is, such as -100.
 
     Returns
     -------
@@ -453,7 +552,10 @@ def decode(
     >>> decode(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.zeros(2, 2), [2])
     tensor([0, 1])
     """
-    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first)
+    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
+    ask = _Request(*options)
+    if ask.chains is not None:
+        return ask.best_in_torch(1, padding)[0][0]
     task = ask.task()
     require(max_oracle, task.problem, "it cannot be decoded")
     _, w = ask.tables(task)
@@ -461,3 +563,74 @@ def decode(
     if best.size == ask.layout.offsets[-1]:
         best = ask.layout.unpack(best, padding)
     return torch.from_numpy(best).to(scores.device)
+
+
+@_not_traced
+def top_k(
+    scores: torch.Tensor,
+    pair: torch.Tensor | None,
+    k: int,
+    lengths: ArrayLike | None = None,
+    mask: torch.Tensor | None = None,
+    *,
+    start: torch.Tensor | None = None,
+    stop: torch.Tensor | None = None,
+    graph: str | Graph = "chain",
+    structure: Sequence | None = None,
+    batch_first: bool = True,
+    padding: int = -1,
+    backend: Backend | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `k` best labellings of each sample, and what they score (n-best decoding).
+
+    Read more in the :ref:`User Guide <torch_guide>`.
+
+    Parameters
+    ----------
+    scores, pair, lengths, mask, start, stop, graph, structure, batch_first, padding : object
+        As for :func:`decode`; the graph is one of nodes and edges that has n best labellings.
+    k : int
+        Number of labellings.
+    backend : {"numba", "torch"} or None, default=None
+        As for :func:`crf_loss`.
+
+    Returns
+    -------
+    labellings : Tensor of shape (k, n_rows) or (k, B, T) of int64
+        Best first, each in the form of :func:`decode`; `padding` also where there are fewer.
+    values : Tensor of shape (k, B)
+        Their scores, -inf where there are fewer, in the type of the loss of :func:`crf_loss`; with
+        the backend "torch" they have a gradient.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :func:`crf_loss`.
+
+    See Also
+    --------
+    skstruct.torch.decode : The best one.
+    skstruct.top_k : The same of arrays.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skstruct.torch import top_k
+    >>> top_k(torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.zeros(2, 2), 2, [2])
+    (tensor([[0, 1],
+            [1, 1]]), tensor([[4.],
+            [3.]]))
+    """
+    k = check_integer("k", k)
+    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
+    ask = _Request(*options)
+    if ask.chains is not None:
+        return ask.best_in_torch(k, padding)
+    task = ask.task(n_best=k)
+    require(top_k_oracle, task.problem, "use decode")
+    values, codes = best_of(task, ask.tables(task)[1], k)
+    owner = np.repeat(np.arange(len(values)), np.diff(ask.layout.offsets))
+    labels = np.where(np.isneginf(values[owner]), padding, codes.T.astype(np.int64))
+    labels = torch.from_numpy(ask.layout.unpack(labels, padding)).movedim(-1, 0)
+    values = torch.from_numpy(values.T).to(scores.device, result_type(*ask.tensors))
+    return labels.to(scores.device), values

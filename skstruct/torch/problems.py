@@ -118,7 +118,7 @@ def is_plain_chain(graph: Graph) -> bool:
 _masks = []  # the last few: (forbidden, number of labels, mask)
 
 
-def _mask(forbidden, n_labels) -> TransitionMask:
+def forbidden_mask(forbidden, n_labels) -> TransitionMask:
     """Return the mask of forbidden steps; those of tuples, which are immutable, are cached."""
     for known, size, mask in list(_masks):
         if known is forbidden and size == n_labels:
@@ -152,7 +152,7 @@ def _costs(cost, n_labels):
 def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Task:
     """Chains that share one table, without a detour: a batch may take less than its set-up."""
     n, n_samples, square = int(offsets[-1]), offsets.size - 1, n_labels * n_labels
-    mask = _mask(graph.forbidden, n_labels)
+    mask = forbidden_mask(graph.forbidden, n_labels)
     # Rounded up, so that batches of like lengths share their rooms.
     longest = 1 << int(np.diff(offsets).max() - 1).bit_length()
     key = "chain", n_labels, longest, n_best

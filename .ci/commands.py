@@ -76,7 +76,7 @@ NOT_RUN = {
     r"python -m skstruct compile --(graph chain \"Tree|map auto).*": "core/jit/test_compile.py",
     r"python -m skstruct( (train|tag|compile|versions))?": "run above, with arguments",
     r"python -m sphinx -D plot_gallery=0 .*": "the whole build is run",
-    r"python -m pytest -q tests/torch/test_torch\.py .*": "torch is large",
+    r"python -m pytest -q tests/torch .*": "torch is large",
     r"docker build .*|echo .* \| docker run .*": "needs Docker",
     r"rattler-build build .*": "needs conda's tools",
 }

@@ -11,6 +11,8 @@ from ..data.packing import Layout, padded_layout
 from ..data.packing import read_layout as layout_of
 from .chains import is_traced
 
+_MASK = ", 0 and 1, or bool"
+
 
 def as_array(tensor: torch.Tensor, dtype: torch.dtype = torch.float64) -> np.ndarray:
     """A C-contiguous array of the values of a tensor; a view where possible."""
@@ -41,7 +43,7 @@ def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool
     if isinstance(lengths, torch.Tensor):
         lengths = lengths.detach().cpu().numpy()
     if mask is not None:
-        check_integers(mask, "mask", ", 0 and 1, or bool")
+        check_integers(mask, "mask", _MASK)
         mask = mask.detach().cpu().numpy()
         wrong = np.argwhere(mask.astype(np.int64) >> 1)
         if wrong.size:
@@ -116,13 +118,16 @@ class Padded:
 
     def __init__(self, scores, lengths, mask, labels, ignored, batch_first):
         self.batch_first, self.layout, shape = batch_first, None, tuple(scores.shape[:-1])
-        if labels is not None:
-            check_integers(labels, "labels")
-        for name, other in (("mask", mask), ("labels", labels)):
-            if other is not None and other.dim() > 1 and len(shape) > 1 and other.shape != shape:
+        for name, other, what in (("mask", mask, _MASK), ("labels", labels, "")):
+            if other is None:
+                continue
+            check_integers(other, name, what)
+            if len(shape) == 2 and other.shape != shape and (other.dim() > 1 or other is mask):
                 got = f"{name} has the shape {tuple(other.shape)}"
                 raise ValueError(f"{got}, but scores has {' x '.join(map(str, shape))} rows")
-        there = isinstance(lengths, torch.Tensor) and (lengths.is_cuda or is_traced(lengths))
+        there = isinstance(lengths, torch.Tensor) and (
+            lengths.device.type != "cpu" or is_traced(lengths)
+        )
         if len(shape) == 1 or (lengths is not None and (mask is not None or not there)):
             counts = lengths = np.diff(read_layout(scores, lengths, mask, batch_first).offsets)
         if len(shape) == 1:
@@ -135,9 +140,8 @@ class Padded:
             self.inside = torch.ones_like(self.scores[..., 0], dtype=torch.bool)
             if lengths is not None:
                 counts = torch.as_tensor(lengths, device=scores.device)
-                self.inside = (self.inside.cumsum(1) <= counts[:, None]) & self.inside
+                self.inside = self.inside.cumsum(1) <= counts[:, None]
             elif mask is not None:
-                check_integers(mask, "mask", ", 0 and 1, or bool")
                 self.inside = self._turn(mask) != 0
         self.is_prefix = mask is None and labels is None
         if labels is not None:

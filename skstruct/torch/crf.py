@@ -18,6 +18,7 @@ from ..graphs import Chain
 from ..graphs.base import Graph
 from . import functional
 from .batches import check_scores, read_layout
+from .chains import is_traced
 from .functional import Backend, Reduction
 from .problems import resolve
 
@@ -173,14 +174,8 @@ class CRF(torch.nn.Module):
         options = self._options(emissions, lengths, mask, structure)
         if isinstance(tags, torch.Tensor) and (emissions.dim(), tags.dim()) == (3, 2):
             self._check_axes(emissions, "tags", tags)
-        return -functional.crf_loss(
-            emissions,
-            self.transitions,
-            tags,
-            reduction=reduction,
-            ignore_index=ignore_index,
-            **options,
-        )
+        options |= {"reduction": reduction, "ignore_index": ignore_index}
+        return -functional.crf_loss(emissions, self.transitions, tags, **options)
 
     def decode(
         self,
@@ -209,6 +204,8 @@ class CRF(torch.nn.Module):
         best = functional.decode(emissions, self.transitions, padding=fill, **options)
         if padding is not None:
             return best
+        if is_traced(best):
+            raise RuntimeError("a trace has no lists: pass padding, for a tensor of labels")
         layout = read_layout(emissions, lengths, mask, self.batch_first)
         labels, ends = layout.pack(best.cpu().numpy()).tolist(), layout.offsets.tolist()
         return [labels[a:b] for a, b in pairwise(ends)]

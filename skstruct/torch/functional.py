@@ -25,21 +25,13 @@ from ..graphs.base import Graph
 from ..graphs.pairwise.base import PairwiseGraph
 from ..losses.hinge import hinge_of, smooth_hinge
 from ..losses.log import LogLoss, LogPartition
-from .autograd import (
-    REDUCTIONS,
-    Batch,
-    StructuredLoss,
-    best_of,
-    gradient_of,
-    labels_of,
-)
+from .autograd import REDUCTIONS, Batch, StructuredLoss, best_of, gradient_of, labels_of
 from .batches import Padded, check_scores, read_labels, read_layout
 from .chains import Chains, is_traced, result_type
 from .problems import chain_task, forbidden_mask, is_plain_chain, resolve, structured_task
 
 Reduction = Literal["sum", "mean", "token_mean", "none"]
 Backend = Literal["numba", "torch"]
-
 
 # Later than 2.3.
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
@@ -109,8 +101,8 @@ class _Request:
     def task(self, labels=None, cost="hamming", n_best=1):
         """Return the problem, after a check of the labels and the table of pairs."""
         if labels is not None and isinstance(self.graph, PairwiseGraph):
-            read = read_labels(labels, self.layout, self.n_labels, self.ignored)
-            labels, self.layout = read
+            options = self.layout, self.n_labels, self.ignored
+            labels, self.layout = read_labels(labels, *options)
         elif isinstance(labels, torch.Tensor):
             labels = labels.detach().cpu().numpy()
         offsets = self.layout.offsets
@@ -145,28 +137,24 @@ class _Request:
         """The batch in plain operations of torch, of the type of the loss."""
         n_labels, dtype = self.n_labels, result_type(*self.tensors)
         self._check_pair((n_labels, n_labels), {(n_labels, n_labels), (1, n_labels**2)})
-        scores, tables = (
-            self.padded.scores.to(dtype),
-            [t if t is None else t.to(dtype) for t in self.tensors[1:]],
-        )
-        tables = [scores.new_zeros(n_labels) if t is None else t for t in tables]
+        scores = self.padded.scores.to(dtype)
+        none = scores.new_zeros(n_labels)
+        tables = [none if t is None else t.to(dtype) for t in self.tensors[1:]]
         tables[0] = tables[0].reshape(n_labels, n_labels)
         if self.graph.forbidden is not None:
             steps = forbidden_mask(self.graph.forbidden, n_labels)
             tables = [t + torch.as_tensor(own).to(t) for t, own in zip(tables, steps, strict=True)]
         return Chains(scores, self.padded.inside, self.padded.is_prefix, *tables)
 
-    def reduced(self, task, loss, reduction):
-        """The loss of the batch."""
-        _check_reduction(reduction)
-        batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
-        return StructuredLoss.apply(batch, *self.tensors)
-
-    def reduced_in_torch(self, losses, reduction):
-        """The same of losses of samples."""
-        _check_reduction(reduction)
-        n = {"mean": losses.shape[0], "token_mean": self.chains.n.sum()}.get(reduction, 1)
-        return losses if reduction == "none" else losses.sum() / n
+    def reduced(self, loss, reduction, task=None):
+        """The loss of the batch; without a task, of the losses of samples."""
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
+        if task is not None:
+            batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
+            return StructuredLoss.apply(batch, *self.tensors)
+        n = {"mean": loss.shape[0], "token_mean": self.chains.n.sum()}.get(reduction, 1)
+        return loss if reduction == "none" else loss.sum() / n
 
     def best_in_torch(self, k, padding):
         """The k best labellings, in the form of the scores after an axis of k, and their scores."""
@@ -278,21 +266,16 @@ def crf_loss(
         _given(labels), ignore_index,
     )  # fmt: skip
     if ask.chains is not None:
-        return ask.reduced_in_torch(-ask.chains.log_likelihood(ask.padded.labels), reduction)
+        return ask.reduced(-ask.chains.log_likelihood(ask.padded.labels), reduction)
     task = ask.task(labels)
     require(exp_oracle, task.problem, "use smoothed_hinge_loss with smoothing=None")
-    return ask.reduced(task, LogLoss(), reduction)
+    return ask.reduced(LogLoss(), reduction, task)
 
 
 def _given(labels):
     if labels is None:
         raise TypeError("labels is None")
     return labels
-
-
-def _check_reduction(reduction):
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
 
 
 @_not_traced
@@ -377,13 +360,13 @@ def smoothed_hinge_loss(
     )  # fmt: skip
     task = ask.task(_given(labels), cost, n_best + 1 if smoothing == "l2" else 1)
     if smoothing is None:
-        return ask.reduced(task, hinge_of(task.problem), reduction)
+        return ask.reduced(hinge_of(task.problem), reduction, task)
     advice = "use smoothing=None"
     require(exp_oracle if smoothing == "entropy" else top_k_oracle, task.problem, advice)
     if smoothing == "entropy" or not has_own_loss(task.problem, loss_augmented_top_k):
         require_linear_loss(task.problem, advice)
     loss = smooth_hinge(smoothing, strength, n_best, task.problem)
-    return ask.reduced(task, loss, reduction)
+    return ask.reduced(loss, reduction, task)
 
 
 @_not_traced
@@ -398,8 +381,8 @@ def log_partition(
     graph: str | Graph = "chain",
     structure: Sequence | None = None,
     batch_first: bool = True,
-    reduction: Reduction = "none",
     backend: Backend | None = None,
+    reduction: Reduction = "none",
 ) -> torch.Tensor:
     """Log of the sum of ``exp(score)`` over all labellings; its gradient are the marginals.
 
@@ -438,10 +421,10 @@ def log_partition(
     options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
     ask = _Request(*options)
     if ask.chains is not None:
-        return ask.reduced_in_torch(ask.chains.log_partition(), reduction)
+        return ask.reduced(ask.chains.log_partition(), reduction)
     task = ask.task()
     require(exp_oracle, task.problem, "use decode")
-    return ask.reduced(task, LogPartition(), reduction)
+    return ask.reduced(LogPartition(), reduction, task)
 
 
 @_not_traced
@@ -515,8 +498,8 @@ def decode(
     graph: str | Graph = "chain",
     structure: Sequence | None = None,
     batch_first: bool = True,
-    padding: int = -1,
     backend: Backend | None = None,
+    padding: int = -1,
 ) -> torch.Tensor:
     """Labels of the best labelling of each sample.
 
@@ -578,8 +561,8 @@ def top_k(
     graph: str | Graph = "chain",
     structure: Sequence | None = None,
     batch_first: bool = True,
-    padding: int = -1,
     backend: Backend | None = None,
+    padding: int = -1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The `k` best labellings of each sample, and what they score (n-best decoding).
 
@@ -587,12 +570,12 @@ def top_k(
 
     Parameters
     ----------
-    scores, pair, lengths, mask, start, stop, graph, structure, batch_first, padding : object
-        As for :func:`decode`; the graph is one of nodes and edges that has n best labellings.
+    scores, pair : Tensor
+        As for :func:`decode`.
     k : int
         Number of labellings.
-    backend : {"numba", "torch"} or None, default=None
-        As for :func:`crf_loss`.
+    lengths, mask, start, stop, graph, structure, batch_first, backend, padding : object
+        As for :func:`decode`; the graph is one of nodes and edges that has n best labellings.
 
     Returns
     -------

@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -100,8 +101,10 @@ def measure(size, dtype, ragged, seconds, device):
         calls = {who: lambda crf=crf, task=task: task(crf, *data) for who, crf in crfs.items()}
         ours, *others = (call() for call in calls.values())
         for found in others:
-            if name == "decode":
-                same = ours == found
+            if name == "decode":  # sums of float32 decide near ties in another way
+                one, other = (torch.tensor([*chain.from_iterable(rows)]) for rows in (ours, found))
+                wrong = torch.count_nonzero(one != other).item()
+                same = wrong <= (dtype == torch.float32) * 1e-4 * data[1].numel()
             else:
                 pairs = zip(ours, found, strict=True)
                 same = all(torch.allclose(a, b, tolerance, tolerance) for a, b in pairs)

@@ -204,7 +204,7 @@ class CRF(torch.nn.Module):
         best = functional.decode(emissions, self.transitions, padding=fill, **options)
         if padding is not None:
             return best
-        if is_traced(best):
+        if not torch.compiler.is_dynamo_compiling() and is_traced(best):
             raise RuntimeError("a trace has no lists: pass padding, for a tensor of labels")
         layout = read_layout(emissions, lengths, mask, self.batch_first)
         labels, ends = layout.pack(best.cpu().numpy()).tolist(), layout.offsets.tolist()

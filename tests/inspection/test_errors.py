@@ -396,6 +396,7 @@ def test_bars_are_the_numbers_of_the_summary():
     assert drawn == {kind: analysis.summary[kind].tolist() for kind in KINDS[1:]}
     lefts = [[bar.get_x() for bar in bars] for bars in ax.containers]
     assert lefts == np.cumsum([[0, 0, 0], *drawn.values()], axis=0)[:-1].tolist()
+    assert ax.get_xlim()[1] > max(map(sum, zip(*drawn.values(), strict=True)))
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["PER", "LOC", "ORG"]
     ax = ErrorAnalysis([["D", "N"]], [["D", "V"]]).plot(Figure().subplots()).ax_
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["N → V"]

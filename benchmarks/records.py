@@ -6,7 +6,7 @@ FOLDER holds the data sets of ``bench_crf.py`` and its siblings. Presets of ``To
 used as they are; ``C`` (and, where it says so, the order) is chosen by the score on development
 data: the official ones, or the last ninth of the training part. Then the model is fitted again on
 what the published results were trained on, and the test part is read once. CPU seconds are those
-of the last fit, compilation left out.
+of the last fit, with two passes also of the first one and its folds, compilation left out.
 """
 
 from __future__ import annotations

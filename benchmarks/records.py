@@ -190,9 +190,14 @@ def treebank(folder, limit):
 ROWS = {
     "conll2000": (conll2000, "CoNLL-2000 chunks", "F1", "94.12 (one SVM), 94.21"),
     "dutch": (dutch, "CoNLL-2002 Dutch, testb", "F1", "78.10 (local features), 79.71"),
-    "dutch_documents": (partial(dutch, documents=True), "two passes", "F1", "79.71"),
+    "dutch_documents": (partial(dutch, documents=True), "Dutch, documents", "F1", "79.71"),
     "english": (english, "CoNLL-2003 English, testb", "F1", "83.35 (local features)"),
-    "english_documents": (partial(english, documents=True), "two passes", "F1", "86.9 (Gibbs)"),
+    "english_documents": (
+        partial(english, documents=True),
+        "English, documents",
+        "F1",
+        "86.9 (Gibbs)",
+    ),
     "letters": (letters, "OCR letters, ten folds", "letters", "96.78 (3-grams), 97.84 (4-grams)"),
     "letters_by_words": (letters_by_words, "OCR letters, folds of words", "letters", "none"),
     "treebank": (treebank, "Treebank sample, POS", "accuracy", "the same features"),

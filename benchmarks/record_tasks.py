@@ -111,7 +111,7 @@ def _smooth(gamma):
 
 def chains_of_classifiers(name):
     """ClassifierChain of logistic regressions, by name."""
-    for C in (1.0, 10.0) if name == "delicious" else (1.0, 10.0, 100.0):
+    for C in (0.1, 1.0) if name == "delicious" else (1.0, 10.0, 100.0):
         if name != "scene":
             one = LogisticRegression(C=C, solver="liblinear", tol=0.01, random_state=0)
             yield f"C={C:g}", ClassifierChain(one, order="random")
@@ -124,7 +124,7 @@ def chains_of_classifiers(name):
 
 def structured_models(name):
     """CRFs on label sets, by name."""
-    for C in (1.0, 10.0, 100.0):
+    for C in (0.1, 1.0) if name == "delicious" else (1.0, 10.0, 100.0):
         if name == "scene":
             crf = SAGCRF(MultiLabel("full"), C=C)
             yield f"all pairs, C={C:g}", crf
@@ -133,7 +133,7 @@ def structured_models(name):
                 yield called, make_pipeline(*_smooth(gamma), crf)
             continue
         for edges, tables in ((None, False), ("tree", False), ("tree", True)):
-            if name == "delicious" and (edges or C > 10.0):
+            if name == "delicious" and edges:
                 continue  # a tree takes five times as long and has the same scores
             called = f"{edges or 'no pairs'}{', tables' * tables}, C={C:g}"
             yield called, SAGCRF(MultiLabel(edges, tables=tables), C=C)
@@ -153,9 +153,16 @@ def folds_of(n, name):
 
 @cache
 def label_sets(folder, name, limit):
-    """For each measure and rival: the test score of three seeds with what held-out rows chose."""
+    """For each measure and rival: the test score of three seeds with what held-out rows chose.
+
+    Of delicious, whose chains take a minute, one seed and example F1: sets of 19 labels are never
+    found whole.
+    """
     train, test = label_set_parts(folder, name, limit)
     results = {}
+    is_slow, measures = name == "delicious", dict(LABEL_SET_SCORES)
+    if is_slow:
+        del measures["subset accuracy"]
     rivals = {"ClassifierChain": chains_of_classifiers, "SAGCRF": structured_models}
     for rival, models in rivals.items():
         models, held_out = dict(models(name)), defaultdict(list)
@@ -163,20 +170,21 @@ def label_sets(folder, name, limit):
             for called, model in models.items():
                 own, other = train.rows(~held), train.rows(held)
                 predicted = _predicted(_fitted(seeded(model, 0), own), own, other.X)
-                for measure, score in LABEL_SET_SCORES.items():
+                for measure, score in measures.items():
                     for threshold in _THRESHOLDS:
                         if threshold in _SEEN and threshold not in predicted:
                             continue
                         found = label_sets_at(predicted, threshold)
                         held_out[measure, called, threshold].append(score(other.Y, found))
         fits = {}
-        for measure, score in LABEL_SET_SCORES.items():
+        for measure, score in measures.items():
             means = {key: np.mean(own) for key, own in held_out.items() if key[0] == measure}
             _, called, threshold = max(means, key=means.get)
             if called not in fits:
                 began = time.process_time()
-                fitted = [_fitted(seeded(models[called], seed), train) for seed in range(3)]
-                seconds = (time.process_time() - began) / 3.0
+                seeds = range(1 if is_slow else 3)
+                fitted = [_fitted(seeded(models[called], seed), train) for seed in seeds]
+                seconds = (time.process_time() - began) / len(seeds)
                 fits[called] = [_predicted(model, train, test.X) for model in fitted], seconds
             scores = [score(test.Y, label_sets_at(both, threshold)) for both in fits[called][0]]
             how = threshold if isinstance(threshold, str) else f"threshold {threshold:g}"

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.arguments import warn_user
+from ..core.arguments import check_flag, warn_user
 from ..core.jit.dispatch import require
 from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
@@ -722,7 +722,8 @@ class Predictor(NamedFeatures, Decoder):
         Raises
         ------
         TypeError
-            If the structure has no n-best decoding, or there are no `probabilities`.
+            If the structure has no n-best decoding, or `probabilities` is no bool, or there are
+            none.
         ValueError
             If `k` is not a positive integer, X is not as in fit, or n-best decoding is not exact at
             the model's weights (:class:`Pairwise` by minimum cuts, with edited weights that are not
@@ -745,7 +746,7 @@ class Predictor(NamedFeatures, Decoder):
         >>> probabilities[0].round(2).tolist()
         [0.63, 0.14, 0.14, 0.1]
         """
-        if probabilities and not hasattr(self, "predict_marginals"):
+        if check_flag("probabilities", probabilities) and not hasattr(self, "predict_marginals"):
             raise TypeError(
                 f"{type(self).__name__} has no probabilities: call predict_top_k with "
                 "probabilities=False"

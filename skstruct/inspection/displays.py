@@ -372,8 +372,13 @@ class MarginalsDisplay(_HeatMap):
         Raises
         ------
         ValueError
-            If the marginals are those of an image, or of no nodes with labels.
+            If the marginals are those of an image or of types of nodes, or of no nodes with labels.
         """
+        if isinstance(self.marginals, dict):
+            raise ValueError(
+                f"marginals are those of nodes of the types {[*self.marginals]}: draw one type, "
+                "MarginalsDisplay(marginals[name], its_labels).plot()"
+            )
         if np.ndim(self.marginals) != 2:
             raise ValueError(
                 f"marginals must be of shape (n_nodes, n_classes), got {np.shape(self.marginals)}; "

@@ -400,7 +400,7 @@ class ErrorAnalysis:
             ax.barh(names, columns[kind][:_MANY], left=left, label=kind)
             left += columns[kind][:_MANY]
         ax.invert_yaxis()
-        ax.set_xlabel("errors")
+        ax.set(xlabel="errors", xlim=(0, 1.05 * left.max(initial=1)))
         if of_chunks:
             ax.legend()
         self.ax_, self.figure_ = ax, ax.figure

@@ -548,7 +548,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
         return with_names(object_array(pairs), *names)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the node features: the templates with their macros replaced.
+        """Names of the node features, such as ``lower[-1]=the``, or templates with macros replaced.
 
         Parameters
         ----------
@@ -561,7 +561,10 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
             The names.
         """
         check_is_fitted(self)
-        return np.asarray(TemplateNames(VocabularyNames(self.vocabulary_), self._node_features))
+        return np.asarray(self._node_names())
+
+    def _node_names(self):
+        return self._names[0]
 
     @available_if(_has_edge_features)
     def get_edge_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:

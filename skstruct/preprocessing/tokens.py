@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -541,18 +540,5 @@ class TokenFeatures(ExpandedTemplates):
         ]
         return [rows[a:b] for a, b in pairwise(found.offsets.tolist())]
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the features.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str of shape (n_columns,)
-            Such as ``lower[-1]=the``.
-        """
-        check_is_fitted(self)
-        return np.asarray(self._all_names)
+    def _node_names(self):
+        return self._all_names

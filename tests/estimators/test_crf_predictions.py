@@ -130,6 +130,8 @@ def test_structural_svms_have_no_probabilities_of_labellings(sequences):
     svm = BCFWSSVM(random_state=0, tol=0.1).fit(*sequences)
     with pytest.raises(TypeError, match="BCFWSSVM has no probabilities: call predict_top_k with"):
         svm.predict_top_k(sequences[0], 2, probabilities=True)
+    with pytest.raises(TypeError, match="probabilities must be a bool, got 'yes'"):
+        svm.predict_top_k(sequences[0], 2, probabilities="yes")
 
 
 def test_top_k_that_does_not_fit_is_refused_before_it_is_begun(fitted, sequences):

@@ -400,6 +400,8 @@ def test_bars_are_the_numbers_of_the_summary():
     ax = ErrorAnalysis([["D", "N"]], [["D", "V"]]).plot(Figure().subplots()).ax_
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["N → V"]
     ErrorAnalysis(TRUTH, TRUTH).plot(Figure().subplots())
+    ax = ErrorAnalysis([["B-PER"]], [["O"]]).plot(Figure().subplots()).ax_
+    assert ax.get_xlim()[1] > 1  # beyond the bar's end
 
 
 def test_tables_are_arrays_without_pandas(monkeypatch):

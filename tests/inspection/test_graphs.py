@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skstruct import SAGCRF, Grid, Pairwise
@@ -49,6 +50,17 @@ def test_contributions_add_up_to_the_score(parameters):
 def test_marginals_of_an_image_are_no_heat_map_of_nodes():
     with pytest.raises(ValueError, match=r"\(n_nodes, n_classes\), got \(2, 3, 4\); of an image"):
         MarginalsDisplay(np.ones((2, 3, 4)), list("abcd")).plot()
+
+
+def test_marginals_of_types_of_nodes_are_drawn_one_type_at_a_time():
+    x = {"nodes": {"a": np.eye(2), "b": np.ones((1, 1))}, "edges": {("a", "b"): [[0, 0], [1, 0]]}}
+    y = {"a": ["hi", "lo"], "b": [0]}
+    crf = SAGCRF(Pairwise(node_types=["a", "b"]), random_state=0).fit([x], [y])
+    with pytest.raises(ValueError, match=r"nodes of the types \['a', 'b'\]: draw one type"):
+        MarginalsDisplay.from_estimator(crf, x)
+    of_a = crf.predict_marginals([x])[0]["a"]
+    display = MarginalsDisplay(of_a, ["hi", "lo"]).plot(Figure().subplots())
+    assert_array_equal(display.image_.get_array(), of_a.T)
 
 
 def test_features_and_types_of_edges_are_counted_apart_and_named():

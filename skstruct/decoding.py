@@ -95,7 +95,7 @@ class Transitions(NamedTuple):
     gap: float = math.nan
 
 
-def _array(values, name):
+def any_array(values, name):
     """An array of what NumPy, torch, JAX and other libraries hold, on whatever device."""
     refuse_masked(values, name)
     if sparse.issparse(values):
@@ -119,10 +119,10 @@ def _as_ragged(items, name):
     if not names:
         raise ValueError(f"{name} is an empty list")
     pairs = zip(items, names, strict=True)
-    return RaggedArray.from_list([numeric(_array(x, own), own) for x, own in pairs])
+    return RaggedArray.from_list([numeric(any_array(x, own), own) for x, own in pairs])
 
 
-def _table(values, name, shape):
+def score_table(values, name, shape):
     """Scores of a shape, for kernels."""
     table = readable(numeric(values, name), np.float64)
     if table.shape != shape:
@@ -131,11 +131,20 @@ def _table(values, name, shape):
     return table
 
 
+def scheme_mask(scheme, classes):
+    """The mask of a `scheme` argument."""
+    try:
+        return transition_mask(scheme, classes)
+    except (TypeError, ValueError) as error:
+        why = str(error).replace("forbidden", "scheme", 1)
+        raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
+
+
 class _Batch:
     """Samples in packed rows, and the container that they came in."""
 
     def __init__(self, scores, lengths):
-        scores, self.kind = _array(scores, "scores"), "ragged"
+        scores, self.kind = any_array(scores, "scores"), "ragged"
         if _is_list(scores):
             self.kind, scores = "list", _as_ragged(scores, "scores")
             if scores.flat.ndim == 1:  # the rows of one sequence
@@ -150,7 +159,7 @@ class _Batch:
             self.kind = "padded" if rows.ndim == 3 else "one" if lengths is None else "packed"
             if rows.ndim in (2, 3) and rows.shape[-1]:
                 lengths = [len(rows)] if self.kind == "one" else lengths
-                given = None if lengths is None else np.asarray(_array(lengths, "lengths"))
+                given = None if lengths is None else np.asarray(any_array(lengths, "lengths"))
                 is_mask = given is not None and given.dtype == bool
                 if (
                     given is not None
@@ -217,18 +226,14 @@ class _Chains(Decoder):
         self.labels, self.classes_ = labels, np.arange(n_labels)
         if labels is not None:
             self.classes_ = read_label_names(labels, n_labels)
-        try:
-            self.mask = transition_mask(scheme, self.classes_)
-        except (TypeError, ValueError) as error:
-            why = str(error).replace("forbidden", "scheme", 1)
-            raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
+        self.mask = scheme_mask(scheme, self.classes_)
         self.ends, rows, edges = ends_of(batch.lengths[batch.keep]), batch.rows, None
         table, per_step = self._steps(transitions, n_labels)
         boundary |= start is not None or stop is not None
         if boundary:
             for name, end in (("start", start), ("stop", stop)):
-                end = np.zeros(n_labels) if end is None else _array(end, name)
-                rows = np.vstack([rows, _table(end, name, (n_labels,))])
+                end = np.zeros(n_labels) if end is None else any_array(end, name)
+                rows = np.vstack([rows, score_table(end, name, (n_labels,))])
         if per_step:
             edges = rows_as_scores(Sequences(table, self.ends)).features
         self.samples = rows_as_scores(Sequences(batch.rows, self.ends, edges))
@@ -246,12 +251,12 @@ class _Chains(Decoder):
     def _steps(self, transitions, n_labels):
         """The tables of steps, and whether there is one for each."""
         batch, square = self.batch, (n_labels, n_labels)
-        given = np.zeros(square) if transitions is None else _array(transitions, "transitions")
+        given = np.zeros(square) if transitions is None else any_array(transitions, "transitions")
         counts = np.maximum(batch.lengths - 1, 0)
         is_list = _is_list(given) and len(given) > 0
         n_axes = 1 + np.ndim(given[0]) if is_list else np.ndim(given)
         if n_axes <= 2 and not isinstance(given, RaggedArray):
-            return _table(given, "transitions", square).reshape(1, -1), False
+            return score_table(given, "transitions", square).reshape(1, -1), False
         if batch.kind in ("list", "ragged"):
             given = given if isinstance(given, RaggedArray) else _as_ragged(given, "transitions")
             wrong = [0] if len(given) != counts.size else np.flatnonzero(given.lengths != counts)
@@ -269,13 +274,16 @@ class _Chains(Decoder):
             inside = batch.layout.unpack(np.ones(len(batch.rows), dtype=bool), False)
             if (inside[:, 1:] > inside[:, :-1]).any():
                 raise ValueError("transitions: one table a step is for a mask without holes")
-            given = _table(given, "transitions", shape)[np.arange(shape[1]) < counts[:, None]]
-        table = _table(given, "transitions", (int(counts.sum()), *square))
+            given = score_table(given, "transitions", shape)[np.arange(shape[1]) < counts[:, None]]
+        table = score_table(given, "transitions", (int(counts.sum()), *square))
         return table.reshape(len(table), n_labels * n_labels), True
 
-    def run(self, kernel, *arrays, problem=None, room=None):
+    def at_scores(self, task, **options):
+        """The problem of a task at these scores: "best", "sums" or "draws"."""
+        return self.graph_._at_weights(self.problem, self.w, task, **options)
+
+    def run(self, kernel, problem, *arrays, room=None):
         """Call a kernel on all samples; raise for what fails."""
-        problem = self.problem if problem is None else problem
         self._refuse_unsolved(self._pass(kernel, problem, *arrays, room=room), self.batch.keep)
 
     def obey(self, rules, codes, values=None):
@@ -399,8 +407,7 @@ def decode(
     """
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs)
     codes = np.empty(len(chains.batch.rows), dtype=np.int32)
-
-    chains.run(decode_samples, codes, problem=chains.graph_.decoding(chains.problem, chains.w))
+    chains.run(decode_samples, chains.graph_.decoding(chains.problem, chains.w), codes)
     chains.obey(rules, codes[None])
     return chains.batch.wrap(*chains.names(codes))
 
@@ -466,7 +473,8 @@ def top_k(
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
 
-    chains._refuse_unsolved(chains._n_best(chains.problem, chains.w, values, codes), batch.keep)
+    ends = chains._n_best(chains.at_scores("best", n_best=k), chains.w, values, codes)
+    chains._refuse_unsolved(ends, batch.keep)
     chains.obey(rules, codes, values)
     values = batch.per_sample(values, -np.inf)
     values[~batch.keep, 0] = 0.0  # the empty labelling
@@ -529,7 +537,7 @@ def marginals(
     """
     chains = _Chains(scores, transitions, scheme, labels, lengths, start, stop, n_jobs, rules)
     out = np.empty_like(chains.batch.rows)
-    chains.run(node_marginals, out)
+    chains.run(node_marginals, chains.at_scores("sums"), out)
     return chains.batch.wrap(np.clip(out, 0.0, 1.0, out=out))
 
 
@@ -590,7 +598,7 @@ def log_partition(
         scratch = make_scratch(part)
         loss_values(LogPartition(), part, chains.w, _NO_MEMORY, first, last, scratch, out)
 
-    over_samples(run, chains.problem, n_jobs)
+    over_samples(run, chains.at_scores("sums"), n_jobs)
     bad = np.flatnonzero(~np.isfinite(out[0]))
     ends = np.where(out[0, bad] == -math.inf, bad, -2 - bad)
     chains._refuse_unsolved(ends, chains.batch.keep)
@@ -668,8 +676,10 @@ def sample(
     uniforms = check_random_state(random_state).random_sample((n_nodes, n_draws))
     codes = np.empty((n_draws, n_nodes), dtype=np.int32)
     longest = int(batch.lengths.max(initial=1))
-    n_numbers = max(longest_item(chains.problem.part_ptr), (longest - 1) * batch.rows.shape[1] ** 2)
-    chains.run(draws, uniforms, codes, room=n_numbers)
+    problem, room = chains.at_scores("draws"), 1
+    if problem is chains.problem:  # the marginals of edges
+        room = max(longest_item(problem.part_ptr), (longest - 1) * batch.rows.shape[1] ** 2)
+    chains.run(draws, problem, uniforms, codes, room=room)
     names, fill = chains.names(codes)
     return batch.wrap_several(names, np.full(batch.keep.size, n_draws), fill)
 
@@ -857,7 +867,7 @@ def _read_y(y, chains):
 
 def _codes_of(y, chains):
     """The same, where each node has one label."""
-    batch, y = chains.batch, _array(y, "y")
+    batch, y = chains.batch, any_array(y, "y")
 
     def of_sample(row):
         return f"sample {sample_of(row, batch.offsets)}"

@@ -9,7 +9,8 @@ from .intrinsics import as_single, lowest_bit, sum_rows
 from .jit.dispatch import generic, inner_kernel, kernel
 
 _sum_by_8, _sum_by_4, _sum_by_1 = (sum_rows(size) for size in (8, 4, 1))
-_largest_by_8, _largest_by_4, _largest_by_1 = (sum_rows(size, True) for size in (8, 4, 1))
+largest_by_8, _largest_by_4, _largest_by_1 = (sum_rows(size, True) for size in (8, 4, 1))
+sum_near_by_8 = sum_rows(8, near=True)
 
 
 @inner_kernel(inline=True)
@@ -26,7 +27,7 @@ def largest_sums(score, kept, count, table, more, t, acc):
     if width >= 8:
         for q in range(0, width, 24):
             begins = begins_of(q, width - 8)
-            _largest_by_8(score, kept, 0, count, 0, table, more, t, acc, begins)
+            largest_by_8(score, kept, 0, count, 0, table, more, t, acc, begins)
     elif width >= 4:
         begins = 0, width - 4, width - 4
         _largest_by_4(score, kept, 0, count, 0, table, more, t, acc, begins)

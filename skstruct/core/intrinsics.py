@@ -56,8 +56,11 @@ def _ask(builder, place):
     builder.call(function, [place, *how])
 
 
-def sum_rows(size, maximum=False):
-    """An intrinsic that sums rows in three groups of `size` columns, or takes their `maximum`."""
+def sum_rows(size, maximum=False, near=False):
+    """An intrinsic that sums rows in three groups of `size` columns, or takes their `maximum`.
+
+    Rows that are `near`, in a cache, are not prefetched, and have factors by row: ``x[j_p]``.
+    """
     vector = ir.VectorType(ir.DoubleType(), size)
 
     def plain(data, indices, first, stop, last, table, more, start, acc, begins):
@@ -69,7 +72,7 @@ def sum_rows(size, maximum=False):
             acc[columns] = (data[own, None] + rows).max(axis=0) + more[start, columns]
             return
         total = more[start, columns] if start >= 0 else np.zeros(columns.size)
-        rows = [*(data[first:stop, None] * rows)]
+        rows = [*(data[own if near else slice(first, stop), None] * rows)]
         while rows:
             some, rows = (rows[:4], rows[4:]) if len(rows) > 3 else (rows[:1], rows[1:])
             total = total + (sum(some) if len(some) < 4 else sum(some[:2]) + sum(some[2:]))
@@ -109,15 +112,17 @@ def sum_rows(size, maximum=False):
 
             def term(p):
                 j = column(p)
-                x = double(builder.load(builder.gep(values.data, [j if maximum else p])))
+                x = double(builder.load(builder.gep(values.data, [j if maximum or near else p])))
                 x = builder.insert_element(ir.Constant(vector, ir.Undefined), x, flag(0))
                 x = builder.shuffle_vector(x, x, everywhere)
                 if maximum:
                     return [builder.fadd(x, part) for part in row(rows, 5, j)]
-                later = builder.add(p, number(_AHEAD))
-                later = column(builder.select(builder.icmp_signed("<", later, args[4]), later, p))
-                for q in (*begins, builder.add(begins[2], number(size - 1))):
-                    _ask(builder, place(rows, q, byte, later))
+                if not near:
+                    later = builder.add(p, number(_AHEAD))
+                    is_there = builder.icmp_signed("<", later, args[4])
+                    later = column(builder.select(is_there, later, p))
+                    for q in (*begins, builder.add(begins[2], number(size - 1))):
+                        _ask(builder, place(rows, q, byte, later))
                 return [builder.fmul(x, part, flags=_FAST) for part in row(rows, 5, j)]
 
             def sums(some, others):

@@ -26,7 +26,7 @@ from ..inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from ..inference.forward_backward import workspace_size
 from ..inference.viterbi import BestFound, bounded_viterbi, viterbi_scratch
 from ..spaces.automaton import read_chains
-from ..spaces.chain import ChainScratch, ChainSpace, sparse_chains
+from ..spaces.chain import ChainScratch, ChainSpace, fixed_chains
 from .base import kept_positions
 from .pairwise.base import PairwiseGraph
 
@@ -291,10 +291,14 @@ class Chain(PairwiseGraph):
         return np.hstack([features, ends])
 
     def decoding(self, problem: Problem, weights: Any) -> Problem:
-        """With sparse transitions, if there are many labels and few such weights."""
+        """With transitions apart, if few are allowed, or many labels have few such weights."""
+        return self._at_weights(problem, weights, "best", zeros=True)
+
+    def _at_weights(self, problem, weights, task, **options):
+        """The problem of a task, see :func:`~skstruct.spaces.chain.fixed_chains`."""
         if self.edge_features or self.order != 1:
             return problem
-        return sparse_chains(problem, weights.pair)
+        return fixed_chains(problem, weights.pair, task, **options)
 
     def edge_ends(self, samples: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Every node but the last of a sequence, and the next one."""

@@ -256,19 +256,23 @@ def _way_back(transitions, scratch, t, last, labels):
         labels[u - 1] = last
 
 
+@inner_kernel(inline=True)
+def best_back(transitions, n, labels, scratch):
+    """Write the best labelling after a forward pass, and return its score."""
+    n_labels, best = scratch.lows.shape[0], scratch.best
+    last = best_of(best[n - 1], n_labels)
+    labels[n - 1] = last
+    _way_back(transitions, scratch, n - 1, last, labels)
+    return best[n - 1, last]
+
+
 @inner_kernel
 def best_in_ranges(unary, transitions, labels, scratch):
     """Best labelling of a chain whose transitions have the ranges in the scratch."""
     # Only best scores are kept; finding predecessors again costs O(K) a node, while storing them
     # would slow the O(K^2) pass.
-    n, n_labels = unary.shape
-    best = scratch.best
     _forward(unary, transitions, scratch)
-    last = best_of(best[n - 1], n_labels)
-    value = best[n - 1, last]
-    labels[n - 1] = last
-    _way_back(transitions, scratch, n - 1, last, labels)
-    return value
+    return best_back(transitions, unary.shape[0], labels, scratch)
 
 
 @kernel
@@ -307,13 +311,19 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     A deviation keeps the labels after a node, changes that, and has the best beginning (Lawler
     1972; Nilsson 1998), unlike Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 2.
     """
+    row_ranges(transitions, unary.shape[0], scratch.lows, scratch.tops)
+    _forward(unary, transitions, scratch)
+    n_best_back(unary, transitions, values, labels, scratch)
+
+
+@inner_kernel
+def n_best_back(unary, transitions, values, labels, scratch):
+    """Write the n best labellings and their scores after a forward pass."""
     n, n_labels = unary.shape
     size = values.shape[0]
     shared = transitions.shape[0] == 1
     best = scratch.best
     top = scratch.top
-    row_ranges(transitions, n, scratch.lows, scratch.tops)
-    _forward(unary, transitions, scratch)
     clear_top(top)
     for q in range(size):
         values[q] = -math.inf

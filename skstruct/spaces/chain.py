@@ -22,6 +22,16 @@ from ..core.oracles import (
     top_k_oracle,
 )
 from ..core.problem import Problem
+from ..inference.allowed_steps import (
+    AllowedSteps,
+    StepScratch,
+    allowed_steps,
+    best_allowed,
+    draw_allowed,
+    n_best_allowed,
+    step_scratch,
+    sum_allowed,
+)
 from ..inference.forward_backward import chain_chunks, forward_backward
 from ..inference.viterbi import (
     ViterbiScratch,
@@ -29,6 +39,7 @@ from ..inference.viterbi import (
     sparse_viterbi,
     sparse_viterbi_scratch,
     viterbi,
+    viterbi_scratch,
     viterbi_top_k,
 )
 from .labels import NodeSpace
@@ -150,8 +161,32 @@ def _(space, i, theta, out):
     chain_max_marginals(unary, pair, best, space.work.best)
 
 
+# Transitions that a chain has apart from its parts, those of nodes only: at known weights.
+
 _MANY_LABELS = 64
 _FEW = 0.25
+_SOME_LABELS = 16
+# For best labellings, sums and draws: fractions of steps to look at up to which that is faster.
+_MOST = {"best": 0.7, "sums": 0.45, "draws": 1.0}
+
+
+class FixedChainSpace(PairwiseSpace):
+    """Chains and their transition scores (`own`); parts are those of nodes only."""
+
+    structure = "Chain"
+
+
+add_indicator.register(FixedChainSpace)(add_indicator.registry[NodeSpace])
+
+
+@score.register(FixedChainSpace)
+@kernel
+def _(space, i, theta, labels):
+    unary, table = blocks(space, i, theta)[0], space.own.table
+    total = unary[0, labels[0]]
+    for t in range(1, unary.shape[0]):
+        total += table[labels[t - 1], labels[t]] + unary[t, labels[t]]
+    return total
 
 
 class SparseTransitions(NamedTuple):
@@ -166,53 +201,8 @@ class SparseTransitions(NamedTuple):
     tops: np.ndarray
 
 
-class SparseChainSpace(PairwiseSpace):
-    """Chains and their transition weights (`own`); parts are those of nodes only."""
-
-    structure = "Chain"
-
-
-def sparse_chains(problem, pair_weights):
-    """The problem with its transitions in sparse form, if that pays."""
-    space = problem.space
-    n_labels = space.allowed.shape[1]
-    if n_labels < _MANY_LABELS or type(space) is not ChainSpace:
-        return problem
-    table = pair_weights.reshape(n_labels, n_labels)
-    if not np.isfinite(space.transition_mask).all():
-        table = table + space.transition_mask
-    stored = sparse.csr_matrix(table)
-    if stored.nnz > _FEW * table.size:
-        return problem
-    longest, no_tables = max(longest_item(space.label_ptr), 1), np.zeros_like(space.n_tables)
-    own = SparseTransitions(
-        table=np.ascontiguousarray(table),
-        ptr=stored.indptr.astype(np.int64),
-        columns=stored.indices.astype(np.int32),
-        values=stored.data,
-        tops=np.maximum(stored.max(axis=1).toarray().ravel(), 0.0),
-    )
-    fields = space._asdict() | {
-        "part_ptr": space.label_ptr * n_labels,
-        "n_tables": no_tables,
-        "own": own,
-        "work": sparse_viterbi_scratch(longest, n_labels),
-    }
-    rows = problem.rows._replace(n_tables=no_tables)
-    return Problem.of(rows, SparseChainSpace(**fields), problem.target, problem.labels)
-
-
-add_indicator.register(SparseChainSpace)(add_indicator.registry[NodeSpace])
-
-
-@score.register(SparseChainSpace)
-@kernel
-def _(space, i, theta, labels):
-    unary = blocks(space, i, theta)[0]
-    total = unary[0, labels[0]]
-    for t in range(1, unary.shape[0]):
-        total += space.own.table[labels[t - 1], labels[t]] + unary[t, labels[t]]
-    return total
+class SparseChainSpace(FixedChainSpace):
+    """Chains whose transition scores are mostly 0."""
 
 
 @max_oracle.register(SparseChainSpace)
@@ -221,3 +211,96 @@ def _(space, i, theta, labels):
     unary = blocks(space, i, theta)[0]
     own, work = space.own, space.work
     return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, work)
+
+
+class AllowedChainSpace(FixedChainSpace):
+    """Chains most of whose transitions are forbidden: best labellings; `own` is AllowedSteps."""
+
+
+@max_oracle.register(AllowedChainSpace)
+@kernel
+def _(space, i, theta, labels):
+    return best_allowed(blocks(space, i, theta)[0], space.own, labels, space.work)
+
+
+@top_k_oracle.register(AllowedChainSpace)
+@kernel
+def _(space, i, theta, values, labels):
+    n_best_allowed(blocks(space, i, theta)[0], space.own, values, labels, space.work)
+
+
+class BothWays(NamedTuple):
+    """Allowed steps to the next node, and to the one before; or scratch for both."""
+
+    into: AllowedSteps | StepScratch
+    out: AllowedSteps | StepScratch
+
+
+class AllowedSumSpace(PairwiseSpace):
+    """The same for sums and draws; `own` and `work` are :class:`BothWays`."""
+
+    structure = "Chain"
+
+
+@exp_oracle.register(AllowedSumSpace)
+@kernel
+def _(space, i, theta, temperature, mu):
+    unary, own, work = blocks(space, i, theta)[0], space.own, space.work
+    node_mu = blocks(space, i, mu)[0] if mu.shape[0] > 0 else unary[:0]
+    return sum_allowed(unary, own.into, own.out, temperature, node_mu, work.into, work.out)
+
+
+@sample_oracle.register(AllowedSumSpace)
+@kernel
+def _(space, i, theta, mu, room, uniforms, labels):
+    unary, own = blocks(space, i, theta)[0], space.own
+    return draw_allowed(unary, own.into, own.out, uniforms, labels, space.work.out)
+
+
+def fixed_chains(problem, pair_weights, task, n_best=1, zeros=False):
+    """The problem of a task, "best", "sums" or "draws", with its transitions apart if that pays.
+
+    With `zeros` also where few transitions are not 0, for a best labelling only.
+    """
+    space, most = problem.space, _MOST[task]
+    n_labels = space.allowed.shape[1]
+    if n_labels < _SOME_LABELS or type(space) is not ChainSpace:
+        return problem
+    table = pair_weights.reshape(n_labels, n_labels)
+    if not np.isfinite(space.transition_mask).all():
+        table = table + space.transition_mask
+    table = np.ascontiguousarray(table)
+    longest = max(longest_item(space.label_ptr), 1)
+    if np.count_nonzero(table > -np.inf) <= most * table.size:
+        into = allowed_steps(table)
+        if into.share <= most and task == "best":
+            work = viterbi_scratch(longest, n_labels, n_best)
+            return _apart(problem, AllowedChainSpace, into, work)
+        if into.share <= most:
+            own = BothWays(into, allowed_steps(table.T))
+            work = BothWays(*(step_scratch(steps, longest) for steps in own))
+            return _apart(problem, AllowedSumSpace, own, work)
+    if not zeros or n_labels < _MANY_LABELS:
+        return problem
+    stored = sparse.csr_matrix(table)
+    if stored.nnz > _FEW * table.size:
+        return problem
+    own = SparseTransitions(
+        table=table,
+        ptr=stored.indptr.astype(np.int64),
+        columns=stored.indices.astype(np.int32),
+        values=stored.data,
+        tops=np.maximum(stored.max(axis=1).toarray().ravel(), 0.0),
+    )
+    work = sparse_viterbi_scratch(longest, n_labels)
+    return _apart(problem, SparseChainSpace, own, work)
+
+
+def _apart(problem, kind, own, work):
+    """The problem with a space of chains whose transitions are in `own`."""
+    space = problem.space
+    no_tables = np.zeros_like(space.n_tables)
+    part_ptr = space.label_ptr * space.allowed.shape[1]
+    new = {"part_ptr": part_ptr, "n_tables": no_tables, "own": own, "work": work}
+    rows = problem.rows._replace(n_tables=no_tables)
+    return Problem.of(rows, kind(**space._asdict() | new), problem.target, problem.labels)

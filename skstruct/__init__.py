@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Tree,
         WordLattice,
     )
+    from .online import OnlineDecoder
 
 __all__ = [
     "BCFWSSVM",
@@ -56,6 +57,7 @@ __all__ = [
     "Matching",
     "MultiClass",
     "MultiLabel",
+    "OnlineDecoder",
     "Pairwise",
     "Pattern",
     "ProxLinearSSVM",
@@ -86,6 +88,7 @@ _HOME = {
     **dict.fromkeys(__all__, "estimators"),
     **dict.fromkeys(_GRAPHS, "graphs"),
     **dict.fromkeys(_RULES, "data.rules"),
+    "OnlineDecoder": "online",
     "RaggedArray": "data.ragged",
     **dict.fromkeys(_OF_ARRAYS, "decoding"),
     "SmoothedClassifier": "estimators.smoothed",
@@ -97,7 +100,7 @@ _HOME = {
 _ROOMS = {
     *("callbacks", "core", "data", "datasets", "decoding", "estimators", "graphs", "inference"),
     *("inspection", "lite", "losses", "map_inference", "metrics", "model_selection"),
-    *("pipeline", "preprocessing", "scores", "shards", "solvers", "testing"),
+    *("online", "pipeline", "preprocessing", "scores", "shards", "solvers", "testing"),
 }
 
 

@@ -161,6 +161,9 @@ SCHEMES = {
     "fit_transitions": lambda scheme: skstruct.fit_transitions(
         np.zeros((3, 3)), ["B-X", "I-X", "O"], labels=["O", "B-X", "I-X"], scheme=scheme
     ),
+    "OnlineDecoder": lambda scheme: skstruct.OnlineDecoder(
+        np.zeros((2, 2)), lag=1, labels=["O", "B-X"], scheme=scheme
+    ),
     "metrics.chunks": lambda scheme: metrics.chunks(_TAGS[0], scheme),
     "metrics.chunk_tags": lambda scheme: metrics.chunk_tags([], 2, scheme),
     **{
@@ -216,7 +219,7 @@ def test_schemes_are_taken_or_refused_by_name(name):
         SCHEMES[name]("iob3")
     # Functions on arrays forbid transitions; all others find chunks.
     refused = pytest.raises(ValueError, match="scheme: 'runs' forbids no transition")
-    with refused if name in FAMILIES["arrays"] else nullcontext():
+    with refused if name in [*FAMILIES["arrays"], "OnlineDecoder"] else nullcontext():
         SCHEMES[name]("runs")
 
 

@@ -54,6 +54,11 @@ ENVIRONMENTS = {
         "python -c 'import matplotlib.pyplot, pandas, skops.io, rich, sklearn.callback'",
         f"printf '{COLUMNS}' > train.txt && python -m skstruct train train.txt model.skops",
     ],
+    "references": [
+        "pip install . librosa hmmlearn pytest hypothesis",
+        "python -m pytest -q -p no:cacheprovider tests/test_reference_decoders.py"
+        " | tee said.txt && ! grep skipped said.txt",
+    ],
     "test": [
         "python3 -m venv .venv && .venv/bin/pip install -q '.[test]'"
         " && .venv/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow'"

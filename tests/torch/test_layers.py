@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from skstruct import Chain, ProxLinearSSVM, Tree
+from skstruct import Chain, ProxLinearSSVM, Tree, decode, log_partition
 from skstruct.testing import random_sequences
 from skstruct.torch import CRF, ModuleMap, crf_loss
 from skstruct.torch.problems import Rooms
@@ -55,6 +55,30 @@ def test_crf_takes_the_place_of_pytorch_crf(batch_first):
         dict(zip(names[1], gradients[1][1:], strict=True)),
     )
     assert ours.decode(emissions, mask) == theirs.decode(emissions, mask)
+
+
+@pytest.mark.filterwarnings("ignore:where received a uint8")
+@pytest.mark.parametrize("n_labels", [4, 40])
+def test_functions_of_plain_arrays_equal_pytorch_crf(n_labels):
+    """Its parameters as transitions, start and stop; a band, where there are many labels."""
+    torch.manual_seed(n_labels)
+    crf, lengths = _peer()(n_labels, batch_first=True).double(), [9, 4, 1]
+    emissions, mask = torch.randn(3, 9, n_labels).double(), make_mask(lengths)
+    labels = torch.arange(n_labels)
+    with torch.no_grad():
+        crf.transitions[(labels[:, None] - labels).abs() > 3] = -1e4
+        of_zeros = [
+            emissions[i, :n, 0].sum() + (n - 1) * crf.transitions[0, 0]
+            for i, n in enumerate(lengths)
+        ]
+        ends = crf.start_transitions[0] + crf.end_transitions[0]
+        loss = -crf(emissions, torch.zeros(3, 9).long(), mask, reduction="none")
+    table = torch.where(crf.transitions > -1e4, crf.transitions, -torch.inf)
+    chain = {"transitions": table, "start": crf.start_transitions, "stop": crf.end_transitions}
+    found = decode(emissions, **chain, lengths=lengths)
+    assert [row[row >= 0].tolist() for row in found] == crf.decode(emissions, mask)
+    log_z = log_partition(emissions, **chain, lengths=lengths)
+    np.testing.assert_allclose(log_z, loss + torch.stack(of_zeros) + ends)
 
 
 def test_crf_has_the_names_of_pytorch_crf():

@@ -158,7 +158,7 @@ _GALLERY = {
     "text": """token_features crfsuite_tutorial ner_grid_search tune errors
         confident_chunks chunking_templates token_classifier network_tagger dependency_trees
         word_segmentation costs l1_path""",
-    "time_series": "activity_recognition edge_features segments hidden_states",
+    "time_series": "activity_recognition edge_features segments hidden_states pitch",
     "handwriting": "n_best_constrained calibration partial_labels smoothed_classifier order",
     "label_sets": "scene label_sets",
     "graphs": "scribbles photo_segmentation snakes typed_snakes document_graph",

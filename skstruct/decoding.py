@@ -126,7 +126,9 @@ def score_table(values, name, shape):
     """Scores of a shape, for kernels."""
     table = readable(numeric(values, name), np.float64)
     if table.shape != shape:
-        raise ValueError(f"{name} must be of shape {shape}, got {table.shape}")
+        raise ValueError(
+            f"{name} must be of shape {shape}, got {table.shape}; the last axis of scores is labels"
+        )
     check_scores(table, None, name)
     return table
 

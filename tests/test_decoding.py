@@ -424,6 +424,7 @@ def test_draws_follow_the_distribution():
         ({"scores": np.zeros((4, 4, 3)), "lengths": MASK[:, ::-1],
           "transitions": np.zeros((3, 3, 3))}, ValueError, "is for a mask without holes"),
         ({"transitions": np.zeros((3, 2))}, ValueError, r"transitions must be of shape \(3, 3\)"),
+        ({"transitions": np.zeros((2, 2))}, ValueError, "the last axis of scores is labels"),
         ({"transitions": np.zeros((2, 3, 3))}, ValueError, "transitions must be of shape"),
         ({"scores": PARTS, "transitions": [np.zeros((2, 3, 3))] * 4}, ValueError,
          "transitions: sample 1 must have a table for each of 0 steps"),

@@ -103,7 +103,8 @@ def compare(
     Parameters
     ----------
     models : dict of str to fitted model or predictions
-        Predictions are what ``predict`` returns for X: label sequences, or labels of a table.
+        Predictions are what ``predict`` returns for X: label sequences, or labels of a table. Pass
+        them for models that take different X, such as words with and without parts of speech.
     X, y : list, object array, RaggedArray or table
         Test samples and their labels. X may be None if there are predictions only.
     scoring : str or callable, default=None
@@ -247,6 +248,6 @@ def _scores(name, model, X, y, scoring, counts):
         model, X = _Given(model.predict(X)), np.arange(counts.n)
 
     def score(rows):
-        return measure.scorer(model, _safe_indexing(X, rows), _safe_indexing(y, rows))
+        return measure.score(model, _safe_indexing(X, rows), _safe_indexing(y, rows))
 
-    return float(measure.scorer(model, X, y)), counts.of_scorer(score)
+    return float(measure.score(model, X, y)), counts.of_scorer(score)

@@ -61,6 +61,19 @@ class Measure:
                 "scikit-learn's make_scorer"
             )
         self.scorer = check_scoring(model, scoring)
+        self._sklearn_name = scoring if isinstance(scoring, str) else None
+
+    def score(self, model, X, y) -> float:
+        """Return the scorer's value; an error in a scorer of scikit-learn names those that work."""
+        try:
+            return self.scorer(model, X, y)
+        except (TypeError, ValueError) as error:
+            if self._sklearn_name is None:
+                raise
+            raise ValueError(
+                f"scoring={self._sklearn_name!r} of scikit-learn failed: {error}; for label "
+                f"sequences use a name of SCORERS: {', '.join(SCORERS)}"
+            ) from error
 
     def terms(self, model, y, predict: Callable) -> np.ndarray | None:
         """Return numerators and denominators of samples; None if the score is no such ratio."""
@@ -77,7 +90,7 @@ class Measure:
     def __call__(self, model, X, y):
         """Return the score of a fitted model, and its terms or None."""
         terms = self.terms(model, y, lambda: model.predict(X))
-        score = self.scorer(model, X, y) if terms is None else ratio_of_sums(terms)
+        score = self.score(model, X, y) if terms is None else ratio_of_sums(terms)
         if not isinstance(score, Real) or np.isnan(score):
             raise ValueError(f"scoring must return a number, got {score!r}")
         return score, terms

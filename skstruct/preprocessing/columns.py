@@ -244,7 +244,9 @@ def read_columns(X, sequence_id, names, fitted: TokenColumns | None = None) -> T
         return fitted.none(len(offsets) - 1)
     if fitted is not None and len(values) != len(fitted.values):
         hint = f"; {_ONE}" if are_words else ""
-        raise ValueError(f"X has {len(values)} columns, but fit saw {len(fitted.values)}{hint}")
+        raise ValueError(
+            f"X has {len(values)} columns per token, but fit saw {len(fitted.values)}{hint}"
+        )
     values = [_texts(column, j, offsets) for j, column in enumerate(values)]
     return TokenColumns(values, offsets, are_words, names)
 

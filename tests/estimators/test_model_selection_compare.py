@@ -165,6 +165,7 @@ def test_shown_as_text_and_html(tags):
         ({"n_resamples": 0}, ValueError, "n_resamples must be an integer of at least 1"),
         ({"confidence": 95}, ValueError, "confidence must be between 0 and 1, got 95"),
         ({"y": None}, ValueError, "y must hold the labels"),
+        ({"scoring": "f1"}, ValueError, "scoring='f1' .* of SCORERS: node_accuracy"),
         ({"scoring": "f2"}, ValueError, "got 'f2'"),
     ],
 )

@@ -375,6 +375,7 @@ def test_other_scores_are_of_every_fold(scoring):
         ({"rule": "1se"}, ValueError, "rule must be one of 'best', 'one-se'; got '1se'"),
         ({"scoring": "chunkf1"}, ValueError, "SCORERS node_accuracy, .* got 'chunkf1'"),
         ({"scoring": ["node_f1"]}, ValueError, "scoring must be a scorer or a name"),
+        ({"scoring": "f1_macro"}, ValueError, "scoring='f1_macro' .* of SCORERS: node_accuracy"),
         ({"scoring": chunk_f1_score}, ValueError, "chunk_f1_score is a metric, not a scorer"),
         ({"y": None}, ValueError, "y must hold the labels"),
         ({"y": [["a"]]}, ValueError, "inconsistent numbers of samples"),

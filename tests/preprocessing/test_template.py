@@ -174,7 +174,7 @@ def test_bad_tokens():
         vectorizer.fit([TOKENS[0], [("He",)]])
     with pytest.raises(ValueError, match="sequence 0, token 1 is 'ab'"):
         vectorizer.fit([[("a", "b"), "ab"]])
-    with pytest.raises(ValueError, match="X has 1 columns, but fit saw 2"):
+    with pytest.raises(ValueError, match="X has 1 columns per token, but fit saw 2"):
         vectorizer.transform([[("He",)]])
     frame = pd.DataFrame({"s": [1, 2, 1], "w": list("abc")})
     with pytest.raises(ValueError, match="set sequence_id"):

@@ -25,8 +25,8 @@ from .checking import (
 from .files import load_model, writing
 
 _DOC = """\
-Tag column files: the columns that the model was trained on, with or without the one of labels.
-Lines come out as they are, with the predicted label behind them. The file is read and written as a
+Tag column files: the columns that the model was trained on, with or without that of labels. Each
+line is written unchanged, followed by the predicted label. The file is read and written as a
 stream.
 """
 
@@ -66,7 +66,7 @@ def add_tag(commands):
         action="store_true",
         help="the same with columns for the probabilities of all labels (crf)",
     )
-    add("--check", action="store_true", help="report what is right, to standard error")
+    add("--check", action="store_true", help="report accuracy and F1 to standard error")
     add(
         "--batch",
         type=count,
@@ -81,7 +81,7 @@ def add_tag(commands):
         "--separator",
         type=separator,
         metavar="S",
-        help=r"of columns, also before the label, for instance \t; by default blanks and tabs",
+        help=r"of columns, also before the label, for instance \t; by default spaces and tabs",
     )
     parser.set_defaults(run=_tag)
 

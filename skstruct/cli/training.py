@@ -96,8 +96,8 @@ def _template(given):
 
 
 _DOC = """\
-Train a tagger on column files: a token a line, columns divided by blanks or tabs, the label in the
-last one, a blank line after each sentence. Templates are those of CRF++ and Wapiti."""
+Train a tagger on column files: one token per line, columns separated by spaces or tabs, the label
+in the last one, an empty line after each sentence. Templates are those of CRF++ and Wapiti."""
 
 _EPILOG = """\
 A model file of joblib is a pickle, which runs code when it is loaded: tag with models of your own
@@ -137,7 +137,7 @@ def add_train(commands):
         metavar="C",
         help="weight of the data against the penalty, default 1",
     )
-    add("--l1-ratio", type=number, metavar="R", help="share of the L1 penalty (crf), default 0")
+    add("--l1-ratio", type=number, metavar="R", help="fraction of the L1 penalty (crf), default 0")
     add("--c1", type=number, help="weight of the L1 penalty, in place of -C (crf)")
     add("--c2", type=number, help="weight of the squared L2 penalty, in place of -C (crf)")
     add("-f", "--min-count", type=count, default=1, metavar="N", help="drop rarer features")
@@ -145,19 +145,18 @@ def add_train(commands):
         "--outside",
         choices=["mark", "wapiti", "drop"],
         default="mark",
-        help="what templates give beyond the ends of sentences: marks of CRF++ (the default), of "
-        "Wapiti, or no feature",
+        help="markers beyond the ends of sentences: of CRF++ (the default), of Wapiti, or none",
     )
     add("--scheme", help="forbid label pairs that break it: iob1, iob2, ioe1, ioe2, iobes, bilou")
-    add("--max-iter", type=count, metavar="N", help="passes at most")
+    add("--max-iter", type=count, metavar="N", help="maximum number of passes")
     add("--tol", type=number, metavar="GAP", help="relative duality gap at which to stop")
     add("--n-jobs", type=n_threads, metavar="N", help="threads (crf)")
     add("--seed", type=seed, default=0, metavar="N", help="of the sample order, default 0")
-    add("--dev", metavar="FILE", help="stop when this file is tagged no better any more")
+    add("--dev", metavar="FILE", help="stop when the score on this file no longer rises")
     add(
         "--compact",
         action="store_true",
-        help="store weights in single precision, those under 1e-3 not at all: a smaller file",
+        help="a smaller file: weights in single precision, those under 1e-3 dropped",
     )
     add(
         "--encoding", type=encoding_name, default="utf-8", help="of all column files, default utf-8"
@@ -166,9 +165,9 @@ def add_train(commands):
         "--separator",
         type=separator,
         metavar="S",
-        help=r"of columns, for instance \t; by default blanks and tabs",
+        help=r"of columns, for instance \t; by default spaces and tabs",
     )
-    add("-v", "--verbose", action="store_true", help="a line a pass")
+    add("-v", "--verbose", action="store_true", help="print one line per pass")
     parser.set_defaults(run=lambda given: _train(given, parser))
 
 
@@ -177,7 +176,7 @@ def _penalty(given, parser):
     of_crfsuite = given.c1 is not None or given.c2 is not None
     l1, l2 = given.c1 or 0.0, given.c2 or 0.0
     if of_crfsuite and (given.C is not None or given.l1_ratio is not None):
-        parser.error("--c1 and --c2 stand in place of -C and --l1-ratio")
+        parser.error("--c1 and --c2 exclude -C and --l1-ratio")
     if given.algorithm == "ssvm" and (given.l1_ratio or l1):
         parser.error("an L1 penalty needs --algorithm crf")
     if given.l1_ratio is not None and given.l1_ratio > 1:
@@ -239,7 +238,7 @@ def _train(given, parser):
     if given.model == "-":
         parser.error("MODEL must be a file")
     if given.preset and (given.template or given.outside != "mark"):
-        parser.error("--preset stands in place of --template and --outside")
+        parser.error("--preset excludes --template and --outside")
     _check_place(given)
     _penalty(given, parser)
     template = None if given.template is None else read_template(given.template)

@@ -201,9 +201,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         For SAG and SAGA: whether to test a sample's Lipschitz estimate less and less often while
         tests succeed, or at every visit.
     schedule : {"tuned", "paper"}, default="tuned"
-        For ``solver="sag"`` and "saga". "paper" takes the steps of [1]_ as published (Algorithms 1
-        and 2, section 5): lengths without a factor, one sample at a time, drawn with replacement
-        from the first step on, from an empty memory. "tuned" is described in the Notes.
+        For ``solver="sag"`` and "saga". "paper" takes the steps of [1]_ as published (SAG-NUS*,
+        Algorithms 1 and 2, section 5): lengths without a factor, one sample at a time, drawn with
+        replacement from the first step on, from an empty memory. "tuned" is described in the Notes.
     stop : {"gap", "gradient"}, default="gap"
         For ``solver="sag"`` and "saga". "gradient" stops after the first pass at whose end all
         samples have been visited and the largest entry of the average gradient, with that of the

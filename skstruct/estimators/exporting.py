@@ -37,9 +37,10 @@ def export(model: Any, path: PathLike) -> None:
     model : estimator, Pipeline or TemperatureScaling
         A fitted estimator whose structure is :class:`~skstruct.Chain`, without edge features, or
         :class:`~skstruct.MultiClass`; or a Pipeline of a fitted
-        :class:`~skstruct.preprocessing.SequenceVectorizer` or
-        :class:`~skstruct.preprocessing.TemplateVectorizer` and such an estimator; or a
-        :class:`~skstruct.TemperatureScaling` of one of them, without `isotonic`.
+        :class:`~skstruct.preprocessing.SequenceVectorizer`,
+        :class:`~skstruct.preprocessing.TemplateVectorizer` or
+        :class:`~skstruct.preprocessing.TokenFeatures` (without `vectors`) and such an estimator; or
+        a :class:`~skstruct.TemperatureScaling` of one of them, without `isotonic`.
     path : str or Path
         The file. It is replaced at once when it is complete, so that other processes may read it,
         or write it, at the same time.

@@ -180,8 +180,9 @@ def chunk_offsets(
     tokens : sequence of str, of tuples, or of objects
         The tokens; the first column of tuples, the attribute ``text`` of objects.
     text : str, default=None
-        The text, in which the tokens occur in this order. None reads the attribute ``idx`` of the
-        tokens, as those of spaCy have it.
+        The text, in which the tokens occur in this order; each is searched from the end of the one
+        before, the first from the beginning of the text. None reads the attribute ``idx`` of the
+        tokens, as those of spaCy have it: use it for a sentence of a longer text.
 
     Returns
     -------

@@ -113,9 +113,11 @@ def check_sequence(sample, i: int) -> None:
             '[x["nodes"][name] for x in X], then put them back'
         )
     if isinstance(sample, (str, bytes, Mapping, Set)) or not sized:
+        is_text = isinstance(sample, str) and len(sample.split()) > 1
+        hint = "X is a list of sequences: for one sequence pass [x]"
         raise TypeError(
-            f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; X is a list "
-            "of sequences: for one sequence pass [x]"
+            f"X: sequence {i} must be a list of tokens, not {type(sample).__name__}; "
+            + ("split texts into tokens" if is_text else hint)
         )
 
 

@@ -395,7 +395,8 @@ BAD = {
     "ragged vector": ({"vectors": {"a": [[1], [2, 3]]}}, X, "first vector is not of numbers"),
     "words as numbers": ({"vectors": {"a": [1], "Anna": "b"}}, X, "'Anna' must be 1 finite"),
     "iterator": ({}, [iter(["a"])], "must be a list of tokens"),
-    "text": ({}, ["Anna flew"], "must be a list of tokens"),
+    "text": ({}, ["Anna flew"], "must be a list of tokens, not str; split texts into tokens"),
+    "one sequence": ({}, ["Anna", "flew"], r"not str; .*: for one sequence pass \[x\]"),
     "no tokens": ({}, [[]], "no tokens"),
 }
 

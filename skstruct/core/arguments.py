@@ -17,9 +17,11 @@ _LARGEST_INTEGER = 2.0**53
 
 
 def check_integer(name, value, low=1):
-    """An integer of at least `low`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise InvalidParameterError(f"{name} must be an integer of at least {low}, got {value!r}")
+    """An integer, of at least `low` unless that is None."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or (low is not None and value < low):
+        least = "" if low is None else f" of at least {low}"
+        raise InvalidParameterError(f"{name} must be an integer{least}, got {value!r}")
     return int(value)
 
 

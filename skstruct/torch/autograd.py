@@ -11,6 +11,7 @@ import torch
 from ..core.parallel import ALONE, run_team, split_samples, with_scratch
 from ..core.weights import Weights
 from ..data.packing import Layout, check_scores
+from ..losses.log import LogPartition
 from ..losses.operations import private_loss
 from ..solvers.passes import decode, decode_top_k
 from ..solvers.primal import loss_gradient, loss_values, make_block
@@ -78,43 +79,26 @@ def gradient_of(loss, task: Task, w: Weights, sample_weight) -> tuple[np.ndarray
     return out[0], Weights(node, pairs[0] if len(pairs) == 1 else pairs.sum(axis=0))
 
 
-def labels_of(task: Task, w: Weights) -> np.ndarray:
-    """Best labellings of all samples."""
-    out = np.empty(task.problem.label_ptr[-1], dtype=np.int32)
+def best_of(task: Task, w: Weights, k: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of the best labellings (n,), or of the `k` best (k, n), and scores (n_samples, k)."""
+    ends = task.problem.label_ptr
+    out = np.empty(ends[-1] if k is None else (k, ends[-1]), dtype=np.int32)
+    values = np.empty((ends.size - 1, k or 0))
     failed = np.full(len(blocks(task)), -1)
 
     def piece(problem, room, block, start, stop):
-        failed[block] = decode(problem, w, start, stop, room.scratch, out)
+        given = problem, w, start, stop, room.scratch
+        if k is None:
+            failed[block] = decode(*given, out)
+        else:
+            labels = np.empty((k, room.scratch.labels.size), dtype=np.int32)
+            failed[block] = decode_top_k(*given, values, labels, out)
 
     in_threads(task, piece)
-    _refuse_failed(failed)
-    return out
-
-
-def best_of(task: Task, w: Weights, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (n_samples, k) and labels (k, n) of the k best labellings of all samples."""
-    values = np.empty((task.problem.label_ptr.size - 1, k))
-    out = np.empty((k, task.problem.label_ptr[-1]), dtype=np.int32)
-    failed = np.full(len(blocks(task)), -1)
-
-    def piece(problem, room, block, start, stop):
-        labels = np.empty((k, room.scratch.labels.size), dtype=np.int32)
-        scratch = room.scratch
-        failed[block] = decode_top_k(problem, w, start, stop, scratch, values, labels, out)
-
-    in_threads(task, piece)
-    _refuse_failed(failed)
-    return values, out
-
-
-def _refuse_failed(failed):
-    """Raise for the first sample that has no labelling."""
     for i in failed[failed != -1].tolist():
         what = "no labelling is allowed" if i >= 0 else "the sums of scores overflow"
         raise ValueError(f"sample {i if i >= 0 else -2 - i}: {what}")
-
-
-REDUCTIONS = "sum", "mean", "token_mean", "none"
+    return out, values
 
 
 class Batch(NamedTuple):
@@ -147,8 +131,9 @@ class Batch(NamedTuple):
         check_scores(node, layout, "scores")
         table = np.zeros(self.pair_shape)
         if pair is not None:
-            table = as_array(pair).reshape(self.pair_shape)
+            table = as_array(pair)
             check_scores(table, None, "pair")
+            table = table.reshape(self.pair_shape)
         return Weights(node, table)
 
     def shares(self) -> np.ndarray:
@@ -162,11 +147,11 @@ class Batch(NamedTuple):
         bad = np.flatnonzero(~np.isfinite(values))
         if not bad.size:
             return
-        self.task.explain(int(bad[0]))
-        raise ValueError(
-            f"the loss of sample {bad[0]} is {values[bad[0]]}: its labels score -inf, no labelling "
-            "is allowed, or the sums of scores overflow"
-        )
+        i, why = bad[0], "no labelling is allowed, or the sums of scores overflow"
+        if isinstance(self.loss, LogPartition):
+            raise ValueError(f"sample {i}: {why}")
+        self.task.explain(int(i), self.layout)
+        raise ValueError(f"the loss of sample {i} is {values[i]}: its labels score -inf, {why}")
 
 
 def _like(array, tensor, dtype):
@@ -206,7 +191,8 @@ class _FirstOnly(torch.autograd.Function):
         """Refused."""
         raise RuntimeError(
             "the losses of skstruct.torch have first derivatives only: differentiating their "
-            "gradient (create_graph=True, double backward) is not possible"
+            "gradient (create_graph=True, double backward) is not possible; of chains "
+            'backend="torch" has all derivatives'
         )
 
 

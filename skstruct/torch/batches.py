@@ -20,14 +20,19 @@ def as_array(tensor: torch.Tensor, dtype: torch.dtype = torch.float64) -> np.nda
 
 
 def check_scores(scores: Any, name: str, dims: tuple[int, ...]) -> None:
-    """Reject what is not a tensor of floats with so many axes."""
+    """Reject what is not a dense tensor of floats with so many axes, or is empty."""
     if not isinstance(scores, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():
         raise TypeError(f"{name} must be a tensor of floats, got {scores.dtype}")
-    if scores.dim() not in dims:
-        wanted = " or ".join(map(str, dims))
-        raise ValueError(f"{name} must have {wanted} axes, got the shape {tuple(scores.shape)}")
+    if scores.is_nested or scores.layout != torch.strided:
+        kind = "nested" if scores.is_nested else scores.layout
+        raise TypeError(f"{name} must be a dense tensor, got a {kind} one")
+    shape = tuple(scores.shape)
+    if dims and len(shape) not in dims:
+        raise ValueError(f"{name} must have {' or '.join(map(str, dims))} axes, got {shape}")
+    if 0 in shape:
+        raise ValueError(f"{name} is empty, of the shape {shape}")
 
 
 def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool) -> Layout:
@@ -52,8 +57,6 @@ def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool
         mask = mask != 0
     layout = layout_of(tuple(scores.shape), lengths, mask, batch_first)
     refuse_empty(layout)
-    if not layout.n_samples:
-        raise ValueError("scores has no samples")
     return layout
 
 
@@ -73,6 +76,18 @@ def check_integers(values: Any, name: str, what: str = "") -> None:
         raise TypeError(f"{name} must be a tensor of integers{what}, got {values.dtype}")
 
 
+def check_labels(labels: Any, shape: tuple, n_rows: int | None, counts: Any) -> None:
+    """Reject labels that are neither as scores, nor one a node (None if unknown), nor padded."""
+    check_integers(labels, "labels")
+    own = tuple(labels.shape)
+    is_padded = len(shape) == 1 and len(own) == 2 and own[0] == len(counts)
+    is_flat = len(own) == 1 and n_rows in (None, own[0])
+    if own != shape and not is_flat and not (is_padded and own[1] >= counts.max()):
+        rows = f"{' x '.join(map(str, shape))} rows"
+        known = "" if n_rows is None else f" ({n_rows} without padding)"
+        raise ValueError(f"labels has the shape {own}, but scores has {rows}{known}")
+
+
 def read_labels(
     labels: Any, layout: Layout, n_labels: int, ignored: int | None
 ) -> tuple[np.ndarray, Layout]:
@@ -80,36 +95,23 @@ def read_labels(
 
     Values in the padding do not matter.
     """
-    check_integers(labels, "labels")
-    values = labels.detach().cpu().numpy()
-    n_rows = int(layout.offsets[-1])
-    if tuple(labels.shape) == layout.shape:
-        codes = layout.pack(values)
-    elif labels.dim() == 1 and labels.shape[0] == n_rows:
-        codes = values
-    elif (
-        labels.dim() == 2
-        and len(layout.shape) == 1
-        and labels.shape[0] == layout.n_samples
-        and labels.shape[1] >= np.diff(layout.offsets).max()
-    ):
-        codes = padded_layout(np.diff(layout.offsets), tuple(labels.shape), True).pack(values)
-    else:
-        raise ValueError(
-            f"labels has the shape {tuple(labels.shape)}, but scores has "
-            f"{' x '.join(map(str, layout.shape))} rows ({n_rows} without padding)"
-        )
+    counts = np.diff(layout.offsets)
+    check_labels(labels, layout.shape, int(layout.offsets[-1]), counts)
+    codes = labels.detach().cpu().numpy()
+    if codes.ndim == 2:
+        is_like = len(layout.shape) == 2
+        codes = (layout if is_like else padded_layout(counts, codes.shape, True)).pack(codes)
     kept = np.ones(len(codes), dtype=bool) if ignored is None else codes != ignored
-    if np.count_nonzero(kept) < len(codes):
-        codes, layout = codes[kept], layout.keep(kept)
-        refuse_empty(layout)
-    wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))
+    wrong = np.flatnonzero(kept & ((codes < 0) | (codes >= n_labels)))
     if wrong.size:
         i, t = layout.place(wrong[0])
         raise ValueError(
             f"labels: sample {i} has the label {codes[wrong[0]]} at node {t}; labels are 0 to "
             f"{n_labels - 1}"
         )
+    if not kept.all():
+        codes, layout = codes[kept], layout.keep(kept)
+        refuse_empty(layout)
     return np.ascontiguousarray(codes, dtype=np.int32), layout
 
 
@@ -117,51 +119,51 @@ class Padded:
     """A batch as tensors (B, T, ...), and the way back; it looks at no values."""
 
     def __init__(self, scores, lengths, mask, labels, ignored, batch_first):
-        self.batch_first, self.layout, shape = batch_first, None, tuple(scores.shape[:-1])
-        for name, other, what in (("mask", mask, _MASK), ("labels", labels, "")):
-            if other is None:
-                continue
-            check_integers(other, name, what)
-            if len(shape) == 2 and other.shape != shape and (other.dim() > 1 or other is mask):
-                got = f"{name} has the shape {tuple(other.shape)}"
-                raise ValueError(f"{got}, but scores has {' x '.join(map(str, shape))} rows")
-        there = isinstance(lengths, torch.Tensor) and (
-            lengths.device.type != "cpu" or is_traced(lengths)
+        shape, device, self.rows = tuple(scores.shape[:-1]), scores.device, None
+        if mask is not None:
+            check_integers(mask, "mask", _MASK)
+            if len(shape) == 2 and mask.shape != shape:
+                raise ValueError(f"mask has the shape {tuple(mask.shape)}, but scores {shape}")
+        is_known = not isinstance(lengths, torch.Tensor) or (
+            lengths.device.type == "cpu" and not is_traced(lengths)
         )
-        if len(shape) == 1 or (lengths is not None and (mask is not None or not there)):
-            counts = lengths = np.diff(read_layout(scores, lengths, mask, batch_first).offsets)
-        if len(shape) == 1:
-            self.layout = padded_layout(counts, (counts.size, counts.max()), True)
-            rows = torch.from_numpy(self.layout.unpack(np.arange(shape[0]))).to(scores.device)
-            inside = torch.from_numpy(self.layout.unpack(np.ones(shape[0], dtype=bool), False))
-            self.scores, self.inside = scores[rows], inside.to(scores.device)
+        if len(shape) == 1 or (lengths is not None and (mask is not None or is_known)):
+            lengths = np.diff(read_layout(scores, lengths, mask, batch_first).offsets)
+        self.batch_first = batch_first or len(shape) == 1
+        longest = lengths.max() if len(shape) == 1 else shape[1 if batch_first else 0]
+        if mask is not None:
+            self.inside = self._turn(mask) != 0
+        elif lengths is None:
+            self.inside = torch.ones_like(self._turn(scores)[..., 0], dtype=torch.bool)
         else:
-            self.scores = self._turn(scores)
-            self.inside = torch.ones_like(self.scores[..., 0], dtype=torch.bool)
-            if lengths is not None:
-                counts = torch.as_tensor(lengths, device=scores.device)
-                self.inside = self.inside.cumsum(1) <= counts[:, None]
-            elif mask is not None:
-                self.inside = self._turn(mask) != 0
-        self.is_prefix = mask is None and labels is None
+            counts = torch.as_tensor(lengths, device=device)
+            if len(shape) == 2 and counts.shape != (n := shape[0 if batch_first else 1],):
+                raise ValueError(f"lengths has the shape {tuple(counts.shape)} for {n} samples")
+            self.inside = torch.arange(longest, device=device) < counts[:, None]
+        if len(shape) == 1:
+            rows = np.flatnonzero(np.arange(longest) < lengths[:, None])
+            self.rows = torch.from_numpy(rows).to(device)
+        self.scores = self._turn(scores) if self.rows is None else self._spread(scores)
+        self.is_prefix = mask is None and (labels is None or ignored is None)
         if labels is not None:
-            if labels.dim() == 1:  # of the nodes, one sample after another
-                rows = self.inside.flatten().cumsum(0).view_as(self.inside) - 1
-                labels = labels[rows.clamp(min=0)]
-            else:
-                labels = self._turn(labels)[:, : self.inside.shape[1]]
+            n_rows = self.inside.numel() if mask is lengths is None else None
+            if isinstance(lengths, np.ndarray):
+                n_rows = int(lengths.sum())
+            check_labels(labels, shape, n_rows, lengths)
+            labels = self._spread(labels) if labels.dim() == 1 else self._turn(labels)[:, :longest]
             if ignored is not None:
                 self.inside = self.inside & (labels != ignored)
         self.labels = labels
 
     def _turn(self, table):
         """A padded table with the samples first, and back."""
-        return table if self.batch_first or self.layout is not None else table.transpose(0, 1)
+        return table if self.batch_first else table.transpose(0, 1)
+
+    def _spread(self, table):
+        """Rows of nodes, one sample after another, at their places."""
+        rows = self.inside.flatten().cumsum(0).view_as(self.inside) - 1
+        return table[rows.clamp(min=0)]
 
     def as_given(self, table):
         """A table (B, T, ...) in the form of the scores."""
-        if self.layout is None:
-            return self._turn(table)
-        flat = table.flatten(0, 1)
-        rows = self.layout.rows
-        return flat if rows is None else flat[torch.from_numpy(rows).to(flat.device)]
+        return self._turn(table) if self.rows is None else table.flatten(0, 1)[self.rows]

@@ -138,16 +138,19 @@ class Chains:
         total = total + torch.where(inside[..., 1:], steps, 0.0).sum(-1)
         return torch.where(self.n[:, None] > 0, total, 0.0)
 
-    def log_likelihood(self, labels):
-        """Log-probabilities of labels (B, T), those outside of nodes of any value."""
+    def log_loss(self, labels):
+        """Negative log-probabilities of labels (B, T), those outside of nodes of any value."""
         labels = self._to_front(torch.where(self.inside, labels.long(), 0))
-        return self.score(labels[:, None])[:, 0] - self.log_partition()
+        return self.log_partition() - self.score(labels[:, None])[:, 0]
 
     def marginals(self):
-        """Probabilities of labels (B, T, K), in their places."""
-        every, _, back = self._from_both_ends(self.scores.shape[1])
+        """Probabilities of labels (B, T, K), in their places; NaN where none is allowed."""
+        every, levels, back = self._from_both_ends(self.scores.shape[1])
         before, after = every.transpose(0, 2).unbind(1)
-        shares = torch.softmax(before + _take(after, back) - self.scores, -1)
+        sums = before + _take(after, back) - self.scores
+        level = levels[:, 1, :, 0].T.gather(1, back[:, :1])
+        exists = sums[:, 0].amax(-1, keepdim=True) + level > 0.1 * _LOW
+        shares = torch.where(exists[..., None], torch.softmax(sums, -1), torch.nan)
         return self.to_places(shares, 0.0)
 
     def best(self, k):

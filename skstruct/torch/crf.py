@@ -98,6 +98,7 @@ class CRF(torch.nn.Module):
         num_tags = check_integer("num_tags", num_tags)
         self.num_tags, self.batch_first, self.backend = num_tags, batch_first, backend
         self.graph = resolve(graph)
+        functional.check_backend(backend, self.graph)
         is_chain = type(self.graph) is Chain
         if forbidden is not None:
             if not is_chain or self.graph.forbidden is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from ..graphs.base import Graph
 from ..graphs.pairwise.base import PairwiseGraph
 from ..losses.hinge import hinge_of, smooth_hinge
 from ..losses.log import LogLoss, LogPartition
-from .autograd import REDUCTIONS, Batch, StructuredLoss, best_of, gradient_of, labels_of
+from .autograd import Batch, StructuredLoss, best_of, gradient_of
 from .batches import Padded, check_scores, read_labels, read_layout
 from .chains import Chains, is_traced, result_type
 from .problems import chain_task, forbidden_mask, is_plain_chain, resolve, structured_task
@@ -50,6 +50,14 @@ def _not_traced(function):
     return call
 
 
+def check_backend(backend: Any, graph: Graph) -> None:
+    """Reject a backend that is not known, or does not know the structure."""
+    if backend not in (None, *get_args(Backend)):
+        raise ValueError(f'backend must be "numba", "torch" or None, got {backend!r}')
+    if backend == "torch" and not is_plain_chain(graph):
+        raise ValueError(f'backend="torch" is for chains; {graph} is compiled code')
+
+
 class _Request:
     """Arguments that all functions of this file share, checked and packed."""
 
@@ -65,8 +73,6 @@ class _Request:
         self.plain = is_plain_chain(self.graph)
         if self.plain and structure is not None:
             raise ValueError("structure is not for chains without edge features")
-        if self.plain and self.n_labels == 0:
-            raise ValueError("scores has no columns")
         for name, end in (("start", start), ("stop", stop)):
             if end is None:
                 continue
@@ -78,15 +84,14 @@ class _Request:
                     f"{name} has {end.shape[0]} scores, but scores {self.n_labels} labels"
                 )
         self.tensors, self.chains = (scores, pair, start, stop), None
+        if ignored is not None:
+            ignored = check_integer("ignore_index", ignored, None)
         self.ignored = ignored if self.plain else None
-        if backend not in ("numba", "torch", None):
-            raise ValueError(f'backend must be "numba", "torch" or None, got {backend!r}')
+        check_backend(backend, self.graph)
         traced = is_traced(*self.tensors, labels, mask, lengths)
         if backend is None and self.plain and (traced or scores.device.type != "cpu"):
             backend = "torch"
         if backend == "torch":
-            if not self.plain:
-                raise ValueError(f'backend="torch" is for chains; {self.graph} is compiled code')
             self.padded = Padded(scores, lengths, mask, labels, self.ignored, batch_first)
             self.chains = self._chains()
         elif traced:
@@ -127,9 +132,7 @@ class _Request:
         pair = self.tensors[1]
         if pair is None:
             raise ValueError(f"pair is missing: a tensor of shape {wanted}")
-        if not isinstance(pair, torch.Tensor) or not pair.is_floating_point():
-            got = pair.dtype if isinstance(pair, torch.Tensor) else type(pair).__name__
-            raise TypeError(f"pair must be a tensor of floats, got {got}")
+        check_scores(pair, "pair", ())
         if tuple(map(int, pair.shape)) not in shapes:  # numbers in a trace, too
             raise ValueError(f"pair must have the shape {wanted}, got {tuple(pair.shape)}")
 
@@ -148,8 +151,9 @@ class _Request:
 
     def reduced(self, loss, reduction, task=None):
         """The loss of the batch; without a task, of the losses of samples."""
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"invalid reduction: {reduction}; must be one of {REDUCTIONS}")
+        if reduction not in get_args(Reduction):
+            known = get_args(Reduction)
+            raise ValueError(f"invalid reduction: {reduction}; must be one of {known}")
         if task is not None:
             batch = Batch(self.layout, task, loss, self.pair_shape, reduction)
             return StructuredLoss.apply(batch, *self.tensors)
@@ -266,7 +270,7 @@ def crf_loss(
         _given(labels), ignore_index,
     )  # fmt: skip
     if ask.chains is not None:
-        return ask.reduced(-ask.chains.log_likelihood(ask.padded.labels), reduction)
+        return ask.reduced(ask.chains.log_loss(ask.padded.labels), reduction)
     task = ask.task(labels)
     require(exp_oracle, task.problem, "use smoothed_hinge_loss with smoothing=None")
     return ask.reduced(LogLoss(), reduction, task)
@@ -418,8 +422,7 @@ def log_partition(
     >>> log_partition(torch.zeros(3, 2), torch.zeros(2, 2), [2, 1]).exp().round()
     tensor([4., 2.])
     """
-    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
-    ask = _Request(*options)
+    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend)
     if ask.chains is not None:
         return ask.reduced(ask.chains.log_partition(), reduction)
     task = ask.task()
@@ -473,8 +476,7 @@ def marginals(
     >>> marginals(torch.zeros(1, 2), torch.zeros(2, 2), [1])
     tensor([[0.5000, 0.5000]])
     """
-    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
-    ask = _Request(*options)
+    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend)
     if ask.chains is not None:
         return ask.padded.as_given(ask.chains.marginals())
     task = ask.task()
@@ -535,14 +537,14 @@ def decode(
     >>> decode(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.zeros(2, 2), [2])
     tensor([0, 1])
     """
-    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
-    ask = _Request(*options)
+    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend)
+    padding = check_integer("padding", padding, None)
     if ask.chains is not None:
         return ask.best_in_torch(1, padding)[0][0]
     task = ask.task()
     require(max_oracle, task.problem, "it cannot be decoded")
     _, w = ask.tables(task)
-    best = labels_of(task, w).astype(np.int64)
+    best = best_of(task, w)[0].astype(np.int64)
     if best.size == ask.layout.offsets[-1]:
         best = ask.layout.unpack(best, padding)
     return torch.from_numpy(best).to(scores.device)
@@ -604,14 +606,13 @@ def top_k(
             [1, 1]]), tensor([[4.],
             [3.]]))
     """
-    k = check_integer("k", k)
-    options = scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend
-    ask = _Request(*options)
+    k, padding = check_integer("k", k), check_integer("padding", padding, None)
+    ask = _Request(scores, pair, lengths, mask, graph, structure, start, stop, batch_first, backend)
     if ask.chains is not None:
         return ask.best_in_torch(k, padding)
     task = ask.task(n_best=k)
     require(top_k_oracle, task.problem, "use decode")
-    values, codes = best_of(task, ask.tables(task)[1], k)
+    codes, values = best_of(task, ask.tables(task)[1], k)
     owner = np.repeat(np.arange(len(values)), np.diff(ask.layout.offsets))
     labels = np.where(np.isneginf(values[owner]), padding, codes.T.astype(np.int64))
     labels = torch.from_numpy(ask.layout.unpack(labels, padding)).movedim(-1, 0)

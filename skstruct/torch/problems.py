@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy, scratch_of
 from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
-from ..data.constraints import TransitionMask, check_ends, check_steps, transition_mask
+from ..data.constraints import TransitionMask, transition_mask
 from ..data.packing import rows_as_scores
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
@@ -88,7 +89,7 @@ class Task(NamedTuple):
     make_room: Any
     # Rough cost of a pass.
     flops: int
-    # Called with a sample whose labels score -inf: raises if it can say why.
+    # Called with a sample whose labels score -inf, and the layout: raises if it can say why.
     explain: Any
 
 
@@ -169,15 +170,16 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
         theta, mu, augmented = (aligned(size, np.empty) for _ in range(3))
         return Room((tables, own), Scratch(theta, mu, np.empty(longest, dtype=np.int32)), augmented)
 
-    def explain(i):
-        if codes is None:
-            return
-        steps = np.arange(n - 1)[np.diff(np.repeat(np.arange(n_samples), np.diff(offsets))) == 0]
-        try:
-            for check in (check_steps, check_ends):
-                check(mask, codes, steps, steps + 1, offsets, np.arange(n_labels))
-        except ValueError as error:
-            raise ValueError(str(error).replace("y:", "labels:", 1)) from None
+    def explain(i, layout):
+        own = codes[offsets[i] : offsets[i + 1]].tolist()
+        for t, step in enumerate(pairwise(own)):
+            if np.isinf(mask.pairs[step]):
+                at = layout.place(offsets[i] + t)[1]
+                raise ValueError(f"labels: sample {i}, node {at} has the forbidden step {step}")
+        for ends, label, which in ((mask.start, own[0], "first"), (mask.stop, own[-1], "last")):
+            if np.isinf(ends[label]):
+                what = f"has the label {label}, forbidden at its {which} node"
+                raise ValueError(f"labels: sample {i} {what}")
 
     labels = NO_CODES if codes is None else codes
     n_tables = np.ones(n_samples, dtype=np.int64)
@@ -253,7 +255,7 @@ def structured_task(graph, structure, offsets, n_columns, labels, cost, n_best) 
         return Room(tuple(own), room, aligned(room.theta.size, np.empty))
 
     flops = 8 * int(problem.part_ptr[-1])
-    return graph, shape[1], Task(problem, None, make_room, flops, lambda i: None)
+    return graph, shape[1], Task(problem, None, make_room, flops, lambda i, layout: None)
 
 
 def _classes(graph, n_columns, samples):

@@ -155,6 +155,15 @@ def test_what_is_not_allowed_has_no_part_in_derivatives():
         False,
         True,
     ]
+    assert marginals(none, tensors["pair"], backend="torch").isnan().all((1, 2)).tolist() == [
+        False,
+        True,
+    ]
+    end = {"backend": "torch", "stop": torch.full((3,), -torch.inf), "lengths": [1, 2]}
+    share = marginals(torch.zeros(2, 3, 3), tensors["pair"], **end)
+    assert share.isnan().any(2).tolist() == [[True, False, False], [True, True, False]]
+    with pytest.raises(ValueError, match=r"^sample 1: no labelling is allowed"):
+        log_partition(none, tensors["pair"])
     off = torch.tensor([[True] * 3, [False] * 3])
     assert log_partition(none, tensors["pair"], mask=off, backend="torch")[1] == 0
 
@@ -346,7 +355,8 @@ def test_bad_arguments():
          r'backend="torch" is for chains; Tree\(\) is compiled code'),
         ({"mask": mask.long() * 2}, ValueError, r"mask must be 0 or 1, got 2 at \(0, "),
         ({"mask": mask[:, :3], "backend": "torch"}, ValueError, "mask has the shape"),
-        ({"labels": labels[:, :3], "backend": "torch"}, ValueError, "labels has the shape"),
+        ({"pair": pair.where(pair != pair[1, 2], torch.inf)}, ValueError,
+         r"pair has the value inf at \(1, 2\)"),
         ({"labels": labels.float(), "backend": "torch"}, TypeError, "must be a tensor of integers"),
         ({"mask": mask.float(), "backend": "torch"}, TypeError, "must be a tensor of integers, 0"),
         ({"pair": pair[:2], "backend": "torch"}, ValueError, r"pair must have the shape \(3, 3\)"),
@@ -357,6 +367,41 @@ def test_bad_arguments():
         given = {"scores": scores, "pair": pair, "labels": labels} | options
         with pytest.raises(error, match=message):
             crf_loss(**given)
+    for options in ({"backend": "cuda"}, {"graph": Tree(), "backend": "torch"}):
+        with pytest.raises(ValueError, match="backend"):
+            CRF(3, **options)
+    with pytest.raises(ValueError, match=r"lengths has the shape \(2,\) for 1 samples"):
+        torch.func.vmap(lambda s, n: log_partition(s[None], pair, n))(scores, labels[:, :2])
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_both_backends_refuse_wrong_shapes(backend):
+    tensors, labels, _ = _batch()
+    scores, pair = tensors["scores"], tensors["pair"]
+    rows = {"scores": scores.flatten(0, 1), "lengths": [7] * 4}
+    for options, message in (
+        ({"labels": labels[:, :3]}, "labels has the shape"),
+        ({"labels": labels.flatten()[1:]}, r"labels has the shape \(27,\), but .* 4 x 7 rows"),
+        ({"labels": labels.T}, "labels has the shape"),
+        ({"labels": labels.flatten()[1:], **rows}, r"labels has the shape \(27,\)"),
+        ({"labels": labels[:, :6], **rows}, r"labels has the shape \(4, 6\)"),
+        ({"labels": labels[:3], **rows}, r"labels has the shape \(3, 7\)"),
+        ({"labels": labels.tolist()}, "labels must be a torch.Tensor, got list"),
+        ({"scores": scores[:0], "labels": labels[:0]}, r"scores is empty, .* \(0, 7, 3\)"),
+        ({"scores": scores[:, :0], "labels": labels[:, :0]}, "scores is empty"),
+        ({"scores": scores[..., :0]}, "scores is empty"),
+        ({"scores": scores.to_sparse()}, "scores must be a dense tensor"),
+        ({"ignore_index": "O"}, "ignore_index must be an integer, got 'O'"),
+    ):
+        given = {"scores": scores, "pair": pair, "labels": labels, "backend": backend} | options
+        with pytest.raises((TypeError, ValueError), match=message):
+            crf_loss(**given)
+    for call in (decode, lambda *given, **options: top_k(*given, 2, **options)):
+        with pytest.raises((TypeError, ValueError), match=r"padding must be an integer, got 0\.5"):
+            call(scores, pair, backend=backend, padding=0.5)
+    crf = CRF(3, batch_first=True, backend=backend)
+    with pytest.raises(ValueError, match="emissions is empty"):
+        crf.decode(scores[:0])
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -375,3 +420,8 @@ def test_messages_name_positions_of_the_input(batch_first):
         crf_loss(scores, tensors["pair"], wrong, **how)
     with pytest.raises(ValueError, match="sample 3 has the value nan at node 6, label 1"):
         crf_loss(scores, tensors["pair"], labels, **how)
+    labels[:], own = 0, labels if batch_first else labels.T
+    own[3, 3:] = torch.tensor([2, 2, 1, 2])  # the step from node 5 to node 6, after a hole
+    forbidden = Chain(forbidden=[(1, 2)])
+    with pytest.raises(ValueError, match=r"sample 3, node 5 has the forbidden step \(1, 2\)"):
+        crf_loss(scores.nan_to_num(), tensors["pair"], labels, graph=forbidden, **how)

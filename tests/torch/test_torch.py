@@ -288,7 +288,7 @@ def test_no_second_derivative():
                 _loss("crf", tensors, labels, LENGTHS, reduction=reduction).sum(), tensors
             )[0],
         )
-        with pytest.raises(RuntimeError, match="first derivatives only"):
+        with pytest.raises(RuntimeError, match=r'first derivatives only.*backend="torch"'):
             first[0].square().sum().backward()
 
 

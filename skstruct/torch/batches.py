@@ -55,16 +55,15 @@ def read_layout(scores: torch.Tensor, lengths: Any, mask: Any, batch_first: bool
             at = tuple(wrong[0].tolist())
             raise ValueError(f"mask must be 0 or 1, got {mask[at]} at {at}")
         mask = mask != 0
-    layout = layout_of(tuple(scores.shape), lengths, mask, batch_first)
-    refuse_empty(layout)
-    return layout
+    return _not_empty(layout_of(tuple(scores.shape), lengths, mask, batch_first))
 
 
-def refuse_empty(layout: Layout) -> None:
-    """Raise for a sample without nodes."""
+def _not_empty(layout):
+    """The layout, unless a sample has no nodes."""
     empty = np.flatnonzero(np.diff(layout.offsets) == 0)
     if empty.size:
         raise ValueError(f"sample {empty[0]} is empty: a sample needs at least one node")
+    return layout
 
 
 def check_integers(values: Any, name: str, what: str = "") -> None:
@@ -110,8 +109,7 @@ def read_labels(
             f"{n_labels - 1}"
         )
     if not kept.all():
-        codes, layout = codes[kept], layout.keep(kept)
-        refuse_empty(layout)
+        codes, layout = codes[kept], _not_empty(layout.keep(kept))
     return np.ascontiguousarray(codes, dtype=np.int32), layout
 
 

@@ -160,29 +160,21 @@ class Chains:
         return labels, torch.where(exists, self.score(labels), -torch.inf)
 
     def _best(self, k):
-        rows = self.scores.unbind(1)
+        rows, n_labels = self.scores.unbind(1), self.pair.shape[0]
         # One first labelling a label; what fills the k places is worse than any that is allowed.
         at = (rows[0] + self.start).unsqueeze(-1)
         at = torch.cat([at, at.new_full((1, 1, 1), _LOW).expand(*at.shape[:2], k - 1)], -1)
-        every, before = [at], [None]
-        for row in rows[1:]:
+        same, before = torch.arange(n_labels * k, device=at.device), []
+        for t, row in enumerate(rows[1:], 1):
             ways = (at.unsqueeze(-1) + self.pair[:, None]).flatten(1, 2)
-            if k == 1:
-                top, way = ways.max(1, keepdim=True)
-            else:
-                top, way = ways.topk(k, 1)
-            at = top.transpose(1, 2) + row.unsqueeze(-1)
-            at = at - at.amax((1, 2), keepdim=True)
-            every.append(at)
-            before.append(way.transpose(1, 2).flatten(1))
-        last = (self.n - 1).clamp(min=0)[None, :, None, None]
-        ends = torch.stack(every)
-        ends = ends.gather(0, last.expand(1, *ends.shape[1:]))[0] + self.stop[:, None]
-        top, final = ends.flatten(1).topk(k, 1)
-        at, found = final, []
-        for t in range(len(rows) - 1, -1, -1):
-            at = torch.where((self.n == t + 1)[:, None], final, at)
-            found.append(at // k)
-            if t:
-                at = before[t].gather(1, at)
-        return torch.stack(found[::-1], -1), top > 0.1 * _LOW
+            top, way = ways.max(1, keepdim=True) if k == 1 else ways.topk(k, 1)
+            found = top.transpose(1, 2) + row.unsqueeze(-1)
+            found = found - found.amax((1, 2), keepdim=True)
+            is_node = (self.n > t)[:, None]
+            at = torch.where(is_node[..., None], found, at)
+            before.append(torch.where(is_node, way.transpose(1, 2).flatten(1), same))
+        top, last = (at + self.stop[:, None]).flatten(1).topk(k, 1)
+        found = [last]
+        for way in reversed(before):
+            found.append(way.gather(1, found[-1]))
+        return torch.stack(found[::-1], -1) // k, top > 0.1 * _LOW

@@ -172,9 +172,7 @@ class CRF(torch.nn.Module):
             The log-likelihood, in the type of the loss of :func:`crf_loss`: float32 at least, so
             that nothing is rounded under ``torch.autocast``.
         """
-        options = self._options(emissions, lengths, mask, structure)
-        if isinstance(tags, torch.Tensor) and (emissions.dim(), tags.dim()) == (3, 2):
-            self._check_axes(emissions, "tags", tags)
+        options = self._options(emissions, lengths, mask, structure, tags)
         options |= {"reduction": reduction, "ignore_index": ignore_index}
         return -functional.crf_loss(emissions, self.transitions, tags, **options)
 
@@ -233,7 +231,7 @@ class CRF(torch.nn.Module):
         options = self._options(emissions, lengths, mask, structure)
         return functional.marginals(emissions, self.transitions, **options)
 
-    def _options(self, emissions, lengths, mask, structure) -> dict[str, Any]:
+    def _options(self, emissions, lengths, mask, structure, tags=None) -> dict[str, Any]:
         """Arguments that all calls share."""
         check_scores(emissions, "emissions", (2, 3))
         if emissions.dim() == 2 and lengths is None:
@@ -246,8 +244,15 @@ class CRF(torch.nn.Module):
                 f"expected last dimension of emissions is {self.num_tags}, got "
                 f"{emissions.shape[-1]}"
             )
-        if isinstance(mask, torch.Tensor) and emissions.dim() == 3:
-            self._check_axes(emissions, "mask", mask)
+        for name, other in (("mask", mask), ("tags", tags)):
+            if not isinstance(other, torch.Tensor) or emissions.dim() == 2:
+                continue
+            axes = tuple(emissions.shape[:2]), tuple(other.shape)
+            if axes[0] != axes[1] and (other is mask or len(axes[1]) == 2):
+                raise ValueError(
+                    f"the first two dimensions of emissions and {name} must match, got {axes[0]} "
+                    f"and {axes[1]}"
+                )
         return {
             "lengths": lengths,
             "mask": mask,
@@ -258,16 +263,6 @@ class CRF(torch.nn.Module):
             "batch_first": self.batch_first,
             "backend": self.backend,
         }
-
-    @staticmethod
-    def _check_axes(emissions, name, other):
-        """Reject a tensor that does not have a sample and a timestep for each of the emissions."""
-        axes = tuple(emissions.shape[:2]), tuple(other.shape)
-        if axes[0] != axes[1]:
-            raise ValueError(
-                f"the first two dimensions of emissions and {name} must match, got {axes[0]} and "
-                f"{axes[1]}"
-            )
 
 
 def _numbered(forbidden, labels, n_labels):

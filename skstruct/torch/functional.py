@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from ..core.arguments import check_integer
+from ..core.arguments import check_choice, check_integer, check_real
 from ..core.jit.dispatch import require
 from ..core.oracles import (
     exp_oracle,
@@ -52,8 +52,7 @@ def _not_traced(function):
 
 def check_backend(backend: Any, graph: Graph) -> None:
     """Reject a backend that is not known, or does not know the structure."""
-    if backend not in (None, *get_args(Backend)):
-        raise ValueError(f'backend must be "numba", "torch" or None, got {backend!r}')
+    check_choice("backend", backend, ("numba", "torch", None))
     if backend == "torch" and not is_plain_chain(graph):
         raise ValueError(f'backend="torch" is for chains; {graph} is compiled code')
 
@@ -353,10 +352,8 @@ def smoothed_hinge_loss(
     >>> smoothed_hinge_loss(scores, pair, y, [2, 1], smoothing=None, reduction="none")
     tensor([2., 1.])
     """
-    if smoothing not in ("entropy", "l2", None):
-        raise ValueError(f'smoothing must be "entropy", "l2" or None, got {smoothing!r}')
-    if not float(strength) > 0.0 or not np.isfinite(strength):
-        raise ValueError(f"strength must be a positive number, got {strength!r}")
+    check_choice("smoothing", smoothing, ("entropy", "l2", None))
+    strength = check_real("strength", strength, positive=True)
     n_best = check_integer("n_best", n_best)
     ask = _Request(
         scores, pair, lengths, mask, graph, structure, start, stop, batch_first,

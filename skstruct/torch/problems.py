@@ -16,7 +16,7 @@ from ..core.gram import not_stored
 from ..core.parallel import Scratch, make_scratch, private_copy, scratch_of
 from ..core.problem import Problem, tree_leaves
 from ..core.weights import aligned
-from ..data.constraints import TransitionMask, transition_mask
+from ..data.constraints import TransitionMask, allowed_at_ends, transition_mask
 from ..data.packing import rows_as_scores
 from ..graphs import Chain, Grid, Matching, Pairwise, Tree
 from ..graphs.base import Graph
@@ -182,7 +182,7 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
                 raise ValueError(f"labels: sample {i} {what}")
 
     labels = NO_CODES if codes is None else codes
-    n_tables = np.ones(n_samples, dtype=np.int64)
+    n_tables, none = np.ones(n_samples, dtype=np.int64), np.empty((0, n_labels), dtype=np.uint8)
     feature_rows = BlockRows(
         nodes=SparseFeatures(np.ones(n), rows[:-1].astype(np.int32), rows, -1),
         edges=SparseFeatures(np.empty(0), np.empty(0, dtype=np.int32), rows[:2] * 0, 0),
@@ -204,23 +204,13 @@ def chain_task(graph, offsets, n_labels, codes, cost="hamming", n_best=1) -> Tas
         n_tables=n_tables,
         width=square,
         transition_mask=mask.pairs,
-        allowed=_allowed_ends(mask, offsets, n_labels),
+        allowed=allowed_at_ends(mask, offsets) if mask.bounds_ends else none,
         own=(),
         work=None,
     )
     target = NodeCosts(offsets, labels, costs, int(normalize), UNWEIGHTED)
     problem = Problem.of(feature_rows, space, target, labels)
     return Task(problem, key, make_room, 3 * n * square, explain)
-
-
-def _allowed_ends(mask, offsets, n_labels):
-    """Return a mask of the labels that each node may have; no rows if all are allowed."""
-    if not mask.bounds_ends:
-        return np.empty((0, n_labels), dtype=np.uint8)
-    allowed = np.ones((offsets[-1], n_labels), dtype=np.uint8)
-    allowed[offsets[:-1]] &= mask.start == 0.0
-    allowed[offsets[1:] - 1] &= mask.stop == 0.0
-    return allowed
 
 
 class _Reader(BaseEstimator):

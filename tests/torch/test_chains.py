@@ -350,7 +350,7 @@ def test_bad_arguments():
     tensors, labels, mask = _batch()
     scores, pair = tensors["scores"], tensors["pair"]
     for options, error, message in (
-        ({"backend": "cuda"}, ValueError, 'backend must be "numba", "torch" or None'),
+        ({"backend": "cuda"}, ValueError, "backend must be one of 'numba', 'torch', None"),
         ({"graph": Tree(), "structure": [[-1] * 7] * 4, "backend": "torch"}, ValueError,
          r'backend="torch" is for chains; Tree\(\) is compiled code'),
         ({"mask": mask.long() * 2}, ValueError, r"mask must be 0 or 1, got 2 at \(0, "),

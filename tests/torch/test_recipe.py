@@ -1,4 +1,4 @@
-"""The recipe of doc/torch.rst for transformers, run as it stands there with tiny models."""
+"""Recipes of doc/torch.rst, run as they stand there with tiny models."""
 
 import re
 from pathlib import Path
@@ -21,13 +21,11 @@ TAGS = [["O", "O", "O", "B-LOC"], ["O", "B-LOC", "I-LOC", "O", "B-LOC"], ["O", "
 NAMES = ["O", "B-LOC", "I-LOC"]
 
 
-def _recipe():
+def _recipe(title, following, n_blocks):
     text = (Path(__file__).parents[2] / "doc" / "torch.rst").read_text(encoding="utf-8")
-    section = text.partition("Sub-words and transformers\n")[2].partition("Losses as functions\n")[
-        0
-    ]
+    section = text.partition(f"\n{title}\n")[2].partition(f"\n{following}\n")[0]
     blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", section, re.M)
-    assert len(blocks) == 3
+    assert len(blocks) == n_blocks
     return "\n".join(map(dedent, blocks))
 
 
@@ -106,7 +104,7 @@ def test_the_recipe_learns_and_its_confidences_are_exact(kind, tmp_path):
         "tokenizer": tokenizer, "model": model, "sentences": SENTENCES, "tags": TAGS,
         "optimizer": torch.optim.Adam(model.parameters(), lr=0.01), "n_steps": 60,
     }  # fmt: skip
-    exec(_recipe(), there)
+    exec(_recipe("Sub-words and transformers", "Losses as functions", 3), there)
     best, first, crf = (there[name] for name in ("best", "first", "crf"))
     assert best.shape == first.shape == there["labels"].shape
     assert max(map(len, there["word_ids"])) > 5 + 2  # some words have several pieces
@@ -124,3 +122,23 @@ def test_the_recipe_learns_and_its_confidences_are_exact(kind, tmp_path):
         for entity, found in zip(there["entities"][i], there["certain"][i], strict=True):
             expected = share[torch.tensor([entity in row for row in read])].sum()
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+# The LSTM of PyTorch itself keeps lists of its weights.
+@pytest.mark.filterwarnings("ignore:The tensor attributes self.tagger.lstm._flat_weights")
+def test_a_tagger_learns_has_a_penalty_and_is_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    words = torch.randint(9, (6, 5))
+    tags, mask = words % 3, torch.arange(5) < torch.tensor([5, 1, 3, 2, 4, 5])[:, None]
+    there = {"n_words": 9, "n_labels": 3, "batches": [(words, tags, mask)] * 40}
+    exec(_recipe("The CRF layer", "Instead of pytorch-crf", 1), there)
+    tagger = there["tagger"]
+    found = tagger.crf.decode(tagger(words), mask=mask, padding=0)
+    assert torch.equal(found, tags.where(mask, 0))
+    exec(_recipe("Compiled code, or operations of PyTorch", "Other structures", 2), there)
+    assert there["slope"].square().sum() > 0
+    loaded = torch.export.load("labeller.pt2").module()
+    for rows in (slice(6), slice(2, 5)):
+        labels = loaded(words[rows], mask[rows])
+        assert torch.equal(labels, tags.where(mask, -100)[rows])

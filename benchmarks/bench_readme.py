@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--rows", nargs="+", type=int, default=list(range(1, len(ROWS) + 1)))
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    print("| task | compared with | its s | our s | ratio | its quality | our quality |")
+    print("| task | other | other, s | skstruct, s | ratio | other, quality | skstruct, quality |")
     print("|---|---|--:|--:|--:|--:|--:|")
     lines = []
     for k, (name, measure) in enumerate(ROWS.items(), start=1):

@@ -60,7 +60,7 @@ class StepScratch(NamedTuple):
 
     # (n_labels, width): Exponentials of the scores less their maximum.
     factors: np.ndarray
-    # (2,): What they were multiplied by before, 0 for nothing yet, and that maximum.
+    # (2,): What scores were multiplied by before, 0 for nothing yet, and that maximum.
     known: np.ndarray
     # (n_groups,): Largest message of each group.
     tops: np.ndarray
@@ -69,7 +69,8 @@ class StepScratch(NamedTuple):
     powers: np.ndarray
     weights: np.ndarray
     zeros: np.ndarray
-    # (n_nodes, width): Logarithms of the sums over the labels of all nodes on one side.
+    # (n_nodes, width): Logarithms of the sums over the labels of all nodes on one side, up to a
+    # constant for each node.
     sums: np.ndarray
 
 
@@ -150,13 +151,13 @@ def _log_column(steps, first, stop, message, inverse, k):
         top = max(top, message[j] + table[j, k] * inverse)
     for p in range(first, stop if top > -math.inf else first):
         j = steps.before[p]
-        total += fast_exp(message[j] + table[j, k] * inverse - top)
-    return top + math.log(total) if total > 0.0 else -math.inf
+        total += fast_exp(min(message[j] + table[j, k] * inverse - top, 0.0))
+    return top + math.log(max(total, 1.0))  # rounding of huge scores may lose the largest
 
 
 @inner_kernel(inline=True)
 def _advance(steps, message, level, inverse, work, out):
-    """``out[k] = log sum_j exp(message[j] - level + table[j, k] * inverse)``, with tops given."""
+    """``out[k] = log sum_j exp(message[j] - level + table[j, k] * inverse - high)``, tops given."""
     # Messages of far labels may differ by more than a float holds: exponentials are those less the
     # largest message of a group of labels, then of the groups that lead to one. A sum that is too
     # small all the same is added up on logarithms.
@@ -175,7 +176,7 @@ def _advance(steps, message, level, inverse, work, out):
             for k in range(_WIDTH):
                 weights[begin + k] = scale * powers[begin + k]
         listed = steps.before, steps.ptr[g], steps.ptr[g + 1] if top > -math.inf else steps.ptr[g]
-        begins, back = (first, first + 8, first + 16), top + work.known[1] - level
+        begins, back = (first, first + 8, first + 16), top - level
         sum_near_by_8(weights, *listed, 0, factors, factors, -1, out, begins)
         for k in range(_WIDTH):
             total = out[first + k]
@@ -185,15 +186,27 @@ def _advance(steps, message, level, inverse, work, out):
             if not out[k] > math.log(_SMALLEST_SUM) + back:
                 out[k] = -math.inf
                 if k < n_labels:
-                    out[k] = _log_column(steps, *listed[1:], message, inverse, k) - level
+                    found = _log_column(steps, *listed[1:], message, inverse, k)
+                    out[k] = found - (level + work.known[1])
 
 
 @inner_kernel(inline=True)
-def _finish(row, unary, inverse, work):
-    """Add potentials to a message; writes the largest of each group, and returns that of all."""
+def _own(potentials, inverse, work):
+    """Write potentials of a node, less their largest, to `weights`; returns that."""
+    # Without it sums keep their digits where all labels of a node have a huge score.
+    n_labels, high = potentials.shape[0], -math.inf
+    for q in range(0, n_labels, 8):
+        high = max(high, largest_of_8(potentials, work.zeros, min(q, n_labels - 8)))
+    high = high if high > -math.inf else 0.0
+    for k in range(n_labels):
+        work.weights[k] = (potentials[k] - high) * inverse
+    return high * inverse
+
+
+@inner_kernel(inline=True)
+def _find_tops(row, work):
+    """Write the largest entry of each group, and return that of all."""
     level = -math.inf
-    for k in range(unary.shape[0]):
-        row[k] += unary[k] * inverse
     for b in range(work.tops.shape[0]):
         top = -math.inf
         for q in range(_WIDTH * b, _WIDTH * b + _WIDTH, 8):
@@ -216,7 +229,11 @@ def _sweep(unary, steps, inverse, work, step):
                 sums[t, k] = 0.0 if k < n_labels else -math.inf
         else:
             _advance(steps, sums[t - step], level, inverse, work, sums[t])
-        level = _finish(sums[t], unary[t], inverse, work)
+            log_z += work.known[1]
+        log_z += _own(unary[t], inverse, work)
+        for k in range(n_labels):
+            sums[t, k] += work.weights[k]
+        level = _find_tops(sums[t], work)
         if not level > -math.inf:
             return level
         log_z += level
@@ -239,11 +256,12 @@ def sum_allowed(unary, into, out, temperature, node, forth, back):
         _sweep(unary, out, inverse, back, -1)
     for t in range(node.shape[0]):
         row, before, after, total = node[t], forth.sums[t], back.sums[t], 0.0
+        _own(unary[t], inverse, forth)
         for k in range(n_labels):
             # Both have the node's own potential.
-            own = unary[t, k] * inverse if unary[t, k] > -math.inf else 0.0
+            own = forth.weights[k] if forth.weights[k] > -math.inf else 0.0
             before[k] = before[k] + (after[k] - own) if is_possible else math.nan
-        top = _finish(before, forth.zeros[:n_labels], 1.0, forth)
+        top = _find_tops(before, forth)
         for k in range(n_labels):
             row[k] = fast_exp(before[k] - top)
             total += row[k]

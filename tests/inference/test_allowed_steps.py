@@ -113,6 +113,31 @@ def test_far_labels_differ_by_more_than_a_float_holds():
     np.testing.assert_allclose(marginals(unary, table), right, atol=1e-10)
 
 
+@pytest.mark.parametrize("huge", [-1e30, 1e12, 1e298])
+def test_huge_scores_cost_no_digits(huge):
+    """A node, or all steps, may be shifted: float32's minimum is a usual filling."""
+    rng = np.random.default_rng(1)
+    scores, table = rng.normal(size=(6, 100)), _band(100, 2, rng)
+    scores[3] = 0.0
+    right, log_z = marginals(scores, table), log_partition(scores, table)
+    shifted = scores + np.where(np.arange(6) == 3, huge, 0.0)[:, None]
+    np.testing.assert_allclose(marginals(shifted, table), right, rtol=1e-12)
+    np.testing.assert_allclose(log_partition(shifted, table), log_z + huge, rtol=1e-12)
+    # Of huge steps the best ones are left: those that stay at one label.
+    steps = np.where(np.isfinite(table), -abs(huge), -np.inf)
+    steps[np.arange(100), np.arange(100)] = table[np.arange(100), np.arange(100)] = 0.0
+    table[~np.eye(100, dtype=bool)] = -np.inf
+    right = marginals(scores, table)
+    np.testing.assert_allclose(marginals(scores, steps), right, rtol=1e-12)
+    draws = sample(scores, 5, steps, random_state=0)
+    assert (draws == draws[:, :1]).all()
+    # Scores of steps alone, each in another place of a float.
+    steps = abs(huge) * _band(100, 2, rng)
+    found = marginals(scores, steps)
+    assert found.argmax(axis=1).tolist() == decode(scores, steps).tolist()
+    np.testing.assert_allclose(found.max(axis=1), 1.0, rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_labels", [16, 40])
 def test_functions_of_plain_arrays(n_labels):
     """The same with a table for each step, which is read whole."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .core.arguments import check_integer
 from .core.jit.dispatch import kernel
+from .core.memory import check_memory, shown
 from .data.labels import read_label_names
 from .data.matrices import numeric
 from .data.packing import check_scores
@@ -115,11 +116,11 @@ class OnlineDecoder:
             if start is not None or stop is not None:
                 raise ValueError("start and stop are among the transitions: leave them out")
             transitions, start, stop = transitions[:3]
-        table = any_array(transitions, "transitions")
-        n = len(table) if np.ndim(table) else 0
-        table = score_table(table, "transitions", (n, n)) if n else table
-        if not n:
-            raise ValueError(f"transitions must be of shape (K, K), got {np.shape(table)}")
+        table = numeric(any_array(transitions, "transitions"), "transitions")
+        n = len(table) if table.ndim else 0
+        if not n or table.shape != (n, n):
+            raise ValueError(f"transitions must be of shape (K, K), got {table.shape}")
+        table = score_table(table, "transitions", (n, n))
         self._lag, self._n = check_integer("lag", lag, 0), n
         self._names = None if labels is None else read_label_names(labels, n)
         mask = scheme_mask(scheme, np.arange(n) if labels is None else self._names)
@@ -133,8 +134,12 @@ class OnlineDecoder:
         whole[:n, :n] = table + mask.pairs
         self._steps = allowed_steps(whole)
         size = max(self._lag + 1, 2)
+        check_memory(8 * size * (width + 1), f"{shown(size)} nodes of {n} labels", "lower lag")
         self._best, self._path = np.empty((size, width)), np.empty(size, dtype=np.int64)
         self.n_nodes_ = 0
+
+    def __repr__(self) -> str:
+        return f"OnlineDecoder(n_labels={self._n}, lag={self._lag}, n_nodes_={self.n_nodes_})"
 
     def push(self, scores: Any) -> np.ndarray:
         """Take in the next nodes, and return the labels that are decided now.
@@ -152,11 +157,12 @@ class OnlineDecoder:
         Raises
         ------
         ValueError
-            If a score is NaN or inf, or no labelling is allowed any more; the decoder is then at
-            the beginning of a stream.
+            If a score is NaN or inf; none of these nodes are taken in. If no labelling is allowed
+            any more; the decoder is then at the beginning of a stream.
         """
         scores = numeric(any_array(scores, "scores"), "scores")
-        scores = scores[None] if scores.ndim == 1 else scores
+        if scores.ndim == 1:
+            scores = scores.reshape(-1, self._n) if scores.size == 0 else scores[None]
         if scores.ndim != 2 or scores.shape[1] != self._n:
             raise ValueError(f"scores must be of shape (n_nodes, {self._n}), got {scores.shape}")
         rows = np.full((len(scores), self._best.shape[1]), -np.inf)
@@ -187,7 +193,7 @@ class OnlineDecoder:
         Raises
         ------
         ValueError
-            If no labelling may end here.
+            If no labelling may end here; the decoder is at the beginning of a stream all the same.
         """
         n, labels = self.n_nodes_, []
         self.reset()

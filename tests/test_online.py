@@ -88,7 +88,10 @@ def test_memory_is_that_of_the_window():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"transitions": np.zeros((2, 3)), "lag": 1}, r"transitions must be of shape \(2, 2\)"),
+        ({"transitions": np.zeros((2, 3)), "lag": 1}, r"of shape \(K, K\), got \(2, 3\)"),
+        ({"transitions": [[1.0, 2.0], [3.0]], "lag": 1}, "transitions is not an array of numbers"),
+        ({"transitions": [], "lag": 1}, r"of shape \(K, K\), got \(0,\)"),
+        ({"transitions": [[np.nan]], "lag": 1}, "transitions has the value nan"),
         ({"transitions": 3.0, "lag": 1}, r"transitions must be of shape \(K, K\)"),
         ({"transitions": np.zeros((2, 2)), "lag": -1}, "lag must be an integer of at least 0"),
         ({"transitions": np.zeros((2, 2)), "lag": 1, "start": [0.0]}, "start must be of shape"),
@@ -106,12 +109,20 @@ def test_bad_scores():
     online = OnlineDecoder([[0.0, -np.inf], [0.0, 0.0]], lag=1, stop=[-np.inf, 0.0])
     with pytest.raises(ValueError, match=r"scores must be of shape \(n_nodes, 2\), got \(1, 3\)"):
         online.push([0.0, 0.0, 0.0])
-    with pytest.raises(ValueError, match="scores has the value nan"):
-        online.push([np.nan, 0.0])
     online.push([0.0, -np.inf])
+    with pytest.raises(ValueError, match="scores has the value nan"):
+        online.push([[0.0, 0.0], [np.nan, 0.0]])
+    assert online.push([]).tolist() == []
+    assert repr(online) == "OnlineDecoder(n_labels=2, lag=1, n_nodes_=1)"  # none was taken in
     with pytest.raises(ValueError, match="node 2: no labelling is allowed"):
         online.push([[0.0, 0.0], [-np.inf, 0.0]])
     assert online.n_nodes_ == 0
     online.push([0.0, -np.inf])
     with pytest.raises(ValueError, match="no labelling may end here"):
         online.finish()
+    assert online.finish().tolist() == []
+
+
+def test_a_lag_beyond_memory():
+    with pytest.raises(MemoryError, match="lower lag"):
+        OnlineDecoder(np.zeros((2, 2)), lag=10**15)

@@ -280,9 +280,9 @@ class _Chains(Decoder):
         table = score_table(given, "transitions", (int(counts.sum()), *square))
         return table.reshape(len(table), n_labels * n_labels), True
 
-    def at_scores(self, task, **options):
+    def at_scores(self, task):
         """The problem of a task at these scores: "best", "sums" or "draws"."""
-        return self.graph_._at_weights(self.problem, self.w, task, **options)
+        return self.graph_._at_weights(self.problem, self.w, task)
 
     def run(self, kernel, problem, *arrays, room=None):
         """Call a kernel on all samples; raise for what fails."""
@@ -475,7 +475,7 @@ def top_k(
     batch, n_nodes = chains.batch, len(chains.batch.rows)
     values, codes = np.empty((int(batch.keep.sum()), k)), np.empty((k, n_nodes), dtype=np.int32)
 
-    ends = chains._n_best(chains.at_scores("best", n_best=k), chains.w, values, codes)
+    ends = chains._n_best(chains.at_scores("best"), chains.w, values, codes)
     chains._refuse_unsolved(ends, batch.keep)
     chains.obey(rules, codes, values)
     values = batch.per_sample(values, -np.inf)

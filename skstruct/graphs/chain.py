@@ -291,14 +291,14 @@ class Chain(PairwiseGraph):
         return np.hstack([features, ends])
 
     def decoding(self, problem: Problem, weights: Any) -> Problem:
-        """With transitions apart, if few are allowed, or many labels have few such weights."""
-        return self._at_weights(problem, weights, "best", zeros=True)
+        """With transitions apart, if labels are many."""
+        return self._at_weights(problem, weights, "best")
 
-    def _at_weights(self, problem, weights, task, **options):
+    def _at_weights(self, problem, weights, task):
         """The problem of a task, see :func:`~skstruct.spaces.chain.fixed_chains`."""
         if self.edge_features or self.order != 1:
             return problem
-        return fixed_chains(problem, weights.pair, task, **options)
+        return fixed_chains(problem, weights.pair, task)
 
     def edge_ends(self, samples: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Every node but the last of a sequence, and the next one."""

@@ -12,140 +12,6 @@ from ..core.intrinsics import bits_of, float_of, largest_of_8, lowest_bit, which
 from ..core.jit.dispatch import inner_kernel, kernel
 from .numerics import TopList, best_of, clear_top, offer_top, take_top, top_list
 
-# Viterbi decoding of chains with many labels, most of whose transitions score 0.
-
-
-class SparseViterbiScratch(NamedTuple):
-    """Scratch of :func:`sparse_viterbi`."""
-
-    # (n_nodes, n_labels): Best scores up to each node and label.
-    best: np.ndarray
-    # (n_nodes, n_labels): The label before.
-    back: np.ndarray
-    # (n_labels,): Labels by score; labels without a default yet; who has a transition to a label.
-    heap: np.ndarray
-    open_columns: np.ndarray
-    stamp: np.ndarray
-
-
-def sparse_viterbi_scratch(n_nodes, n_labels):
-    """Scratch for chains of at most `n_nodes` nodes."""
-    shape = n_nodes, n_labels
-    labels = (np.empty(n_labels, dtype=np.int64) for _ in range(3))
-    return SparseViterbiScratch(np.empty(shape), np.empty(shape, dtype=np.int64), *labels)
-
-
-@inner_kernel(inline=True)
-def _before(score, a, b):
-    """Return whether label a precedes label b: larger scores first, then lower labels."""
-    return score[a] > score[b] or (score[a] == score[b] and a < b)
-
-
-@inner_kernel
-def _sift_down(heap, score, place, size):
-    moving = heap[place]
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and _before(score, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(score, heap[child], moving):
-            break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = moving
-
-
-@inner_kernel
-def _pop(heap, score, size):
-    """Remove the first label of the heap; it stays behind the rest."""
-    top = heap[0]
-    heap[0] = heap[size - 1]
-    heap[size - 1] = top
-    _sift_down(heap, score, 0, size - 1)
-    return top
-
-
-@inner_kernel
-def _push_row(j, base, ptr, columns, values, best, back):
-    """Offer the stored transitions out of label j."""
-    for p in range(ptr[j], ptr[j + 1]):
-        k = columns[p]
-        candidate = base + values[p]
-        if candidate > best[k] or (candidate == best[k] and j < back[k]):
-            best[k] = candidate
-            back[k] = j
-
-
-@inner_kernel
-def _advance(score, ptr, columns, values, tops, best, back, scratch):
-    """``best[k] = max_j score[j] + T[j, k]`` and its j, with labels j in order of their scores."""
-    # The first j without a stored transition to k gives the best default; once every k has one,
-    # only stored transitions matter, while score[j] plus the largest one exceeds the lowest value
-    # found.
-    n_labels = score.shape[0]
-    heap, open_columns, stamp = scratch.heap, scratch.open_columns, scratch.stamp
-    for k in range(n_labels):
-        heap[k] = k
-        stamp[k] = -1
-    for place in range(n_labels // 2 - 1, -1, -1):
-        _sift_down(heap, score, place, n_labels)
-    j = _pop(heap, score, n_labels)
-    for k in range(n_labels):
-        best[k] = score[j]
-        back[k] = j
-    n_open = 0
-    for p in range(ptr[j], ptr[j + 1]):
-        best[columns[p]] = score[j] + values[p]
-        open_columns[n_open] = columns[p]
-        n_open += 1
-    for size in range(n_labels - 1, 0, -1):
-        if n_open == 0:
-            # Stored transitions out of the labels that are left.
-            least = math.inf
-            for k in range(n_labels):
-                least = min(least, best[k])
-            for place in range(size):
-                j = heap[place]
-                if score[j] + tops[j] >= least:
-                    _push_row(j, score[j], ptr, columns, values, best, back)
-            return
-        j = _pop(heap, score, size)
-        for p in range(ptr[j], ptr[j + 1]):
-            stamp[columns[p]] = j
-        kept = 0
-        for q in range(n_open):
-            k = open_columns[q]
-            if stamp[k] == j:
-                open_columns[kept] = k
-                kept += 1
-            elif score[j] > best[k] or (score[j] == best[k] and j < back[k]):
-                best[k] = score[j]
-                back[k] = j
-        n_open = kept
-        _push_row(j, score[j], ptr, columns, values, best, back)
-
-
-@kernel
-def sparse_viterbi(unary, ptr, columns, values, tops, labels, scratch):
-    """Best labelling where few transitions are not 0 (bounds as in Siddiqi and Moore 2005)."""
-    n, n_labels = unary.shape
-    best, back = scratch.best, scratch.back
-    for k in range(n_labels):
-        best[0, k] = unary[0, k]
-    for t in range(1, n):
-        _advance(best[t - 1], ptr, columns, values, tops, best[t], back[t], scratch)
-        for k in range(n_labels):
-            best[t, k] += unary[t, k]
-    last = best_of(best[n - 1], n_labels)
-    value = best[n - 1, last]
-    for t in range(n - 1, -1, -1):
-        labels[t] = last
-        if t > 0:
-            last = back[t, last]
-    return value
-
 
 class ViterbiScratch(NamedTuple):
     """Scratch of the kernels of this file."""
@@ -312,6 +178,12 @@ def viterbi_top_k(unary, transitions, values, labels, scratch):
     1972; Nilsson 1998), unlike Seroussi and Golmard 1994 and Pillutla et al. 2019, Algorithm 2.
     """
     row_ranges(transitions, unary.shape[0], scratch.lows, scratch.tops)
+    n_best_in_ranges(unary, transitions, values, labels, scratch)
+
+
+@inner_kernel
+def n_best_in_ranges(unary, transitions, values, labels, scratch):
+    """The same for transitions that have the ranges in the scratch."""
     _forward(unary, transitions, scratch)
     n_best_back(unary, transitions, values, labels, scratch)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ..core.jit.dispatch import inner_kernel, kernel
 from ..core.offsets import longest_item
@@ -35,11 +34,10 @@ from ..inference.allowed_steps import (
 from ..inference.forward_backward import chain_chunks, forward_backward
 from ..inference.viterbi import (
     ViterbiScratch,
+    best_in_ranges,
     chain_max_marginals,
-    sparse_viterbi,
-    sparse_viterbi_scratch,
+    n_best_in_ranges,
     viterbi,
-    viterbi_scratch,
     viterbi_top_k,
 )
 from .labels import NodeSpace
@@ -163,8 +161,6 @@ def _(space, i, theta, out):
 
 # Transitions that a chain has apart from its parts, those of nodes only: at known weights.
 
-_MANY_LABELS = 64
-_FEW = 0.25
 _SOME_LABELS = 16
 # For best labellings, sums and draws: fractions of steps to look at up to which that is faster.
 _MOST = {"best": 0.7, "sums": 0.45, "draws": 1.0}
@@ -189,28 +185,39 @@ def _(space, i, theta, labels):
     return total
 
 
-class SparseTransitions(NamedTuple):
-    """Transition weights that are mostly 0."""
+class RangedTable(NamedTuple):
+    """Transition scores, and what they are at least and at most after each label."""
 
-    # (n_labels, n_labels): All of them.
+    # (n_labels, n_labels), and (n_labels,) twice.
     table: np.ndarray
-    # The nonzero ones, see :func:`skstruct.inference.viterbi.sparse_viterbi`.
-    ptr: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
+    lows: np.ndarray
     tops: np.ndarray
 
 
-class SparseChainSpace(FixedChainSpace):
-    """Chains whose transition scores are mostly 0."""
+class RangedChainSpace(FixedChainSpace):
+    """Chains for best labellings; `own` is a :class:`RangedTable`, found once for all samples."""
 
 
-@max_oracle.register(SparseChainSpace)
+@inner_kernel(inline=True)
+def _ranged(space):
+    """The table as :func:`viterbi` takes it, and scratch with its ranges."""
+    own, work = space.own, space.work
+    scratch = ViterbiScratch(work.best, work.kept, own.lows, own.tops, work.top)
+    return own.table.reshape(1, *own.table.shape), scratch
+
+
+@max_oracle.register(RangedChainSpace)
 @kernel
 def _(space, i, theta, labels):
-    unary = blocks(space, i, theta)[0]
-    own, work = space.own, space.work
-    return sparse_viterbi(unary, own.ptr, own.columns, own.values, own.tops, labels, work)
+    tables, scratch = _ranged(space)
+    return best_in_ranges(blocks(space, i, theta)[0], tables, labels, scratch)
+
+
+@top_k_oracle.register(RangedChainSpace)
+@kernel
+def _(space, i, theta, values, labels):
+    tables, scratch = _ranged(space)
+    n_best_in_ranges(blocks(space, i, theta)[0], tables, values, labels, scratch)
 
 
 class AllowedChainSpace(FixedChainSpace):
@@ -257,11 +264,8 @@ def _(space, i, theta, mu, room, uniforms, labels):
     return draw_allowed(unary, own.into, own.out, uniforms, labels, space.work.out)
 
 
-def fixed_chains(problem, pair_weights, task, n_best=1, zeros=False):
-    """The problem of a task, "best", "sums" or "draws", with its transitions apart if that pays.
-
-    With `zeros` also where few transitions are not 0, for a best labelling only.
-    """
+def fixed_chains(problem, pair_weights, task):
+    """The problem of a task, "best", "sums" or "draws", with its transitions apart if that pays."""
     space, most = problem.space, _MOST[task]
     n_labels = space.allowed.shape[1]
     if n_labels < _SOME_LABELS or type(space) is not ChainSpace:
@@ -270,30 +274,19 @@ def fixed_chains(problem, pair_weights, task, n_best=1, zeros=False):
     if not np.isfinite(space.transition_mask).all():
         table = table + space.transition_mask
     table = np.ascontiguousarray(table)
-    longest = max(longest_item(space.label_ptr), 1)
     if np.count_nonzero(table > -np.inf) <= most * table.size:
         into = allowed_steps(table)
         if into.share <= most and task == "best":
-            work = viterbi_scratch(longest, n_labels, n_best)
-            return _apart(problem, AllowedChainSpace, into, work)
+            return _apart(problem, AllowedChainSpace, into, space.work.best)
         if into.share <= most:
+            longest = max(longest_item(space.label_ptr), 1)
             own = BothWays(into, allowed_steps(table.T))
             work = BothWays(*(step_scratch(steps, longest) for steps in own))
             return _apart(problem, AllowedSumSpace, own, work)
-    if not zeros or n_labels < _MANY_LABELS:
+    if task != "best":
         return problem
-    stored = sparse.csr_matrix(table)
-    if stored.nnz > _FEW * table.size:
-        return problem
-    own = SparseTransitions(
-        table=table,
-        ptr=stored.indptr.astype(np.int64),
-        columns=stored.indices.astype(np.int32),
-        values=stored.data,
-        tops=np.maximum(stored.max(axis=1).toarray().ravel(), 0.0),
-    )
-    work = sparse_viterbi_scratch(longest, n_labels)
-    return _apart(problem, SparseChainSpace, own, work)
+    own = RangedTable(table, table.min(axis=1), table.max(axis=1))
+    return _apart(problem, RangedChainSpace, own, space.work.best)
 
 
 def _apart(problem, kind, own, work):

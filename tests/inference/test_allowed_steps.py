@@ -165,6 +165,20 @@ def test_functions_of_plain_arrays(n_labels):
             function(scores, *([1] if function is sample else []), table)
 
 
+@pytest.mark.parametrize("n_labels", [16, 40, 70])
+@pytest.mark.parametrize("shift", [0.0, 0.25])
+def test_whole_tables_that_all_samples_share(n_labels, shift):
+    """The ranges of a table are found once, with zeros in it or not; ties as in one per step."""
+    rng = np.random.default_rng(n_labels)
+    scores = rng.integers(-2, 3, size=(5, 7, n_labels)).astype(float)
+    table = shift + rng.integers(-1, 2, (n_labels,) * 2) * (rng.random((n_labels,) * 2) < 0.1)
+    table[3], table[5, 5] = -np.inf, -np.inf
+    each = np.repeat(table[None], 6, axis=0)
+    assert decode(scores, table).tolist() == decode(scores, each).tolist()
+    for a, b in zip(top_k(scores, 5, table), top_k(scores, 5, each), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_padded_samples_and_threads():
     rng = np.random.default_rng(3)
     scores, table, lengths = rng.normal(size=(6, 9, 30)), _band(30, 2, rng), [9, 1, 0, 4, 9, 2]

@@ -48,7 +48,10 @@ def _what_is_known(record, tol):
         if gap is None:
             return f"objective {objective:.6f}"
         relative = gap / objective if objective > 0 else np.inf
-        return f"objective {objective:.6f}, relative duality gap {relative:.1e} (tol {tol:.1e})"
+        text = f"objective {objective:.6f}, relative duality gap {relative:.1e}"
+        if "average_gradient" in record:
+            text += f", largest entry of the average gradient {record['average_gradient']:.1e}"
+        return f"{text} (tol {tol:.1e})"
     rest = [
         f"{words} {known[name]:{form}}"
         for name, words, form in (

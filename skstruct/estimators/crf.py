@@ -177,7 +177,9 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         One entry per epoch: ``passes`` (oracle calls and line-search passes over n),
         ``oracle_calls``, ``seconds`` (without compilation and optional evaluation), ``objective``
         (NaN where it was not evaluated), ``dual_objective`` (the best lower bound so far; 0 while
-        weights are in single precision) and ``dual_gap`` (their difference).
+        weights are in single precision) and ``dual_gap`` (their difference); with
+        ``stop="gradient"`` also ``average_gradient``, its largest entry, which `tol` bounds (inf
+        until all samples were visited).
 
     Other Parameters
     ----------------

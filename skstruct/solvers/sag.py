@@ -276,6 +276,8 @@ class SAG(StoredMixtures):
             self.schedule.skip_start()
         self.certificate_schedule = CertificateSchedule()
         self._published, self._by_gradient, self._average = published, by_gradient, np.inf
+        if by_gradient:
+            self.fields = *self.fields, "average_gradient"
         # A memory that is not given is empty in the paper, wherever the weights begin.
         self._warm = start is not None and (self._resumes or not published)
         self._uniform = uniform
@@ -432,6 +434,11 @@ class SAG(StoredMixtures):
         if not self._by_gradient:
             return super().distance()
         return "largest entry of the average gradient", float(self._average)
+
+    def entry(self):
+        """As for all, and what ends the run."""
+        average = {"average_gradient": self._average} if self._by_gradient else {}
+        return super().entry() | average
 
     def _put_back(self):
         if self._direction is None:

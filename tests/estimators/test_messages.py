@@ -136,6 +136,15 @@ def test_verbose_lines_show_what_tol_bounds_and_how_it_ended(sequences, estimato
     assert capsys.readouterr().out == ""
 
 
+def test_verbose_lines_name_the_gradient_where_it_ends_a_fit(sequences, capsys):
+    model = SAGCRF(solver="sag", stop="gradient", tol=0.05, verbose=1, random_state=0)
+    history = model.fit(*sequences).history_["average_gradient"]
+    lines = [line for line in capsys.readouterr().out.splitlines() if " epoch " in line]
+    for line, value in zip(lines, history, strict=True):
+        assert line.endswith(f"largest entry of the average gradient {value:.1e} (tol 5.0e-02)")
+    assert (history > 0.05).tolist() == [True] * (model.n_iter_ - 1) + [False]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -487,14 +487,23 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         task = problem, shapes, data.sample_weight, data.lam
         return self._solve(*task, completion=data.completion, **common)
 
-    def _refuse_what_the_solver_lacks(self, what):
+    def _refuse_what_the_solver_lacks(self, *data):
         """Reject a solver that cannot do something, and name those that can."""
-        if self.solver not in (takers := [name for name, own in _TAKES.items() if what in own]):
-            asked = _ASKED[what].format(self)
-            raise ValueError(
-                f"solver={self.solver!r} does not take {asked}: use solver="
-                + " or ".join(f'"{name}"' for name in takers)
-            )
+        options = {
+            "l1": self.l1_ratio > 0.0,
+            "warm_start": self.warm_start,
+            "paired": self.sampling == "paired",
+            "paper": self.schedule == "paper",
+            "gradient": self.stop == "gradient",
+        }
+        for what in (*data, *itertools.compress(options, options.values())):
+            takers = [name for name, own in _TAKES.items() if what in own]
+            if self.solver not in takers:
+                asked = _ASKED[what].format(self)
+                raise ValueError(
+                    f"solver={self.solver!r} does not take {asked}: use solver="
+                    + " or ".join(f'"{name}"' for name in takers)
+                )
 
     def _partial_method(self, completion, start, problem, *task):
         """Return the method that trains on partial labels."""
@@ -543,16 +552,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def _method(self, problem, shapes, sample_weight, lam, *, start, tol, max_iter):
         """Return the training algorithm that `solver` names, for labels of all nodes."""
+        self._refuse_what_the_solver_lacks()
         solver, ratio = self.solver, float(self.l1_ratio)
-        asked = {
-            "l1": ratio > 0.0,
-            "warm_start": self.warm_start,
-            "paired": self.sampling == "paired",
-            "paper": self.schedule == "paper",
-            "gradient": self.stop == "gradient",
-        }
-        for what in itertools.compress(asked, asked.values()):
-            self._refuse_what_the_solver_lacks(what)
         task = problem, shapes, sample_weight, (1.0 - ratio) * lam, self.n_jobs
         if self._path is not None:
             start = self._path.predict(lam, start)
@@ -578,8 +579,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         options["skipping"] = self.line_search == "skip"
         if solver == "auto":
             return auto(*task, tol=tol, bounding=bounding, **options)
-        kind = {"saga": solver == "saga", "paired": asked["paired"]}
-        kind |= {"published": asked["paper"], "by_gradient": asked["gradient"]}
+        kind = {"saga": solver == "saga", "paired": self.sampling == "paired"}
+        kind |= {"published": self.schedule == "paper", "by_gradient": self.stop == "gradient"}
         return SAG(*task, **kind, **options)
 
     @classmethod

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
 from skstruct import BCFWSSVM, SAGCRF, CasimirSSVM, ExtragradientSSVM, ProxLinearSSVM
+from skstruct.datasets import pack_shards
 from skstruct.scores import ScoreMap
 from skstruct.testing import all_labellings
 
@@ -329,3 +330,11 @@ def test_solvers_that_are_not_of_that_paper(solver):
     for options in ({"schedule": "paper"}, {"stop": "gradient"}):
         with pytest.raises(ValueError, match=r'use solver="sag" or "saga"'):
             SAGCRF(solver=solver, **options).fit(X, Y)
+
+
+@pytest.mark.parametrize("options", [{"schedule": "paper"}, {"stop": "gradient"}])
+def test_no_option_is_ignored_where_l_bfgs_trains(options, tmp_path):
+    message = r'solver=\'auto\' does not take .* use solver="sag" or "saga"'
+    for data in ((pack_shards(X, Y, tmp_path / "shards"),), (X, [[None, 1, 1], *Y[1:]])):
+        with pytest.raises(ValueError, match=message):
+            SAGCRF(**options).fit(*data)

@@ -523,8 +523,9 @@ def check_scores(scores: np.ndarray, layout: Layout | None, name: str) -> None:
     if scores.size == 0 or scores.max() <= _LARGEST_SCORE:
         return
     at = np.argwhere(~(scores <= _LARGEST_SCORE))[0]
-    value = scores[tuple(at)]
-    if layout is None:
-        raise ValueError(f"{name} has the value {value} at {tuple(map(int, at))}")
-    i, t = layout.place(at[0])
-    raise ValueError(f"{name}: sample {i} has the value {value} at node {t}, label {at[1]}")
+    value, place = scores[tuple(at)], f"{tuple(map(int, at))}"
+    if layout is not None:
+        i, t = layout.place(at[0])
+        name, place = f"{name}: sample {i}", f"node {t}, label {at[1]}"
+    most = f"{_LARGEST_SCORE:.0e} at most, or -inf"
+    raise ValueError(f"{name} has the value {value} at {place}: numbers of {most} are expected")

@@ -234,5 +234,6 @@ def test_names_of_columns(tmp_path):
 
 def test_spaces_within_words_of_parallel_text():
     pairs = [("1\u00a0000 x\r\n", "1\u00a0000 y ")]
-    text = AlignmentFeatures()._pairs(pairs, True)
-    assert text[0] == (["1\u00a0000", "x"], ["1\u00a0000", "y"])
+    split = [(["1\u00a0000", "x"], ["1\u00a0000", "y"])]
+    features, expected = (AlignmentFeatures().fit_transform(X)[0] for X in (pairs, split))
+    np.testing.assert_array_equal(features, expected)

@@ -91,7 +91,7 @@ def theorems(args):
         r = out["contraction"][variant] = _contraction(fixed)
         for name, eta in (("the theorem's", (1.0 - r) / 4.0), ("0.5", 0.5)):
             curve = _distances(variant, X, y, eta, most, top)
-            marks = [np.argmax(curve[1] <= level) for level in DIGITS]
+            marks = _around(curve[1], DIGITS)
             out["curves"][f"{title}, {name}"] = frame.thin(*curve, marks=marks)
             out["steps"][f"{title}, {name}"] = eta
             print(f"  {title}, eta = {eta:.2g} ({name}): {curve[1][-1]:.2g} after "
@@ -163,7 +163,7 @@ def sentences(args):
         bounds = np.maximum.accumulate(own.model.history_["dual_objective"][known])
         values = np.minimum.accumulate(own.objective[known])
         gaps = np.maximum(values / bounds - 1.0, 1e-9)
-        marks = [np.argmax(gaps <= level) for level in LEVELS]
+        marks = _around(gaps, LEVELS)
         out[name] = frame.thin(own.passes[known], gaps, marks=marks)
         print(f"  {name}: {out[name][1][-1]:.2g} after {own.passes[-1]:.0f} passes", flush=True)
     return out
@@ -219,9 +219,27 @@ def cases(args):
     return {"labels": size, "pairs": np.mean(found, axis=0).tolist()}
 
 
+def _around(values, levels):
+    """Where levels are reached first, and the points before: between the two passes are read."""
+    at = np.array([np.argmax(values <= level) for level in levels])
+    return np.union1d(at, np.maximum(at - 1, 0))
+
+
+def _reach(curve, level):
+    """Passes to a level, on a line between two measures on a logarithmic scale."""
+    x, y = (np.asarray(part, dtype=float) for part in curve[:2])
+    k = int(np.argmax(y <= level))
+    if not y[k] <= level:
+        return np.inf
+    if k == 0:
+        return x[0]
+    share = np.log(y[k - 1] / level) / np.log(y[k - 1] / y[k])
+    return x[k - 1] + share * (x[k] - x[k - 1])
+
+
 def digits(curve, levels):
     """Passes to levels, and those of each digit over those of the digit before."""
-    reach = np.array([first_below(curve, level) for level in levels])
+    reach = np.array([_reach(curve, level) for level in levels])
     each = np.diff(reach[np.isfinite(reach)])
     return reach, each[1:] / np.maximum(each[:-1], 1.0)
 

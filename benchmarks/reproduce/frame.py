@@ -317,7 +317,8 @@ def _numbers(axis):
         subs = (1.0, 2.0, 5.0) if high > 4.0 * low else np.arange(1.0, 10.0)
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    # Those of an axis of two powers of ten lie on each other.
+    axis.set_minor_formatter(NullFormatter())
 
 
 def redraw(folder=RESULTS):

@@ -78,7 +78,7 @@ fig, axes = plt.subplots(3, 1, figsize=(8, 8), sharex=True, sharey=True, layout=
 seconds = np.arange(len(pitch)) / 100
 axes[0].imshow(observed.T, origin="lower", aspect="auto", extent=(0, seconds[-1], 0, N_BINS))
 axes[0].set_title("Detector")
-axes[1].plot(seconds, tracks["single frames"], ",", label="single frames")
+axes[1].plot(seconds, tracks["single frames"], ".", ms=3, label="single frames")
 axes[1].plot(seconds, tracks["Viterbi"], label="Viterbi")
 axes[1].legend(loc="lower right")
 chances = marginals(scores, transitions)

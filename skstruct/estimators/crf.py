@@ -209,8 +209,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     stop : {"gap", "gradient"}, default="gap"
         For ``solver="sag"`` and "saga". "gradient" stops after the first pass at whose end all
         samples have been visited and the largest entry of the average gradient, with that of the
-        regulariser, is at most `tol` (section 4.1 of [1]_), without a certificate; the one of the
-        end then takes a pass.
+        regulariser, is at most `tol` (section 4.1 of [1]_). The certificate is computed once, at
+        the end, and takes a pass.
     precision : {"auto", "double", "single"}, default="auto"
         For SAG, SAGA and "oeg" without L1: whether the weights of node features are kept in single
         precision while the gap is large, which is faster where they do not fit into the cache. They
@@ -235,7 +235,7 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
     in the paper, which ``schedule="paper"`` follows, the step size is halved in the first epoch,
     grows to 1.5 times the paper's by the fifth, and returns to it by the twentieth; the first epoch
-    is a permutation; L_max is that of the begin of an epoch until an L_i exceeds it; with
+    is a permutation; L_max is that at the start of an epoch until an L_i exceeds it; with
     `warm_start` the memory is filled in a pass, and the first two epochs take SAGA's steps; and
     from 1,024 samples on, blocks of n / 512 draws are evaluated at the same weights, which threads
     share.

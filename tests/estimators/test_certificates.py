@@ -79,6 +79,7 @@ SVMS = {
     "casimir, extrapolated": CasimirSSVM(
         variant="constant", warm_start_strategy="extrapolation", **_SMALL
     ),
+    "casimir, draws": CasimirSSVM(sampling="uniform", **_CASIMIR),
     "casimir, svrg": CasimirSSVM(variant="svrg", warm_start_strategy="previous", **_SMALL),
     "subgradient": SubgradientSSVM(tol=1e-9, max_iter=2000),
     "extragradient": ExtragradientSSVM(tol=1e-3, max_iter=3000),
@@ -91,6 +92,7 @@ CRFS = {
     "sag, line search": SAGCRF(solver="sag", line_search="always"),
     "sag, as published": SAGCRF(solver="sag", schedule="paper"),
     "saga, as published": SAGCRF(solver="saga", schedule="paper", sampling="paired"),
+    "sag, by the gradient": SAGCRF(solver="sag", stop="gradient"),
     "sag, single": SAGCRF(solver="sag", precision="single"),
     "saga": SAGCRF(solver="saga"),
     "saga, paired": SAGCRF(solver="saga", sampling="paired"),

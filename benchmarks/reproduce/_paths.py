@@ -4,5 +4,6 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
 if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))

@@ -2,16 +2,18 @@
 
     python benchmarks/reproduce/all.py --data FOLDER [--hours 6] [--only NAME ...] [--list]
 
-A result is fresh if its commit has the same solvers, structures and scripts as this one. Others are
-run anew, the cheapest first, each in a process and a thread of its own; what does not fit into the
-hours left is named. New results wait in ``--out`` and take their places when all is done, so that
-no commit is called dirty for them: a run that was stopped goes on where it was. The expected time
-of a run is that of its last one, or more if the script has grown since.
+A result is fresh if its commit has the same solvers, structures and scripts as this one, comments
+and docstrings apart. Others are run anew, the cheapest first, each in a process and a thread of its
+own; what does not fit into the hours left is named. New results wait in ``--out`` and take their
+places when all is done, so that no commit is called dirty for them: a run that was stopped goes on
+where it was. The expected time of a run is that of its last one, or more if the script has grown
+since.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import subprocess
@@ -20,9 +22,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from _paths import HERE
+from _paths import HERE, RESULTS
 from collect import ROOT, commit
-from frame import RESULTS
 
 #: What results depend on, apart from their scripts.
 CODE = "core estimators graphs inference losses map_inference rows scores solvers spaces targets"
@@ -46,7 +47,8 @@ RUNS = [
     Run("smooth_map", "--tasks synthetic", "smooth_map", 160),
     Run("gdmm", "--tasks pos", "gdmm_pos", 124),
     Run("gdmm", "--tasks rcv1", "gdmm_rcv1", 128),
-    Run("prox_linear", "", "prox_linear", 230),
+    Run("gdmm", "--tasks delicious", "gdmm_delicious", 300),
+    Run("prox_linear", "", "prox_linear", 240),
     Run("smooth_map", "--tasks protein horses", "smooth_map_real", 520),
     Run("gdmm", "--tasks glyphs", "gdmm_glyphs", 1150),
     Run("gdmm", "--tasks costs", "gdmm_costs", 400),
@@ -65,14 +67,38 @@ def found(folder, run):
 
 
 def is_fresh(result, script):
-    """Whether nothing that the result depends on has changed since."""
+    """Whether nothing that the result depends on has changed since, words apart."""
     made = (result or {}).get("commit", "").split()
     if len(made) != 1 or made[0].endswith("-dirty"):
         return False
     paths = [f"skstruct/{name}" for name in CODE.split()]
     paths += [str((HERE / name).relative_to(ROOT)) for name in (*SHARED, f"{script}.py")]
-    command = ["git", "diff", "--quiet", *made, "HEAD", "--", *paths]
-    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
+    changed = _git("diff", "--name-only", "--no-renames", *made, "HEAD", "--", *paths)
+    if changed is None:
+        return False
+    versions = [
+        (_git("show", f"{at}:{path}") for at in (*made, "HEAD")) for path in changed.split()
+    ]
+    return all(_code(old) == _code(new) for old, new in versions)
+
+
+def _git(*command):
+    """What a command of git prints, None if it fails."""
+    done = subprocess.run(["git", *command], cwd=ROOT, check=False, capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def _code(source):
+    """A module without comments and docstrings, None of a file that is not there."""
+    if source is None:
+        return None
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            body = node.body
+            if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+                del body[0]
+    return ast.dump(tree)
 
 
 def execute(run, args):

@@ -39,7 +39,8 @@ import frame
 import numpy as np
 from bench_nonlinear import channels
 from bench_ssvm import entities
-from frame import UNTESTED, Claim, Panel, at, held, untested
+from figures import Panel
+from frame import UNTESTED, Claim, at, held, untested
 from runs import fit
 from selective_search import NEEDS, proposals
 from sklearn.base import clone

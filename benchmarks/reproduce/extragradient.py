@@ -26,7 +26,8 @@ import bench_extragradient as bench
 import frame
 import numpy as np
 from bench_alignment import Task
-from frame import UNTESTED, Claim, Panel, held, untested
+from figures import Panel
+from frame import UNTESTED, Claim, held, untested
 
 from skstruct import BCFWSSVM, Candidates, ExtragradientSSVM, Matching
 from skstruct.datasets import load_ocr_letters

@@ -30,7 +30,8 @@ import _paths  # noqa: F401
 import frame
 import numpy as np
 from bench_large_output import _without_last_certificate
-from frame import Claim, Panel, first_below, held, untested
+from figures import Panel
+from frame import Claim, first_below, held, untested
 from large_bcfw import BCFW, SSG, Chains, objective
 from runs import fit
 from sklearn.metrics import f1_score

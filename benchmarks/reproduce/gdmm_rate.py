@@ -27,7 +27,8 @@ from itertools import chain
 import _paths  # noqa: F401
 import frame
 import numpy as np
-from frame import Claim, Panel, first_below, held
+from figures import Panel
+from frame import Claim, first_below, held
 from gdmm import label_sets
 from lagrangian import lagrangian, least, point
 from runs import fit

@@ -20,7 +20,8 @@ import _paths  # noqa: F401
 import frame
 import numpy as np
 from casimir import STARTS, Task, apart, beyond, boxes_of, ends, marks, tuned
-from frame import Claim, Panel, at, held, untested
+from figures import Panel
+from frame import Claim, at, held, untested
 from runs import fit
 from selective_search import NEEDS
 from sklearn.base import clone
@@ -125,7 +126,7 @@ def on(x, passes, values):
 
 def run(args):
     """All fits: curves by title, and settings."""
-    task, seeds = localisation(args), 2 if args.quick else 10 if args.full else 5
+    task, seeds = localisation(args), 2 if args.quick else 10
     prox, ours, sgd = models(task)
     curves, facts = {title: {} for title in TITLES}, {"n": len(task.y), "seeds": seeds}
 

@@ -23,8 +23,8 @@ from skstruct.solvers import oeg
 from skstruct.solvers.primal import objective_value
 from skstruct.solvers.quasi_newton import QuasiNewton
 from skstruct.solvers.run import Method
-from skstruct.solvers.sag import SAG, _new_block, _StepSchedule
-from skstruct.solvers.sag_kernels import MAX_L, N_KNOWN, PAIRED
+from skstruct.solvers.sag import SAG, _StepSchedule
+from skstruct.solvers.sag_kernels import MAX_L, N_KNOWN
 from skstruct.solvers.sampling import sample_leaf, set_leaf, sum_tree
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -259,18 +259,11 @@ class SGNUS(_Sampled):
 
 
 class PaperSAG(SAG):
-    """SAG and SAG-NUS* as written: the step of section 5 unchanged, one sample at a time.
-
-    `first` is the constant L that SAG begins with.
-    """
+    """SAG and SAG-NUS* as published; `first` is the constant L that SAG begins with."""
 
     def __init__(self, *task, first=1.0, **options):
-        super().__init__(*task, loss=LogLoss(), track_objective=True, **options)
-        self.schedule = _StepSchedule(constant=True)
-        self._grain = 2 if self._kind == PAIRED else 1
-        self._block = _new_block(self.problem, self._grain)
-        if self._uniform:
-            self.state.totals[MAX_L] = first
+        super().__init__(*task, loss=LogLoss(), track_objective=True, published=True, **options)
+        self.state.totals[MAX_L] *= first
 
 
 class _SameStep(_StepSchedule):

@@ -23,7 +23,8 @@ import frame
 import numpy as np
 import runs
 from baselines import RATED, BaselineCRF
-from frame import HELD, UNTESTED, Claim, Panel, at, first_below, held
+from figures import Panel
+from frame import HELD, UNTESTED, Claim, at, first_below, held
 from saga_bounds import proposition
 from scipy import sparse
 from sklearn.base import clone

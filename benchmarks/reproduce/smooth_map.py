@@ -25,7 +25,8 @@ from unittest import mock
 import _paths  # noqa: F401
 import frame
 import numpy as np
-from frame import UNTESTED, Claim, Panel, first_below, held, untested
+from figures import Panel
+from frame import UNTESTED, Claim, first_below, held, untested
 from map_peers import lp_value
 from map_tasks import HorseModel, horses, read_model
 

@@ -76,10 +76,10 @@ def is_fresh(result, script):
     changed = _git("diff", "--name-only", "--no-renames", *made, "HEAD", "--", *paths)
     if changed is None:
         return False
-    versions = [
-        (_git("show", f"{at}:{path}") for at in (*made, "HEAD")) for path in changed.split()
-    ]
-    return all(_code(old) == _code(new) for old, new in versions)
+    return all(
+        _code(_git("show", f"{made[0]}:{path}")) == _code(_git("show", f"HEAD:{path}"))
+        for path in changed.split()
+    )
 
 
 def _git(*command):

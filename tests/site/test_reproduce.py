@@ -830,7 +830,7 @@ def test_what_would_end_a_run_of_hours_is_said_at_once(tmp_path, capsys, monkeyp
     assert "pip install matplotlib" in capsys.readouterr().err
 
 
-def test_words_do_not_make_results_stale():
+def test_words_do_not_make_results_stale(monkeypatch):
     old = '"""A module."""\ndef f(x):\n    """Words."""\n    return x + 1\n'
     new = "def f(x):\n    # Why.\n    return x + 1\n"
     assert every._code(old) == every._code(new) != every._code(new.replace("1", "2"))
@@ -838,6 +838,15 @@ def test_words_do_not_make_results_stale():
     assert every.is_fresh({"commit": every.commit().removesuffix("-dirty")}, "sag")
     for made in ("", "0000000", "1 2", f"{every.commit()}-dirty"):
         assert not every.is_fresh({"commit": made}, "sag")
+    changed = {"diff": "a.py\nb.py\n", "1:a.py": "x = 1", "HEAD:a.py": "x = 1  # One"}
+    changed |= {"1:b.py": '"""Text."""', "HEAD:b.py": ""}
+    monkeypatch.setattr(every, "_git", lambda verb, at, *_: changed.get(at, changed.get(verb)))
+    assert every.is_fresh({"commit": "1"}, "sag")
+    changed["HEAD:a.py"] = "x = 2"  # of two files the first
+    assert not every.is_fresh({"commit": "1"}, "sag")
+    del changed["HEAD:a.py"]
+    changed["show"] = None
+    assert not every.is_fresh({"commit": "1"}, "sag")
 
 
 def test_without_git_results_name_no_commit(monkeypatch):

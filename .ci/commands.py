@@ -55,9 +55,11 @@ ENVIRONMENTS = {
         f"printf '{COLUMNS}' > train.txt && python -m skstruct train train.txt model.skops",
     ],
     "references": [
-        "pip install . librosa hmmlearn pytest hypothesis",
+        "pip install . librosa hmmlearn pytest hypothesis fastapi httpx optuna spacy",
         "python -m pytest -q -p no:cacheprovider tests/test_reference_decoders.py"
         " | tee said.txt && ! grep skipped said.txt",
+        "python -m pytest -q -p no:cacheprovider tests/site/test_code_blocks.py"
+        " -k 'FastAPI or Optuna or spaCy' | tee said.txt && ! grep skipped said.txt",
     ],
     "test": [
         "python3 -m venv .venv && .venv/bin/pip install -q '.[test]'"

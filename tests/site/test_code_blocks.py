@@ -1,6 +1,9 @@
 """Blocks of code in the documents can be pasted: they parse, begin at the margin, and run."""
 
+import ast
+import builtins
 import doctest
+import importlib
 import re
 import textwrap
 from pathlib import Path
@@ -91,6 +94,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Not of this list: its kernels are in no file, see test_guide.py.
 _PAGES = [path for path in _documents() if path.suffix == ".rst" and path.stem != "own_solver"]
 PAGES = [p for p in _PAGES if re.search(r"^ *>>> |code-block:: python", p.read_text("utf-8"), re.M)]
+# Recipes are pasted one at a time: each section of these pages runs alone.
+RECIPES = [p for p in PAGES if p.stem in ("integrations", "recipes", "workflow")]
 
 
 def _fitting(table, code):
@@ -104,12 +109,15 @@ class Parser(doctest.DocTestParser):
     runs in a copy of the page's names.
     """
 
+    def __init__(self, not_run=NOT_RUN):
+        self._not_run = not_run
+
     def parse(self, string, name="<string>"):
         return super().parse(_PYTHON.sub(self._example, string), name)
 
     def _example(self, block):
         code = textwrap.dedent(block[3]).strip("\n") + "\n"
-        if _fitting(NOT_RUN, code):
+        if _fitting(self._not_run, code):
             return block[0]
         given = "".join(GIVEN[pattern] + "\n" for pattern in _fitting(GIVEN, code))
         names = "dict(globals())" if given else "globals()"
@@ -119,12 +127,72 @@ class Parser(doctest.DocTestParser):
         return f"\n>>> {quiet}: exec({given + code!r}, {names})\n" + "\n" * block[0].count("\n")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [p for p in PAGES if p not in RECIPES], ids=lambda path: path.stem)
 def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     options = {"module_relative": False, "optionflags": FLAGS, "parser": Parser()}
     assert doctest.testfile(str(path), **options).failed == 0
+
+
+def _recipes():
+    for path in RECIPES:
+        # Other packages have warnings of their own.
+        marks = [pytest.mark.filterwarnings("default")] if path.stem == "integrations" else []
+        for section in re.split(r"^(?=.+\n-{4,}\n)", path.read_text("utf-8"), flags=re.M)[1:]:
+            yield pytest.param(section, id=section.partition("\n")[0], marks=marks)
+
+
+def _of_recipe(section):
+    """All code of a recipe: what the page shows, and what makes its files."""
+    lines = [example.source for example in doctest.DocTestParser().get_examples(section)]
+    return ast.parse("".join(lines) + "\n".join(code for _, code in _blocks(section, ".rst")))
+
+
+def _undefined(tree):
+    """Names that the code uses and does not define, and those that skstruct does not have."""
+    defined, used, missing = {*vars(builtins)}, set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            defined.update(name.asname or name.name.partition(".")[0] for name in node.names)
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("skstruct"):
+                module = importlib.import_module(node.module)
+                missing.update(n.name for n in node.names if not hasattr(module, n.name))
+    return (used - defined) | missing
+
+
+def _packages(tree):
+    found = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    found += [n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names]
+    return {name.partition(".")[0] for name in found}
+
+
+@pytest.mark.parametrize("section", [*_recipes()])
+def test_recipes_run_alone_where_their_packages_are_installed(section, tmp_path, monkeypatch):
+    tree = _of_recipe(section)
+    assert not _undefined(tree)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for package in sorted(_packages(tree) - {*re.findall(r":caption: (\w+)\.py", section)}):
+        pytest.importorskip(package)
+    parser = Parser([pattern for pattern in NOT_RUN if "torch" not in pattern])
+    parsed = parser.get_doctest(section, {}, "recipe", None, 0)
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(parsed).failed == 0
+
+
+def test_wrong_names_of_recipes_are_seen():
+    for code, wrong in [
+        ("from skstruct import SAGCRF, absent\nSAGCRF(absent)", {"absent"}),
+        ("import torch.nn\nx = torch.nn\nprint([y for y in x], forgotten)", {"forgotten"}),
+        ("def f(x):\n    return x\nf(1)", set()),
+    ]:
+        assert _undefined(ast.parse(code)) == wrong
 
 
 def test_every_block_runs_once_or_is_named_with_a_reason():
@@ -138,7 +206,7 @@ def test_every_block_runs_once_or_is_named_with_a_reason():
     ]
     skipped = [code for code in found if _fitting(NOT_RUN, code)]
     assert len(tried) + len(skipped) == len(found)
-    assert len(skipped) <= 17
+    assert len(skipped) <= 18
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "skstruct").rglob("*.py"))
     assert "code-block:: python" not in sources  # docstrings have examples, which run
 

@@ -55,7 +55,7 @@ ENVIRONMENTS = {
         f"printf '{COLUMNS}' > train.txt && python -m skstruct train train.txt model.skops",
     ],
     "references": [
-        "pip install . librosa hmmlearn pytest hypothesis fastapi httpx optuna spacy",
+        "pip install . librosa hmmlearn pytest hypothesis fastapi httpx2 optuna spacy",
         "python -m pytest -q -p no:cacheprovider tests/test_reference_decoders.py"
         " | tee said.txt && ! grep skipped said.txt",
         "python -m pytest -q -p no:cacheprovider tests/site/test_code_blocks.py"

@@ -31,8 +31,8 @@ _MODULES = (
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Its kernels are in no file, so that every process would compile them and the solvers around them.
 PLAIN = GUIDE / "own_solver.rst"
-# A list of pointers: it shows no idea that could be drawn.
-WITHOUT_FIGURE = {"recipes"}
+# Lists to look things up in: they show no idea that could be drawn.
+WITHOUT_FIGURE = {"recipes", "variants"}
 
 
 @pytest.mark.slow

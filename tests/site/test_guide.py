@@ -22,7 +22,7 @@ DOC = Path(__file__).parents[2] / "doc"
 GUIDE = DOC / "guide"
 CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
 # Chapters beside the folder.
-_NAMES = "getting_started", "imperfect_labels", "scale", "small_models", "text"
+_NAMES = "getting_started imperfect_labels scale small_models text text_accuracy".split()
 PAGES = [DOC / f"{name}.rst" for name in _NAMES]
 _MODULES = (
     *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),

@@ -1,9 +1,9 @@
-"""Write benchmarks.rst and its figures from the results in _static/benchmarks/*.json.
+"""Write benchmarks.rst, benchmarks/*.rst and figures from the results in _static/benchmarks/*.json.
 
-``python doc/benchmarks.py`` writes the page and an SVG beside each JSON file, ``--check`` only
+``python doc/benchmarks.py`` writes the pages and an SVG beside each JSON file, ``--check`` only
 compares. A result has its table as it was printed (columns, rows), where it comes from (script,
-commit, commits of some rows by their first cells, date, machine, conditions), the topic it is
-listed under, who wins (verdict), and what to draw (figure):
+commit, commits of some rows by their first cells, date, machine, conditions), the page and the
+topic it is listed under, who wins (verdict), and what to draw (figure):
 
 * ``{"kind": "bars", "labels": [columns], "value": column, "unit": "x"}``: a bar per row; the value is
   what `pattern` finds in the cell, by default the number behind "=" or the only one. Rows whose
@@ -21,13 +21,29 @@ from pathlib import Path
 DOC = Path(__file__).parent
 RESULTS = DOC / "_static" / "benchmarks"
 PAGE = DOC / "benchmarks.rst"
+# Pages below it, by the name that results have for them: title, and a line for the overview.
+PAGES = {
+    "training": (
+        "Speed of training",
+        "CRFs next to CRFsuite and Wapiti, penalties, choosing C, structural SVMs, PyTorch.",
+    ),
+    "quality": (
+        "Quality and records",
+        "Best published results, orders of chains, label sets, hidden layers, word alignment.",
+    ),
+    "scale": (
+        "Prediction, memory and scale",
+        "Tagging speed, peak memory, shards, file sizes, threads.",
+    ),
+    "inference": ("MAP inference and cuts", "Next to toulbar2, PyMaxflow, SciPy and lap."),
+}
 OURS, PEER, TEXT = "#2f6fb5", "#9a9a9a", "#7a7a7a"  # to be read on white and on black
 ROW, BARS = 18, 300
 CHARACTER, CAPITAL = 6.4, 9.0  # widths of letters in the widest font that browsers draw them in
 
-HEAD = """\
-.. This page is written by doc/benchmarks.py.
-
+NOTE = ".. This page is written by doc/benchmarks.py.\n"
+HEAD = f"""\
+{NOTE}
 Benchmarks
 ==========
 
@@ -36,8 +52,8 @@ same work on the same machine. Each table is one run unless noted; seconds of di
 also report the cases where another package is faster. ``benchmarks/README.md`` explains how to run the scripts.
 """
 SUMMARY = """\
-Seconds are CPU seconds of one core. The ratio is the time of the other package divided by ours: above 1, skstruct is
-faster. Quality is chunk F1, accuracy or subset accuracy in percent, or the percentage of identical solutions.
+Seconds are CPU seconds of one core. The ratio is the time of the other package divided by skstruct's: above 1, skstruct
+is faster. Quality is chunk F1, accuracy or subset accuracy in percent, or the percentage of identical solutions.
 """
 FOLDED = "400 sentences", "C = 50"  # in tasks of the summary whose rows are in the full table alone
 
@@ -147,7 +163,7 @@ def folded(title, lines):
 def details(name, result):
     """Lines of the figure, the table and where they come from."""
     yield from (
-        f".. image:: _static/benchmarks/{name}.svg",
+        f".. image:: /_static/benchmarks/{name}.svg",
         f"   :alt: {result['figure']['title']}",
         "",
     )
@@ -174,17 +190,30 @@ def summary(name, result):
     yield from folded(result["title"], details(name, result))
 
 
-def sections(found):
-    """Lines of all results by topic: the verdicts, with the tables folded beneath."""
-    for topic in dict.fromkeys(result["topic"] for result in found.values()):
+def overview(found):
+    """Lines of the page that links to the others."""
+    yield HEAD
+    for name, (title, content) in PAGES.items():
+        yield f"* :doc:`{title} <benchmarks/{name}>`: {content}"
+    yield from ("", "Summary", "-------", "")
+    for name, result in found.items():
+        if result["page"] == "overview":
+            yield from summary(name, result)
+    yield from (".. toctree::", "   :hidden:", "")
+    yield from (f"   benchmarks/{name}" for name in PAGES)
+
+
+def below(page, found):
+    """Lines of one page by topic: the verdicts, with the tables folded beneath."""
+    title = PAGES[page][0]
+    yield from (NOTE, title, "=" * len(title), "", "Conditions: :doc:`/benchmarks`.", "")
+    shown = {name: result for name, result in found.items() if result["page"] == page}
+    for topic in dict.fromkeys(result["topic"] for result in shown.values()):
         yield from (topic, "-" * len(topic), "")
-        for name, result in found.items():
-            if result["topic"] == topic == "Summary":
-                yield from summary(name, result)
-            elif result["topic"] == topic:
+        for name, result in shown.items():
+            if result["topic"] == topic:
                 yield from (f"**{result['title']}.** {result['verdict']}", "")
-                title = f"Table, {len(result['rows'])} rows"
-                yield from folded(title, details(name, result))
+                yield from folded(f"Table, {len(result['rows'])} rows", details(name, result))
 
 
 def written():
@@ -192,7 +221,9 @@ def written():
     found = results()
     draw = {"bars": bars, "scatter": scatter}
     files = {RESULTS / f"{name}.svg": draw[r["figure"]["kind"]](r) for name, r in found.items()}
-    return {**files, PAGE: "\n".join([HEAD, *sections(found)]).rstrip() + "\n"}
+    pages = {PAGE: overview(found)}
+    pages |= {PAGE.with_suffix("") / f"{page}.rst": below(page, found) for page in PAGES}
+    return files | {path: "\n".join(lines).rstrip() + "\n" for path, lines in pages.items()}
 
 
 def main(arguments):

@@ -262,9 +262,8 @@ _DATA = """\
 Data
 ----
 
-"weights of nodes" are those of ``fit(X, y, node_weight=...)``, "missing labels" includes sets of labels
-(:doc:`imperfect_labels`), "shards" are those of ``pack_shards`` (:doc:`scale`). Dense features and sample weights are
-supported everywhere.
+"weights of nodes": ``fit(X, y, node_weight=...)``; "missing labels" includes sets of labels (:doc:`imperfect_labels`);
+"shards": output of ``pack_shards`` (:doc:`scale`). Dense features and sample weights are supported everywhere.
 """
 
 

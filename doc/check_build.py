@@ -1,4 +1,4 @@
-"""Check built pages: methods, examples that ran and their pictures, colours, no remote parts.
+"""Check built pages: methods, examples and their pictures, colours, no remote parts, length.
 
 Run ``python doc/check_build.py doc/_build`` after a full build.
 """
@@ -17,6 +17,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
+MOST_WORDS = 2500
+# Pages to look things up in, which may be longer.
+LOOKED_UP = r"(generated|auto_examples|_\w+)/|(genindex|py-modindex|search|changelog|references)\."
 # Methods that scikit-learn calls and documents, of estimators and of callbacks.
 NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
@@ -143,6 +146,24 @@ def remote(build):
             yield f"{page.relative_to(build)} asks for {address}"
 
 
+def words(build):
+    """Words of the text and the tables of each page of the guide, without code and formulas."""
+    for page in sorted(build.rglob("*.html")):
+        name = page.relative_to(build).as_posix()
+        article = re.search(r"<article\b.*?</article>", page.read_text(encoding="utf-8"), re.S)
+        if article is not None and not re.match(LOOKED_UP, name):
+            text = re.sub(r"<(pre|math|script|style|svg)\b.*?</\1>", " ", article[0], flags=re.S)
+            text = re.sub(r"<[^>]*>", " ", text)
+            yield sum(any(map(str.isalnum, word)) for word in text.split()), name
+
+
+def too_long(build):
+    """Pages that nobody reads to the end."""
+    for count, name in words(build):
+        if count > MOST_WORDS:
+            yield f"{name} has {count} words, more than {MOST_WORDS}: split or shorten it"
+
+
 def main(build):
     """Print what is missing, and fail if anything is."""
     names = listed()
@@ -154,7 +175,8 @@ def main(build):
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
     missing += [*failed(build), *without_thumbnail(build), *without_colours(build), *remote(build)]
-    missing += [*undescribed(build), *without_parameters(build)]
+    missing += [*undescribed(build), *without_parameters(build), *too_long(build)]
+    print("longest pages:", *(f"{name} {count}" for count, name in sorted(words(build))[:-11:-1]))
     print(f"{len(expected)} names, {len(pictures)} pictures, {len(missing)} missing")
     if missing:
         sys.exit("\n".join(missing))

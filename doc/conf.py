@@ -92,7 +92,7 @@ html_title = f"skstruct {release}"
 html_static_path = ["_static"]
 html_favicon = "_static/logo-light.svg"
 # Pages without others below them.
-_ALONE = "index getting_started migration benchmarks command_line references changelog".split()
+_ALONE = "index getting_started migration command_line references changelog".split()
 html_sidebars = {page: [] for page in _ALONE}
 html_css_files = ["skstruct.css"]
 html_math_renderer = "mathml"

@@ -187,6 +187,24 @@ def decisions():
     return drawing
 
 
+def decoding():
+    drawing, labels = Drawing(560, 190), ["O", "B-PER", "I-PER"]
+    scores = [(0.5, 0.4, 0.1), (0.3, 0.1, 0.6), (0.9, 0.05, 0.05)]
+    for k, (y, name, colour) in enumerate(((150, "argmax", RED), (178, 'scheme="bio"', GREEN))):
+        best = [[0, 2, 0], [1, 2, 0]][k]
+        drawing.text(20, y, name, 13, colour, "start", bold=True)
+        for t, label in enumerate(best):
+            drawing.text(190 + 140 * t, y, labels[label], 14, colour, bold=True)
+            inset = 4 * k
+            x, top = 140 + 140 * t + inset, 12 + 38 * label + inset
+            drawing.rect(x, top, 100 - 2 * inset, 32 - 2 * inset, "none", colour, 6)
+    for k, label in enumerate(labels):
+        drawing.text(20, 33 + 38 * k, label, 14, anchor="start", bold=True)
+        for t, row in enumerate(scores):
+            drawing.text(190 + 140 * t, 33 + 38 * k, f"{row[k]:g}", 14)
+    return drawing
+
+
 def reproducible():
     drawing = Drawing(640, 190)
     drawing.text(160, 24, "they depend on", bold=True)
@@ -343,7 +361,7 @@ def network():
 
 
 DRAWN = [why, compiling, choosing, ragged, certificate, structures]
-DRAWN += [evaluation, decisions, reproducible, rules, glossary, layers, templates]
+DRAWN += [evaluation, decisions, decoding, reproducible, rules, glossary, layers, templates]
 DRAWN += [migration, command_line, network]
 
 if __name__ == "__main__":

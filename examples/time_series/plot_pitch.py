@@ -88,5 +88,5 @@ fig.supylabel("bin")
 plt.show()
 
 # %%
-# **Next:** :doc:`/guide/decisions` has decoding of other scores, :doc:`/migration` the names that
+# **Next:** :doc:`/guide/decoding` has decoding of other scores, :doc:`/migration` the names that
 # librosa, hmmlearn and pytorch-crf have for all this.

@@ -63,7 +63,7 @@ class Lattice(ItemGraph):
     CSR. A sample of y is a path from vertex 0 to the largest one: the positions of its arcs, in
     order; ``predict`` returns the same. The score of a path is the sum of the scores of its arcs,
     linear in their features, and of a weight for each pair (right class of an arc, left class of
-    the next). Read more in the :ref:`User Guide <items_guide>`.
+    the next). Read more in the :ref:`User Guide <lattices>`.
 
     See Also
     --------

@@ -37,7 +37,7 @@ class WordLattice(Lattice):
     depends on the word itself if the training data have it, its length, kinds, characters and
     pairs of them, and the two characters around its beginning; for MeCab's dictionaries on the
     word, its fields, length and kinds. Pairs of neighbouring words score by kinds and lengths, or
-    first fields. Read more in the :ref:`User Guide <items_guide>`.
+    first fields. Read more in the :ref:`User Guide <lattices>`.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ DOC = Path(__file__).parents[2] / "doc"
 GUIDE = DOC / "guide"
 CHAPTERS = sorted(path for path in GUIDE.glob("*.rst") if path.stem != "index")
 # Chapters beside the folder.
-_NAMES = "getting_started", "imperfect_labels", "scale", "small_models", "text"
+_NAMES = "getting_started imperfect_labels scale small_models text text_accuracy".split()
 PAGES = [DOC / f"{name}.rst" for name in _NAMES]
 _MODULES = (
     *("", ".callbacks", ".datasets", ".graphs", ".inspection", ".map_inference"),
@@ -31,8 +31,8 @@ _MODULES = (
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Its kernels are in no file, so that every process would compile them and the solvers around them.
 PLAIN = GUIDE / "own_solver.rst"
-# Lists of pointers: they show no idea that could be drawn.
-WITHOUT_FIGURE = {"integrations", "recipes", "workflow"}
+# Lists to look things up in: they show no idea that could be drawn.
+WITHOUT_FIGURE = {"integrations", "recipes", "variants", "workflow"}
 
 
 @pytest.mark.slow

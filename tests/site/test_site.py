@@ -73,6 +73,7 @@ def test_how_many_times_faster_is_what_was_measured():
 
 _COLOURED = 'html[data-theme="{}"] .highlight .k {{ color: #fff }}\n'
 _DESCRIBED = '<meta name="description" content="Taggers">'
+_ARTICLE = "<article class=a><h1>Text</h1><pre>{0}</pre><math>{0}</math><td>{1}</td></article>"
 _HEADING = '<dt class="sig sig-object py" id="skstruct.A"><pre>class</pre>A(<pre>{}</pre>)</dt>'
 # The check, a file of a build, and how many faults it has.
 BUILDS = [
@@ -88,6 +89,9 @@ BUILDS = [
     *(("undescribed", "text.html", n * _DESCRIBED, n != 1) for n in range(3)),
     ("without_parameters", "generated/skstruct.A.html", _HEADING.format("graph"), 0),
     ("without_parameters", "generated/skstruct.A.html", _HEADING.format("args"), 1),
+    ("too_long", "text.html", _ARTICLE.format(3000 * "a ", 2499 * "1 # "), 0),
+    ("too_long", "text.html", _ARTICLE.format("", 2500 * "1 # "), 1),
+    ("too_long", "generated/skstruct.A.html", _ARTICLE.format("", 2500 * "1 "), 0),
 ]
 
 

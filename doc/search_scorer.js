@@ -30,3 +30,7 @@ var Scorer = {
     return score * PLACES.find(([pages]) => pages.test(page))[1];
   },
 };
+
+// Excerpts of 240 characters without the white space of the theme's breadcrumbs.
+const excerpt = Search.htmlToText;
+Search.htmlToText = (...page) => excerpt(...page).replace(/\s+/g, " ");

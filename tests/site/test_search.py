@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def test_reference_for_authors_ranks_last_and_no_other():
     assert len(theirs) > 50 < len(users)
     assert [name for name in sorted(theirs) if not last.match(name)] == []
     assert [name for name in sorted(users) if last.match(name)] == []
+
+
+def test_a_word_of_the_index_leads_to_one_page():
+    """Of two pages with the same word, titles would decide which is found first."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in DOC.rglob("*.rst"))
+    directives = re.findall(r"^\.\. index::((?: .*\n)+)", text, re.M)
+    words = [word.strip() for words in directives for word in words.split(",")]
+    assert len(words) > 300
+    assert [word for word in words if not word.startswith("! ")] == []  # else found last
+    assert [word for word, n in Counter(map(str.lower, words)).items() if n > 1] == []
 
 
 _SEARCH = """

@@ -52,7 +52,7 @@ def _structures():
     return {
         f"skstruct.{name}": [
             method
-            for method, _ in inspect.getmembers(item, inspect.isfunction)
+            for method, _ in inspect.getmembers(item, inspect.isroutine)
             if method[0] != "_" and not hasattr(Graph, method)
         ]
         for name, item in classes.items()

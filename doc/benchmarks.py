@@ -37,7 +37,7 @@ PAGES = {
     ),
     "inference": ("MAP inference and cuts", "Next to toulbar2, PyMaxflow, SciPy and lap."),
 }
-OURS, PEER, TEXT = "#2f6fb5", "#9a9a9a", "#7a7a7a"  # to be read on white and on black
+OURS, PEER, TEXT = "#2f6fb5", "#8c8c8c", "#666666"
 ROW, BARS = 18, 300
 CHARACTER, CAPITAL = 6.4, 9.0  # widths of letters in the widest font that browsers draw them in
 

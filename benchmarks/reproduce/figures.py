@@ -10,8 +10,8 @@ import numpy as np
 from _paths import RESULTS
 
 _DPI = 85
-# No colour twice, and styles that can be told apart in print.
-_COLOURS = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #8c510a #7570b3 #66a61e".split()
+# No colour twice, each of contrast 3 on white, and styles that can be told apart in print.
+_COLOURS = "#0072b2 #d55e00 #009e73 #c0699a #b97a00 #0097b5 #000000 #8c510a #7570b3 #5f9c10".split()
 _COLOURS += ["#e6002e", "#8c8c8c", "#1f1f8f"]
 _STYLES = ["-", "--", "-.", ":"]
 #: Curves with this in their name are dotted, in the colour of the name before it.

@@ -112,7 +112,7 @@ def transitions():
         for k, weight in enumerate(table[j]):
             drawing.items.append(
                 f'<rect x="{100 + 64 * k}" y="{38 + 36 * j}" width="62" height="34" '
-                f'fill="{BLUE if weight > 0 else RED}" fill-opacity="{abs(weight) / 3:.2f}"/>'
+                f'fill="{BLUE if weight > 0 else RED}" fill-opacity="{abs(weight) / 6:.2f}"/>'
             )
             drawing.text(131 + 64 * k, 60 + 36 * j, f"{weight:.1f}", 12)
     drawing.text(46, 28, "from \\ to", 11, GREY)

@@ -163,7 +163,7 @@ def _boxes(drawing, left, top):
         points = [(left + x, top + 6 + y) for x, y in corners]
         drawing.path(points, colour, 2.5, dashed)
 
-    colours = RED, "#aa7700", BLUE
+    colours = RED, "#8a5f00", BLUE
     for box, colour in reversed(list(zip(best, colours, strict=True))):
         outline(box, colour)
     outline(boxes[30], GREEN, dashed=True)

@@ -7,8 +7,8 @@ from html import escape
 
 import numpy as np
 
-BLUE, RED, GREEN, GREY, INK, PALE = "#4477aa", "#cc4455", "#228833", "#888888", "#222222", "#dde6f0"
-COLOURS = (BLUE, RED, GREEN, "#aa7700", "#774499")
+BLUE, RED, GREEN, GREY, INK, PALE = "#336699", "#b8323f", "#1a7429", "#666666", "#222222", "#dde6f0"
+COLOURS = (BLUE, RED, GREEN, "#8a5f00", "#774499")
 
 
 class Drawing:

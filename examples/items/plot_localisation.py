@@ -88,7 +88,7 @@ print(
 
 colours = {"true": "white", "iou": "tab:orange", "all boxes": "cyan"}
 shown = {"true": y_test, "iou": boxes[:20], "all boxes": fits["all boxes"].predict(X_test)}
-fig, axes = plt.subplots(2, 3, figsize=(9, 4.6), layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(7, 5), layout="constrained")
 for i, ax in enumerate(axes.flat):
     ax.imshow(images[40 + i])
     for name, colour in colours.items():

@@ -76,13 +76,14 @@ print(f"Half a second late, {same:.1%} of the labels are those of the whole reco
 
 fig, axes = plt.subplots(3, 1, figsize=(8, 8), sharex=True, sharey=True, layout="constrained")
 seconds = np.arange(len(pitch)) / 100
-axes[0].imshow(observed.T, origin="lower", aspect="auto", extent=(0, seconds[-1], 0, N_BINS))
+extent = (0, seconds[-1], 0, N_BINS)
+axes[0].imshow(observed.T, origin="lower", aspect="auto", extent=extent, cmap="Blues")
 axes[0].set_title("Detector")
 axes[1].plot(seconds, tracks["single frames"], ".", ms=3, label="single frames")
 axes[1].plot(seconds, tracks["Viterbi"], label="Viterbi")
 axes[1].legend(loc="lower right")
 chances = marginals(scores, transitions)
-axes[2].imshow(chances.T, origin="lower", aspect="auto", extent=(0, seconds[-1], 0, N_BINS))
+axes[2].imshow(chances.T, origin="lower", aspect="auto", extent=extent, cmap="Blues")
 axes[2].set(title="Probabilities, all paths", xlabel="seconds")
 fig.supylabel("bin")
 plt.show()

@@ -33,40 +33,6 @@ def compiling():
     )
 
 
-def choosing():
-    drawing = Drawing(680, 330)
-    rows = [
-        ("a label", "MultiClass"),
-        ("labels in a row", "Chain"),
-        ("labels on a tree", "Tree"),
-        ("labels of pixels, of a graph", "Grid, Pairwise"),
-        ("a set of labels", "MultiLabel"),
-        ("links, a candidate, a box", "Matching, Candidates, Boxes"),
-    ]
-    drawing.text(100, 24, "The output is ...", bold=True)
-    drawing.text(325, 24, "structure", bold=True)
-    drawing.text(560, 24, "estimator", bold=True)
-    for k, (form, structure) in enumerate(rows):
-        y = 40 + 46 * k
-        drawing.rect(10, y, 180, 32, "white", GREY, 5)
-        drawing.text(100, y + 21, form)
-        drawing.path([(190, y + 16), (222, y + 16)], arrow=True)
-        drawing.rect(225, y, 200, 32, PALE, GREY, 5)
-        drawing.text(325, y + 21, structure)
-    choices = [
-        ("probabilities", "SAGCRF", BLUE),
-        ("decisions, costs", "BCFWSSVM", RED),
-        ("thousands of labels", "GDMMSSVM", GREEN),
-    ]
-    for k, (wish, estimator, colour) in enumerate(choices):
-        y = 60 + 84 * k
-        drawing.path([(425, 165), (466, y + 26)], GREY, arrow=True)
-        drawing.rect(470, y, 190, 52, "white", colour, 5)
-        drawing.text(565, y + 21, wish, 12, GREY)
-        drawing.text(565, y + 41, estimator, 14, colour, bold=True)
-    return drawing
-
-
 def ragged():
     drawing = Drawing(600, 210)
     colours, lengths = (BLUE, RED, GREEN), (3, 1, 2)
@@ -360,7 +326,7 @@ def network():
     return drawing
 
 
-DRAWN = [why, compiling, choosing, ragged, certificate, structures]
+DRAWN = [why, compiling, ragged, certificate, structures]
 DRAWN += [evaluation, decisions, decoding, reproducible, rules, glossary, layers, templates]
 DRAWN += [migration, command_line, network]
 

@@ -31,8 +31,8 @@ _MODULES = (
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Its kernels are in no file, so that every process would compile them and the solvers around them.
 PLAIN = GUIDE / "own_solver.rst"
-# Lists to look things up in: they show no idea that could be drawn.
-WITHOUT_FIGURE = {"integrations", "recipes", "variants", "workflow"}
+# Lists to look things up in: no idea that could be drawn; a diagram in text, with links.
+WITHOUT_FIGURE = {"choosing", "integrations", "recipes", "variants", "workflow"}
 
 
 @pytest.mark.slow

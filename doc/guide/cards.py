@@ -1,5 +1,6 @@
-"""Thumbnails of pages of the gallery whose own figures are curves: words, labels, digits."""
+"""Thumbnails of pages of the gallery whose own figures cannot be read so small."""
 
+import numpy as np
 from svg import BLUE, GREEN, GREY, INK, PALE, RED, Drawing
 
 PER, ORG, LOC, VIOLET = BLUE, RED, GREEN, "#774499"
@@ -51,6 +52,24 @@ CARDS = {
         [("2", "", GREY), ("19581242", "no date", RED)],
         [("3", "", GREY), ("19581212", "a date", GREEN)],
     ],
+    "token_features": [
+        [("Ada", "", INK), ("Lovelace", "a word", BLUE)],
+        [("-ace", "its end", GREEN), ("Xxx", "its shape", RED)],
+        [("names.txt", "a list", VIOLET)],
+    ],
+    "errors": [
+        [("Ada", "wrong boundary", RED), ("Lovelace", "", INK)],
+        [("in", "", INK), ("Paris", "wrong type", RED)],
+        [("at", "", INK), ("Acme Corp", "missed", GREY)],
+    ],
+    "word_segmentation": [
+        [("thewhiterabbit", "", INK)],
+        [("the", "known", BLUE), ("white", "known", BLUE), ("rabbit", "new", RED)],
+    ],
+    "scene": [
+        [("beach", "yes", GREEN), ("town", "yes", GREEN)],
+        [("field", "no", GREY), ("sunset", "no", GREY)],
+    ],
     "reranking": [
         [("4 7 2 1", "sum 14", GREY)],
         [("4 1 2 1", "sum 8", GREY)],
@@ -78,3 +97,33 @@ def card(rows):
             drawing.text(x + width / 2, y + 38, label, 21, colour)
             x += width + 8
     return drawing
+
+
+def dependency_trees():
+    """Words, and arcs to their heads."""
+    drawing, places = Drawing(400, 280), [56, 158, 254, 350]
+    colours = [BLUE, INK, INK, BLUE]
+    for x, word, colour in zip(places, ("sheep", "near", "dogs", "are"), colours, strict=True):
+        drawing.text(x, 236, word, 28, colour, bold=colour == BLUE)
+    angles = np.linspace(np.pi, 0.0, 40)
+    for head, word, colour in ((3, 0, BLUE), (0, 1, GREY), (1, 2, GREY)):
+        middle, radius = (places[head] + places[word]) / 2, abs(places[head] - places[word]) / 2
+        points = [(middle + radius * np.cos(a), 200 - 0.95 * radius * np.sin(a)) for a in angles]
+        drawing.path(points, colour, 4)
+    drawing.text(203, 42, "subject", 24, BLUE)
+    return drawing
+
+
+def word_alignment():
+    """Two sentences, and which word translates which."""
+    drawing, places = Drawing(400, 280), [40, 135, 220, 327]
+    links = ((0, 0, GREEN), (1, 1, GREEN), (2, 3, RED), (3, 2, RED))
+    for y, words in ((52, "ich habe es gesehen"), (246, "i have seen it")):
+        for x, word in zip(places, words.split(), strict=True):
+            drawing.text(x, y, word, 28)
+    for a, b, colour in links:
+        drawing.path([(places[a], 70), (places[b], 212)], colour, 4)
+    return drawing
+
+
+DRAWN = [dependency_trees, word_alignment]

@@ -337,3 +337,5 @@ if __name__ == "__main__":
         print(figure.__name__)
     for name, rows in cards.CARDS.items():
         cards.card(rows).save(FOLDER / f"card_{name}.svg")
+    for figure in cards.DRAWN:
+        figure().save(FOLDER / f"card_{figure.__name__}.svg")

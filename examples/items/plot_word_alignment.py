@@ -9,7 +9,7 @@ each word has at most one link.
 """
 
 # sphinx_gallery_tags = ["word alignment", "Matching"]
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_path = "_static/guide/card_word_alignment.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 

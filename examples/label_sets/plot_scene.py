@@ -11,7 +11,7 @@ which :func:`~skstruct.datasets.load_multilabel` reads if you have the file.
 """
 
 # sphinx_gallery_tags = ["label sets", "MultiLabel"]
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_path = "_static/guide/card_scene.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression

@@ -11,7 +11,7 @@ The sentences come from a small grammar, with their trees.
 """
 
 # sphinx_gallery_tags = ["syntax", "Tree"]
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_path = "_static/guide/card_dependency_trees.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression

@@ -9,6 +9,7 @@ sentences are generated, so that the page needs no download.
 """
 
 # sphinx_gallery_tags = ["named entities", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_errors.svg"
 import matplotlib.pyplot as plt
 
 from skstruct import SAGCRF

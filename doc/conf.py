@@ -63,6 +63,7 @@ def _structures():
 autosummary_context = {
     "listed_attributes": check_build.listed_attributes,
     "structures": _structures(),
+    "estimators": check_build.estimators(),
     "is_shown": lambda name: not re.fullmatch(rf"_.*|count|index|{check_build.NOT_SHOWN}", name),
 }
 # numpydoc would put the first line of a property in place of what the class says of it.

@@ -61,66 +61,58 @@ _ASKED = {
 class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     r"""Conditional random field (CRF), trained by exponentiated gradient or SAG, then L-BFGS.
 
-    By default (``solver="auto"``) training begins with online exponentiated gradient on sparse
-    features with many weights, such as words, and with stochastic average gradient (SAG) otherwise.
-    It switches to L-BFGS where that needs fewer passes, and stops at a certified duality gap. The
-    objective is
+    Minimises
 
     .. math::
 
         \tfrac12 \|w\|^2 - C \sum_i s_i \, \log \, p(y_i \mid x_i), \qquad
-        p(y \mid x) \propto \exp \langle w, \Phi(x, y) \rangle.
+        p(y \mid x) \propto \exp \langle w, \Phi(x, y) \rangle,
 
-    Objectives and tolerances are reported for this divided by :math:`C \sum_i s_i`:
-    :math:`\frac\lambda2 \|w\|^2` plus the mean negative log-likelihood (NLL), with :math:`\lambda =
-    1 / (C \sum_i s_i)`. Read more in the :ref:`User Guide <objective_guide>`.
+    and stops at a certified duality gap. Reported objectives and tolerances are divided by :math:`C
+    \sum_i s_i` (the lambda form): :math:`\frac\lambda2 \|w\|^2` plus the mean negative
+    log-likelihood, with :math:`\lambda = 1 / (C \sum_i s_i)`. Read more in the :ref:`User Guide
+    <objective_guide>`.
 
     Parameters
     ----------
     graph : {"auto", "chain", "multiclass", "multilabel"} or Graph, default="auto"
-        The structure. "auto" infers it: "chain" for a sequence of 2-D samples, and for a table (2-D
-        X) "multilabel" (no interactions) if y is a table, too, else "multiclass". An object has
+        The structure. "auto" is "chain" for a sequence of 2-D samples, and for a table (2-D X)
+        "multilabel" (without interactions) if y is a table, else "multiclass". Objects have
         options, such as ``Chain(forbidden="iob2")``. For a table, name the structure where
         scikit-learn must recognise a classifier before fit: stratified folds, voting, displays.
     C : float, default=1.0
         Inverse of the regularisation strength, as in LogisticRegression; CRFsuite's ``c2`` is ``1 /
         (2 C)``.
     l1_ratio : float, default=0.0
-        Fraction of the L1 penalty, as in LogisticRegression: the regulariser is :math:`\lambda
-        (\frac{1 - r}2 \|w\|^2 + r \|w\|_1)`, which makes weights exactly 0. CRFsuite's ``c1`` and
-        ``c2`` correspond to ``C = 1 / (c1 + 2 c2)`` and ``l1_ratio = c1 / (c1 + 2 c2)``. See
-        :ref:`small_models`.
+        Fraction r of the L1 penalty, as in LogisticRegression: the regulariser is :math:`\lambda
+        (\frac{1 - r}2 \|w\|^2 + r \|w\|_1)`, which makes weights exactly 0. See
+        :ref:`small_models`, also for CRFsuite's ``c1``.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
-        (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples, as in
-        LogisticRegression. Where samples have several nodes, training shifts the scores of labels
-        by the logarithms of their weights [4]_, and prediction does not. For multilabel targets,
-        the keys are column indices. See :ref:`weights`.
+        (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples. Where
+        samples have several nodes, training shifts the scores of labels by the logarithms of their
+        weights [3]_, and prediction does not. For multilabel targets, the keys are column indices.
+        See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=500
         Maximum number of passes over the data (for "lbfgs": iterations, for "casimir" and "svrg":
-        iterations of two passes each). Training stops earlier once `tol` is reached.
+        iterations of two passes each).
     tol : float, default=1e-3
         Stop when the relative duality gap, `dual_gap_` / `objective_`, is at most this: no other
-        weights then lower the objective by more than this fraction. SAG estimates the gap after
-        every pass; before stopping, it measures the gap in one more pass, which `history_` counts.
+        weights then lower the objective by more than this fraction.
     solver : {"auto", "sag", "saga", "lbfgs", "casimir", "svrg", "oeg"}, default="auto"
-        "auto" begins with online exponentiated gradient ("oeg") where sparse features have 2**15
-        weights or more and there are no weights to start from, else with SAG, and continues with
-        L-BFGS when progress shows that this takes fewer passes. Alternatives: SAG, its unbiased
-        variant SAGA [9]_, L-BFGS with exact batch gradients, SVRG with Catalyst acceleration
-        ("casimir" [2]_ [10]_) or without ("svrg" [7]_), or exponentiated gradient [6]_, which steps
-        in the dual. With `l1_ratio`, "auto" is "oeg" (OWL-QN where memory is
-        short), "lbfgs" is OWL-QN [5]_, and the others are not available.
+        "auto" begins with online exponentiated gradient ("oeg") if sparse features have 2**15
+        weights or more, such as words, and with SAG otherwise or from a warm start; it switches to
+        L-BFGS where that takes fewer passes. With `l1_ratio`, "auto" is "oeg" (OWL-QN where memory
+        is short), "lbfgs" is OWL-QN, and the others are not available. See :ref:`solvers_guide`.
     warm_start : bool, default=False
         Start from the previous weights of labels and features that still exist: labels are matched
         by value, features by name where they have names (vectorizers, data frames), else by
         position. New weights start at 0. Not available for "oeg", whose steps are in the dual.
     n_jobs : int, default=None
-        Threads for the steps of SAG and SAGA, gradients, objectives and prediction; the weights are
-        the same for any number, bit for bit. Steps of "oeg", steps with L1 penalty and one of the
-        two passes of "casimir" and "svrg" are sequential. On shards: threads, unless
+        Threads for steps of SAG and SAGA, gradients, objectives and prediction; the weights are the
+        same for any number, bit for bit. Other steps are sequential. On shards: threads, unless
         ``joblib.parallel_config`` selects Dask; by default the workers of an active Dask client.
     verbose : int, default=0
         If 1, print one line per epoch.
@@ -148,74 +140,73 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         The structure that was used.
     inference_, training_inference_ : {"exact", "relaxed"}
         Inference for samples like those of training, and for the training objective: over all
-        labellings, or of a relaxation. `Grid` and `Pairwise` set ``method_``, its name, too.
-        Predictions do not change them, but warn where they are relaxed and fit was exact.
-    n_features_in_ : int
-        Number of node features.
-    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
-        Names of features, edge features and label columns, if X or y has them. Vectorizers share
-        them: delete the attribute to make pickles of the bare estimator smaller.
-    n_iter_ : int
-        Epochs run.
-    n_samples_seen_ : int
-        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
+        labellings, or of a relaxation. `Grid` and `Pairwise` also set ``method_``, its name.
+        Predictions warn where they are relaxed and fit was exact.
+    Objective and history
     objective_ : float
         The exact objective (lambda form) at the end.
     dual_objective_ : float
         A lower bound on the optimum (lambda form).
     dual_gap_ : float
-        ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``; never larger
-        than ``gradient_norm_**2 / (2 lam)``, with `l1_ratio` ``/ (2 lam (1 - l1_ratio))``, up to
-        rounding.
+        ``objective_ - dual_objective_``, an upper bound on ``objective_ - optimum``.
     suboptimality_ : float
-        ``dual_gap_ / objective_``, less at most 1e-12 that the rounding of the objective adds;
-        `tol` bounds it.
+        ``dual_gap_ / objective_``, less at most 1e-12 for the rounding of the objective; `tol`
+        bounds it.
     gradient_norm_ : float
         Euclidean norm of the gradient at the end, exact; with `l1_ratio`, of the smallest
-        subgradient.
+        subgradient. ``dual_gap_`` is at most its square divided by ``2 lam (1 - l1_ratio)``, up to
+        rounding.
+    n_iter_ : int
+        Epochs run.
     history_ : dict of ndarray
         One entry per epoch: ``passes`` (oracle calls and line-search passes over n),
         ``oracle_calls``, ``seconds`` (without compilation and optional evaluation), ``objective``
         (NaN where it was not evaluated), ``dual_objective`` (the best lower bound so far; 0 while
         weights are in single precision) and ``dual_gap`` (their difference); with
-        ``stop="gradient"`` also ``average_gradient``, its largest entry, which `tol` bounds (inf
-        until all samples were visited).
+        ``stop="gradient"`` also ``average_gradient``, its largest entry (inf until all samples were
+        visited).
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray of object
+        Names of features, edge features and label columns, if X or y has them. Vectorizers share
+        them: delete the attribute to make pickles of the bare estimator smaller.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
 
     Other Parameters
     ----------------
     margin : {"hamming", "normalized_hamming"}, dict, Series or array-like, default=None
         None trains the log loss. A task loss :math:`\Delta`, in the forms of the parameter `loss`
-        of structural SVMs, trains the softmax-margin [3]_: the log loss in which the score of each
-        labelling y is raised by :math:`\Delta(y_i, y)`, a bound on the log loss and on the hinge
-        with a larger margin where an error costs more. Predictions and probabilities use the scores
-        alone.
+        of structural SVMs, trains the softmax-margin [2]_: the log loss in which the score of each
+        labelling y is raised by :math:`\Delta(y_i, y)`. Predictions and probabilities use the
+        scores alone. See :ref:`losses_guide`.
     all_possible_states, all_possible_transitions : bool, default=True
         Whether to have weights for (feature, label) pairs, and (label, next label) pairs, that do
-        not occur in the training data, for chains, trees and graphs. False, CRFsuite's default,
-        keeps such weights at 0, which makes models smaller. See :ref:`observed_weights`.
+        not occur in the training data. False, CRFsuite's default, keeps such weights at 0, which
+        makes models smaller: for chains, trees and graphs, without shards and `partial_fit`. See
+        :ref:`observed_weights`.
     sampling : {"nus", "uniform", "paired"}, default="nus"
         For SAG and SAGA. "nus" draws samples with steep losses more often: with probability 1/2 in
         proportion to their Lipschitz estimates, else uniformly. "uniform" uses one estimate for
         all. "paired", for SAGA only, draws two samples per step: one in proportion to the
-        estimates, for the step, and one uniformly, for the memory (Proposition 1 (b) of [1]_, with
-        the step 1 / (4 (L_mean + lam))).
+        estimates, for the step, and one uniformly, for the memory (Proposition 1 (b) of [1]_).
     line_search : {"skip", "always"}, default="skip"
         For SAG and SAGA: whether to test a sample's Lipschitz estimate less and less often while
         tests succeed, or at every visit.
     schedule : {"tuned", "paper"}, default="tuned"
         For ``solver="sag"`` and "saga". "paper" takes the steps of [1]_ as published (SAG-NUS*,
-        Algorithms 1 and 2, section 5): lengths without a factor, one sample at a time, drawn with
-        replacement from the first step on, from an empty memory. "tuned" is described in the Notes.
+        Algorithms 1 and 2, section 5); :ref:`variants` lists what "tuned" changes.
     stop : {"gap", "gradient"}, default="gap"
         For ``solver="sag"`` and "saga". "gradient" stops after the first pass at whose end all
-        samples have been visited and the largest entry of the average gradient, with that of the
-        regulariser, is at most `tol` (section 4.1 of [1]_). The certificate is computed once, at
-        the end, and takes a pass.
+        samples have been visited and the largest entry of the average gradient, regulariser
+        included, is at most `tol` (section 4.1 of [1]_). The certificate is computed once, at the
+        end, and takes a pass.
     precision : {"auto", "double", "single"}, default="auto"
-        For SAG, SAGA and "oeg" without L1: whether the weights of node features are kept in single
-        precision while the gap is large, which is faster where they do not fit into the cache. They
-        move to double precision before the gap comes near 1e-4 and before it is measured, so any
-        `tol` can be reached. "auto" does so for 2**18 weights or more if `max_iter` is at least 4.
+        For SAG, SAGA and "oeg" without L1: whether the weights of node features are in single
+        precision while the gap is large, which is faster where they do not fit into the cache.
+        Double precision follows before the gap is measured or comes near 1e-4, so any `tol` can be
+        reached. "auto" does so for 2**18 weights or more if `max_iter` is at least 4.
     track_objective : bool, default=False
         Evaluate the objective after every epoch of SAG, for ``history_``, at the cost of a forward
         pass. "lbfgs" and "casimir" always do.
@@ -230,15 +221,10 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     Notes
     -----
-    SAG [8]_ with non-uniform sampling is the method of [1]_ (Algorithms 1 and 2, sections 4 and 5);
-    the memory of gradients is kept as marginals of nodes and gradients of pairs (section 4.2;
-    "mixed" in section 6), and the line search uses the Gram matrix of the sample's features. Unlike
-    in the paper, which ``schedule="paper"`` follows, the step size is halved in the first epoch,
-    grows to 1.5 times the paper's by the fifth, and returns to it by the twentieth; the first epoch
-    is a permutation; L_max is that at the start of an epoch until an L_i exceeds it; with
-    `warm_start` the memory is filled in a pass, and the first two epochs take SAGA's steps; and
-    from 1,024 samples on, blocks of n / 512 draws are evaluated at the same weights, which threads
-    share.
+    :ref:`solvers_guide` describes the solvers, with their papers. SAG with non-uniform sampling is
+    the method of [1]_; the memory of gradients is kept as marginals of nodes and gradients of pairs
+    (section 4.2; "mixed" in section 6), and the line search uses the Gram matrix of the sample's
+    features. Structures without Gram matrices use L-BFGS from the beginning.
 
     The lower bound is the dual objective of marginals :math:`\mu_i` with entropies :math:`H_i`,
 
@@ -251,66 +237,27 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
     those of the final weights; L-BFGS mixes those of its iterates, "casimir" those of its
     snapshots.
 
-    With missing labels or sets of labels in y the NLL is :math:`-\log \sum_y p(y \mid x_i)` over
-    the labellings that fit (:ref:`partial_labels`). It is not convex: "auto" uses L-BFGS, the other
-    solvers raise an error, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and
-    `dual_objective_`, `dual_gap_` and `suboptimality_` are NaN.
+    With missing labels or sets of labels in y the likelihood is that of all labellings that fit
+    (:ref:`partial_labels`). The problem is not convex: "auto" is L-BFGS, other solvers raise an
+    error, `tol` bounds ``gradient_norm_**2 / (2 lam objective_)``, and `dual_objective_`,
+    `dual_gap_` and `suboptimality_` are NaN.
 
-    "casimir" is Algorithm 4 of [2]_ on the loss itself, which is smooth: each iteration visits all
-    samples once for a step each, and once for the next snapshot, which certifies the extrapolated
-    point. The proximal term is that of Proposition 29, with the smoothness measured by
-    backtracking. "svrg" omits the proximal term and the extrapolation.
+    "oeg" takes twice the memory of SAG. Above 2**24 parts of all samples (2,000 sentences with 83
+    labels) it keeps potentials in single precision; above 2**27 it recomputes marginals at each
+    visit: a quarter of the memory plus half a gigabyte, about as many epochs, up to twice the
+    oracle calls. Bounds are exact.
 
-    "oeg" keeps potentials and their marginals (the dual point) for each sample, twice the memory of
-    SAG. Each epoch is a step of the proximal point method [11]_, with L1 or without: it adds
-    :math:`\tfrac\rho2 \|w - v\|^2` with the weights v at its start, so that weak regularisation
-    slows it down less. A step moves the potentials of one sample towards those of the weights, at a
-    rate that raises the dual objective of this problem; the lower bound is that of the objective
-    itself. Unlike in [6]_, rates follow the gain instead of halving, and samples whose marginals
-    are far from those of the weights are visited more often in an epoch, others every third epoch.
-    It suits many sparse features, as in text; with few dense features and weak regularisation SAG
-    and L-BFGS are faster.
-    Above 2**24 parts of all samples (2,000 sentences with 83 labels) it keeps potentials in single
-    precision; above 2**27 it recomputes marginals at each visit: a quarter of the memory plus half
-    a gigabyte, about as many epochs, up to twice the oracle calls. Bounds are exact.
-
-    With ``all_possible_states=False`` or ``all_possible_transitions=False`` a pair occurs if a node
-    that may have the label has the feature, with a value other than 0, or if the two labels may be
-    at the ends of an edge. Certificates are for the problem on these weights. Shards and
-    ``partial_fit`` raise an error.
-
-    With weak regularisation (large `C`) and few samples SAG needs very many passes; with many
-    samples, or `C` around 1, far fewer than L-BFGS. From the fifteenth epoch on, "auto" compares
-    the passes that estimated gaps predict with what L-BFGS usually needs. Structures without Gram
-    matrices, which SAG's line search needs, and partial labels use L-BFGS from the beginning.
-
-    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN. Gradients are
-    added in the order of the shards: weights are the same for any number of workers, bit for bit.
+    On :class:`~skstruct.datasets.Shards` "auto" is L-BFGS, with `l1_ratio` OWL-QN; the weights are
+    the same for any number of workers, bit for bit.
 
     References
     ----------
     .. [1] Schmidt, Babanezhad, Ahmed, Defazio, Clifton, Sarkar (2015). Non-Uniform Stochastic
        Average Gradient Method for Training Conditional Random Fields. AISTATS. Algorithms 1 and 2.
-    .. [2] Pillutla, Roulet, Kakade, Harchaoui (2019). A Smoother Way to Train Structured Prediction
-       Models. arXiv:1902.03228, Algorithm 4.
-    .. [3] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
+    .. [2] Gimpel, Smith (2010). Softmax-Margin CRFs: Training Log-Linear Models with Cost
        Functions. NAACL.
-    .. [4] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
+    .. [3] Menon, Jayasumana, Rawat, Jain, Veit, Kumar (2021). Long-tail learning via logit
        adjustment. ICLR.
-    .. [5] Andrew, Gao (2007). Scalable Training of L1-Regularized Log-Linear Models. ICML.
-       Algorithm 1.
-    .. [6] Collins, Globerson, Koo, Carreras, Bartlett (2008). Exponentiated Gradient Algorithms for
-       Conditional Random Fields and Max-Margin Markov Networks. JMLR. Figure 4 and section 7.
-    .. [7] Johnson, Zhang (2013). Accelerating Stochastic Gradient Descent using Predictive Variance
-       Reduction. NIPS. Figure 1, option I.
-    .. [8] Le Roux, Schmidt, Bach (2012). A Stochastic Gradient Method with an Exponential
-       Convergence Rate for Finite Training Sets. NIPS.
-    .. [9] Defazio, Bach, Lacoste-Julien (2014). SAGA: A Fast Incremental Gradient Method with
-       Support for Non-strongly Convex Composite Objectives. NIPS.
-    .. [10] Lin, Mairal, Harchaoui (2018). Catalyst Acceleration for First-order Convex
-       Optimization: from Theory to Practice. JMLR.
-    .. [11] Rockafellar (1976). Monotone Operators and the Proximal Point Algorithm. SIAM Journal on
-       Control and Optimization.
 
     Examples
     --------

@@ -32,8 +32,8 @@ class BCFWSSVM(StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right]
 
-    with a task loss :math:`\Delta` and sample weights :math:`s_i`. Objectives and gaps are reported
-    for this divided by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
+    with a task loss :math:`\Delta` and sample weights :math:`s_i`. Reported objectives and gaps
+    are divided by :math:`C \sum_i s_i`. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
     ----------
@@ -76,13 +76,9 @@ class BCFWSSVM(StructuralSVM):
         Weights, as in :class:`SAGCRF`.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Passes run.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_, dual_objective_ : float
         The objective of the weights, and a lower bound on the optimum.
     dual_gap_ : float
@@ -96,9 +92,16 @@ class BCFWSSVM(StructuralSVM):
         of training.
     n_bytes_ : int
         With shards only: bytes of weights sent to tasks and back, before zeros are left out.
+    n_iter_ : int
+        Passes run.
     history_ : dict of ndarray
         One entry per pass: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``dual_objective``; ``objective`` and ``dual_gap`` (NaN where there was no certificate).
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
 
     Other Parameters
     ----------------

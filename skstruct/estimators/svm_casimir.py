@@ -25,7 +25,7 @@ class CasimirSSVM(StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
 
-    Objectives and gaps are reported for this divided by :math:`C \sum_i s_i`. The residuals of each
+    Reported objectives and gaps are divided by :math:`C \sum_i s_i`. The residuals of each
     snapshot are a dual point, which certifies this primal method. With a large `C`
     :class:`BCFWSSVM` needs fewer passes (:ref:`passes`). Read more in the :ref:`User Guide
     <solvers_guide>`.
@@ -64,13 +64,9 @@ class CasimirSSVM(StructuralSVM):
         Weights, as in :class:`SAGCRF`.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Passes run.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_, dual_objective_ : float
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
@@ -85,11 +81,18 @@ class CasimirSSVM(StructuralSVM):
         Oracle calls.
     n_rounds_ : int
         With partial labels only: rounds of completing them and training.
+    n_iter_ : int
+        Passes run.
     history_ : dict of ndarray
         One entry per outer iteration: ``passes`` (oracle calls over n), ``oracle_calls``,
         ``seconds``, ``objective`` (of the iterate; the last entry is that of the final weights),
         ``dual_objective`` and ``dual_gap`` (of the best so far), ``smoothed_objective`` (at the
         snapshot, NaN if that was cut short) and ``exact_share``.
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
 
     Other Parameters
     ----------------

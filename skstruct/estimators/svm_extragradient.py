@@ -28,7 +28,7 @@ class ExtragradientSSVM(StructuralSVM):
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right],
 
     or with a `radius` the mean of the maxima over the ball :math:`\|w\| \le r`, as the saddle point
-    of w and one mixture of labellings per sample. Objectives and gaps are reported for this divided
+    of w and one mixture of labellings per sample. Reported objectives and gaps are divided
     by :math:`C \sum_i s_i`. It takes more passes than :class:`BCFWSSVM`, with a large `C` several
     times as many (:ref:`passes`). Read more in the :ref:`User Guide <solvers_guide>`.
 
@@ -65,13 +65,9 @@ class ExtragradientSSVM(StructuralSVM):
         Weights, as in :class:`SAGCRF`.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Iterations run.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_, dual_objective_ : float
         The objective of the weights, the best seen, and a lower bound on the optimum.
     dual_gap_ : float
@@ -86,11 +82,18 @@ class ExtragradientSSVM(StructuralSVM):
         Number of restarts from averages.
     n_oracle_calls_ : int
         Oracle calls, including those of certificates and of rejected steps.
+    n_iter_ : int
+        Iterations run.
     history_ : dict of ndarray
         One entry per iteration: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``objective`` (of the averaged weights, NaN where it was not measured; the last entry is
         that of the final weights), ``dual_objective`` and ``dual_gap`` (of the best so far) and
         ``step_size``.
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
 
     Other Parameters
     ----------------

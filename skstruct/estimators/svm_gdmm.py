@@ -48,8 +48,8 @@ class GDMMSSVM(StructuralSVM):
     labels of its own, found by a search that is sublinear in the number of labels, and messages
     make them agree. Certificates do decode; their lower bound is that of a consistent dual point.
     With up to 128 labels the steps are those of :class:`BCFWSSVM` instead, which decode (see
-    `algorithm`): the paper's need many more passes there (:ref:`passes`). Objectives and gaps are
-    reported for this divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree
+    `algorithm`): the paper's need many more passes there (:ref:`passes`). Reported objectives and
+    gaps are divided by :math:`C \sum_i s_i`. Without cycles, nodes and edges that agree
     are labellings. For label sets and graphs with cycles the maximum is that of the LP relaxation
     (``training_inference_`` is "relaxed"), an upper bound on the above; predictions are
     exact where the structure decodes exactly (``inference_``). Read more in the :ref:`User
@@ -87,13 +87,9 @@ class GDMMSSVM(StructuralSVM):
         Weights, as in :class:`SAGCRF`; pairs of label sets are the edges.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Passes run.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_, dual_objective_ : float
         The objective of the weights, and a lower bound on the optimum; for label sets with cycles
         those of the LP relaxation.
@@ -106,12 +102,19 @@ class GDMMSSVM(StructuralSVM):
     n_rounds_, n_bytes_ : int
         With shards only: rounds, and bytes of weights sent to tasks and back, before zeros are left
         out.
+    n_iter_ : int
+        Passes run.
     history_ : dict of ndarray
         One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``,
         ``dual_objective``, ``dual_gap`` (NaN where there was no certificate), ``infeasibility``,
         ``node_set`` and ``edge_set`` (mean sizes of the active sets; for label sets the labels off
         their true value and the edges awake per sample), ``search_seconds``. The last three are NaN
         with the steps of :class:`BCFWSSVM`.
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
 
     Other Parameters
     ----------------

@@ -56,7 +56,7 @@ class ProxLinearSSVM(StructuralSVM):
         + \langle f(x_i; w), \mu(y) - \mu(y_i) \rangle \right],
 
     where the map f gives the scores of all labels at all nodes, and w has the parameters of the map
-    and the weights of pairs. Objectives are reported for this divided by :math:`C \sum_i s_i`. It
+    and the weights of pairs. Reported objectives are divided by :math:`C \sum_i s_i`. It
     is not convex: the solution depends on where training starts, and has no certificate. With
     linear scores :class:`BCFWSSVM` needs far fewer passes (:ref:`passes`). Read more in the
     :ref:`User Guide <nonlinear_guide>`.
@@ -109,13 +109,9 @@ class ProxLinearSSVM(StructuralSVM):
         Weights of pairs of labels, scores at the ends, and the tables behind them.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Outer steps, or passes.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_ : float
         The objective of the weights, the best one seen: of the hinge itself, not of a smoothed one.
     stationarity_, gradient_norm_ : float
@@ -125,10 +121,17 @@ class ProxLinearSSVM(StructuralSVM):
         Final values of eta and nu.
     n_oracle_calls_ : int
         Oracle calls.
+    n_iter_ : int
+        Outer steps, or passes.
     history_ : dict of ndarray
         One entry per outer step: ``passes`` (oracle calls over n), ``oracle_calls``, ``seconds``,
         ``objective``, ``stationarity``, ``gradient_norm``, ``eta`` and ``smoothing_strength``; for
         the solver "subgradient" one per pass, with ``learning_rate`` instead of the last four.
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
 
     Other Parameters
     ----------------

@@ -25,7 +25,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         \tfrac12 \|w\|^2 + C \sum_i s_i \max_y \left[ \Delta(y_i, y)
         + \langle w, \Phi(x_i, y) - \Phi(x_i, y_i) \rangle \right].
 
-    Objectives are reported for this divided by :math:`C \sum_i s_i`. There is no certificate: use
+    Reported objectives are divided by :math:`C \sum_i s_i`. There is no certificate: use
     BCFWSSVM or CasimirSSVM for one. Read more in the :ref:`User Guide <solvers_guide>`.
 
     Parameters
@@ -60,21 +60,24 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         Weights, as in :class:`SAGCRF`.
     graph_, inference_, training_inference_ : Graph, str, str
         The structure that was used, and its inference ("exact" or "relaxed"), as in SAGCRF.
-    classes_, states_, feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
-        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`); names of
-        features and label columns, if X or y has them.
-    n_features_in_ : int
-        Number of node features.
-    n_iter_ : int
-        Passes run.
-    n_samples_seen_ : int
-        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
+    classes_, states_ : ndarray
+        Labels, sorted; the label of each row of `coef_` (see :ref:`hidden_states`).
+    Objective and history
     objective_ : float
         The objective of the weights, the best one seen.
     n_oracle_calls_ : int
         Oracle calls.
+    n_iter_ : int
+        Passes run.
     history_ : dict of ndarray
         One entry per pass: ``passes``, ``oracle_calls``, ``seconds``, ``objective``.
+    Data
+    n_features_in_ : int
+        Number of node features.
+    feature_names_in_, edge_feature_names_in_, label_names_in_ : ndarray
+        Names of features and label columns, if X or y has them.
+    n_samples_seen_ : int
+        Samples of nonzero weight, in `fit` or in all calls of `partial_fit`.
 
     Other Parameters
     ----------------

@@ -338,3 +338,15 @@ def test_parameters_of_the_estimator_are_documented_in_order():
         for name in inspect.signature(skstruct.SAGCRF).parameters
     ]
     assert positions == sorted(positions)
+
+
+def test_titles_of_groups_are_those_of_the_template():
+    """Attributes without a type are titles, which the template turns into fields."""
+    template = (DOC / "_templates" / "numpydoc_docstring.rst").read_text(encoding="utf-8")
+    titles = re.findall(r'"    \*\*([\w ]+)\*\*', template)
+    assert len(titles) == 2
+    for _, item in _of_users():
+        if inspect.isclass(item):
+            entries = NumpyDocString(inspect.getdoc(item))["Attributes"]
+            bare = [entry.name for entry in entries if not (entry.type or entry.desc)]
+            assert bare in ([], titles), item

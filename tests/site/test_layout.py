@@ -1,11 +1,13 @@
-"""The plan of the house (CONTRIBUTING.md): imports run one way."""
+"""The plan of the house (doc/development/architecture.rst): imports run one way."""
 
 import ast
+import runpy
 from pathlib import Path
 
 import skstruct
 
 PACKAGE = Path(skstruct.__file__).parent
+DRAWING = Path(__file__).parents[2] / "doc" / "development" / "draw.py"
 
 # What each room may import beside itself. `core.versions` names the package's version.
 MAY_IMPORT = {
@@ -160,3 +162,17 @@ def test_imports_against_the_plan_are_seen():
         ("cellar/wine.py", "", 1),
     ]:
         assert len(list(_against_the_plan(Path(file), ast.parse(text)))) == n_broken, (file, text)
+
+
+def test_the_picture_of_the_house_is_drawn_from_the_imports():
+    drawing = runpy.run_path(str(DRAWING))
+    assert drawing["FILE"].read_text(encoding="utf-8") == drawing["picture"](), "run draw.py"
+    found = drawing["imports"]()
+    for room, others in found.items():
+        files = [file for file in _files() if _room(file) == room]
+        names = {name.partition(".")[0] for file in files for name in _imports(file, _tree(file))}
+        assert others == (names & found.keys()) - {room}
+    for room, other in drawing["arrows"](found):  # straight down, from side to side of both
+        (above, *ours, _), (below, *theirs, _) = drawing["ROOMS"][room], drawing["ROOMS"][other]
+        assert above < below
+        assert max(ours[0], theirs[0]) < min(ours[1], theirs[1])

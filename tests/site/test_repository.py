@@ -72,8 +72,9 @@ def test_what_needs_torch_says_what_to_install(monkeypatch):
 
 
 def test_the_map_of_the_house_is_true():
-    """Files that CONTRIBUTING names exist, and the names that it gives beside them."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """Files that the pages on the source name exist, and the names that they give beside them."""
+    pages = [ROOT / "CONTRIBUTING.md", *(ROOT / "doc" / "development").glob("*.rst")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages).replace("``", "`")
     package = Path(skstruct.__file__).parent
     found = re.findall(r"`([\w/]+/[\w/.]+(?:\.py|\.rst|/))`(?:: ((?:`\w+`(?:, )?)+))?", text)
     assert len(found) > 20

@@ -11,9 +11,9 @@ from typing import Any
 
 import joblib
 from sklearn.base import clone
-from sklearn.callback import CallbackContext
 
 from .core.arguments import warn_user
+from .core.sklearn_private import CallbackContext
 from .core.typing import PathLike
 from .data.store import remove_parts, written_beside
 from .estimators.base import StructuredEstimator, fitted_state

@@ -90,7 +90,7 @@ class Transitions(NamedTuple):
     transitions: np.ndarray
     start: np.ndarray
     stop: np.ndarray
-    biases: dict[str, float] | None = None
+    biases: Any = None
     objective: float = math.nan
     gap: float = math.nan
 

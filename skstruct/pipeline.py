@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn import pipeline
 from sklearn.utils.metaestimators import available_if
 
-from .core.typing import SamplesLike
+from .core.sklearn_private import Documented
+from .core.typing import PassedOn, SamplesLike
+
+__all__ = ["Pipeline", "make_pipeline"]
 
 
-class Pipeline(pipeline.Pipeline):
+class Pipeline(PassedOn, Documented, pipeline.Pipeline):
     """Pipeline of scikit-learn with all predictions of a structured estimator.
 
     A method exists if the last step has it: ``predict_marginals`` with a :class:`~skstruct.SAGCRF`,
@@ -44,6 +47,13 @@ class Pipeline(pipeline.Pipeline):
     array([[0.8, 0.2],
            [0.2, 0.8]])
     """
+
+    if TYPE_CHECKING:  # scikit-learn has no annotations
+
+        def __init__(
+            self, steps: list, *, transform_input: Any = ..., memory: Any = ..., verbose: bool = ...
+        ) -> None: ...
+        def __getitem__(self, ind: Any) -> Any: ...
 
 
 def _passed_on(name, what, example, shown):

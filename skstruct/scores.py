@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from .core.arguments import check_integer
 from .core.docstrings import inherit_sections
+from .core.sklearn_private import Documented
 
 __all__ = ["ConvMap", "LinearMap", "Linearisation", "MLPMap", "ScoreMap"]
 
@@ -53,7 +54,7 @@ class Linearisation:
         return type(self)(self.score_map, self.params, self.rows[index], self.scores[index])
 
 
-class ScoreMap(BaseEstimator, ABC):
+class ScoreMap(Documented, BaseEstimator, ABC):
     """A differentiable function from rows of features to rows of scores.
 
     Its configuration is estimator-style (``__init__`` stores parameters unchanged), so that

@@ -48,7 +48,7 @@ def neighbourhood(kinds):
 
 def both_ends(image):
     """The image, and for every edge the features of its two pixels, in the order of the edges."""
-    ends, _ = grid_edges(*image.shape[:2], 4)
+    ends, _ = grid_edges(image.shape[0], image.shape[1], 4)
     pixels = sparse.csr_matrix(image.reshape(-1, image.shape[2]))
     return image, sparse.hstack([pixels[ends[:, 0]], pixels[ends[:, 1]]], format="csr")
 
@@ -77,7 +77,7 @@ def flat(arrays):
 
 
 pixels = LinearSVC(C=0.1, random_state=0).fit(flat(images[train]), flat(y[train]))
-found = {"pixels": [pixels.predict(flat([x])).reshape(x.shape[:2]) for x in images[test]]}
+found: dict = {"pixels": [pixels.predict(flat([x])).reshape(x.shape[:2]) for x in images[test]]}
 print(f"pixels: {right(found['pixels']):.3f} of the cells")
 ended = [both_ends(image) for image in images]
 for name, X, graph in (

@@ -67,7 +67,7 @@ def neighbourhood(kinds):
 
 def sample(kinds):
     """Cells with their neighbourhoods, a picture with its counts of colours, and the edges."""
-    cells, (ends, types) = neighbourhood(kinds), grid_edges(*kinds.shape, 4)
+    cells, (ends, types) = neighbourhood(kinds), grid_edges(kinds.shape[0], kinds.shape[1], 4)
     up = np.stack([np.arange(kinds.size), np.zeros(kinds.size, dtype=int)], axis=1)
     counts = np.bincount(kinds.ravel(), minlength=5)[None, :4]
     both_ends = sparse.hstack([cells[ends[:, 0]], cells[ends[:, 1]]], format="csr")

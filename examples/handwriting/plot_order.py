@@ -32,7 +32,7 @@ def written(codes, n):
 
 X, y = written(known, 400)
 tests = {"codes of the training data": written(known, 300), "other codes": written(new, 300)}
-wrong = {name: [] for name in tests}
+wrong: dict = {name: [] for name in tests}
 for order in (1, 2, 3):
     model = SAGCRF(Chain(order=order, boundary=True), C=0.3, random_state=0).fit(X, y)
     for name, test in tests.items():

@@ -52,7 +52,7 @@ X, X_test = words.fit_transform(images[:40]), words.transform(images[40:])
 # Candidates are the boxes of a sliding grid. ``loss="iou"`` counts 1 for a box beside the flower,
 # less for one that covers a part of it. With ``loss="hamming"`` all boxes but one are as wrong.
 
-fits = {}
+fits: dict = {}
 
 
 def report(name, model):

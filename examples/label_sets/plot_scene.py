@@ -103,7 +103,7 @@ plt.show()
 
 names = [*LABELS, "land", "nature"]
 land, nature = LABELS[3:5], [*LABELS[:3], "land"]
-pairs = [(names.index(label), 6) for label in land] + [(names.index(label), 7) for label in nature]
+above = [(names.index(label), 6) for label in land] + [(names.index(label), 7) for label in nature]
 
 
 def with_parents(Y):
@@ -112,10 +112,10 @@ def with_parents(Y):
 
 
 truth = with_parents(Y_test)
-for hierarchy in (None, pairs):
+for hierarchy in (None, above):
     crf = SAGCRF(MultiLabel("tree", hierarchy=hierarchy), random_state=0)
     found = crf.fit(X, with_parents(Y)).predict(X_test)
-    right, broken = (found == truth).all(axis=1), [found[:, a] > found[:, b] for a, b in pairs]
+    right, broken = (found == truth).all(axis=1), [found[:, a] > found[:, b] for a, b in above]
     name = "flat" if hierarchy is None else "hierarchy"
     print(f"{name:9s} whole sets right {right.mean():.3f},", end="")
     print(f" sets without a parent {np.any(broken, axis=0).mean():.3f}")

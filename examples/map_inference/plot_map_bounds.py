@@ -46,7 +46,7 @@ print(graph)
 # constraints: their bounds are those of the plain relaxation, at their dual variables. A first pass
 # of each compiles it, so that the clock shows the work alone.
 
-methods = {
+methods: dict = {
     "TRW-S": ("trws", {}),
     "MPLP": ("coordinate-descent", {"smoothing": 0.0}),
     "accelerated gradient, L2": ("accelerated-gradient", {"smoothing": "l2", "gamma": 0.1}),

@@ -46,13 +46,10 @@ graphs = {
 # Without the large factor this is a minimum cut, which is exact. With it, Frank-Wolfe maximises
 # every factor as it is; the bound says how good its labelling is at least.
 
+methods: list = [("auto", {}), ("auto", {}), ("frank-wolfe", {"lam": 0.01})]
 results = {
     name: solve_map(graph, method, max_iter=300, random_state=0, **parameters)
-    for (name, graph), (method, parameters) in zip(
-        graphs.items(),
-        [("auto", {}), ("auto", {}), ("frank-wolfe", {"lam": 0.01})],
-        strict=True,
-    )
+    for (name, graph), (method, parameters) in zip(graphs.items(), methods, strict=True)
 }
 fig, axes = plt.subplots(2, 2, figsize=(8, 6.6), layout="constrained")
 axes[0, 0].imshow(image, cmap="gray")

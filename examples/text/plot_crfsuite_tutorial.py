@@ -83,7 +83,7 @@ y_train, y_test = data.train.entity, data.test.entity
 # iterations.
 
 
-def from_crfsuite(c1, c2):
+def from_crfsuite(c1, c2) -> dict:
     return {"C": 1 / (c1 + 2 * c2), "l1_ratio": c1 / (c1 + 2 * c2)}
 
 

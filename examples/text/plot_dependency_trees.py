@@ -59,7 +59,7 @@ print(" ".join(sentences[1][0]), "|", " ".join(sentences[1][3]))
 # can say that both are the same.
 
 
-def labels(words, numbers):
+def labels(words, numbers) -> list:
     """Numbers of nouns, and of what agrees with them."""
     shown = {"this": "one", "these": "many"}
     shown |= {verb: number for number, verbs in VERBS.items() for verb in verbs}
@@ -77,7 +77,7 @@ train, test = slice(0, 250), slice(250, None)
 # objects of that kind the sentence tells nothing.
 
 single = LogisticRegression().fit(np.vstack(X_words[train]), np.concatenate(y[train]))
-found = {"words alone": [single.predict(x) for x in X_words[test]]}
+found: dict = {"words alone": [single.predict(x) for x in X_words[test]]}
 trees = list(zip(X_words, heads, strict=True))
 # Rows of edge features are in the order of the words that have a head.
 edges = [r[np.array(h) >= 0] for r, h in zip(relations, heads, strict=True)]

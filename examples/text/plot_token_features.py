@@ -54,7 +54,7 @@ for name, features in lists.items():
 # Assume that half of the names are known, for instance from a register. A gazetteer marks the
 # longest of its names and ignores case. Training weights its marks as any feature.
 
-names = {}
+names: dict = {}
 for words, tags in zip(X_test, y_test, strict=True):
     for start, stop, kind in chunks(tags):
         names.setdefault(kind, set()).add(" ".join(words[start:stop]))
@@ -63,7 +63,7 @@ tagger.set_params(tokenfeatures__gazetteers=known).fit(X, y)
 scores["and lists of names"] = chunk_f1_score(y_test, tagger.predict(X_test))
 
 fig, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
-ax.plot(scores.values(), [*scores], "o")
+ax.plot([*scores.values()], [*scores], "o")
 ax.invert_yaxis()
 ax.grid(axis="x", alpha=0.4)
 ax.set(xlabel="chunk F1 on test sentences")

@@ -64,8 +64,8 @@ for k in np.argsort(-probability)[:24]:
     across = (begin + end) / 2 - (end - begin) / 2 * np.cos(t)
     height = side * (end - begin) ** 0.7 * np.sin(t)
     ax.plot(across, 0.5 * side + height, "C0" if side > 0 else "C1", lw=0.5 + 3 * probability[k])
-for t, character in enumerate(text):
-    ax.text(t + 0.5, 0, character, ha="center", va="center", family="monospace", size=13)
+for place, character in enumerate(text):
+    ax.text(place + 0.5, 0, character, ha="center", va="center", family="monospace", size=13)
 ax.set(xlim=(-0.2, len(text) + 0.2), yticks=[], xticks=[])
 plt.show()
 

@@ -92,7 +92,7 @@ X = [features(windows) for windows in signals]
 crf = make_pipeline(PerNode(StandardScaler()), SAGCRF(random_state=0))
 single = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 wide = [with_neighbours(x) for x in X]
-found = {"windows alone": {}, "and their neighbours": {}, "CRF": {}}
+found: dict = {"windows alone": {}, "and their neighbours": {}, "CRF": {}}
 for train, test in GroupKFold(4).split(X, y, groups=person):
     truth = np.concatenate([y[i] for i in train])
     for name, rows in zip(found, (X, wide), strict=False):

@@ -58,7 +58,8 @@ tracks = {"single frames": observed.argmax(axis=1), "Viterbi": decode(scores, tr
 # Online: each call of ``push`` takes a frame and returns what is decided now. Labels come half a
 # second late; those of the last half second come at the end.
 
-online, found = OnlineDecoder(transitions, lag=50), []
+online = OnlineDecoder(transitions, lag=50)
+found: list = []
 for frame in scores:
     found.extend(online.push(frame))
 found.extend(online.finish())

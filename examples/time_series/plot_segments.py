@@ -39,7 +39,7 @@ train, test = slice(0, 60), slice(60, None)
 # most 20. A segment is right if its label and both its ends are.
 
 semi = SemiChain(max_length={"idle": np.inf, "quick": 20, "thorough": 20})
-found = {"truth": y[test]}
+found: dict = {"truth": y[test]}
 for name, graph in (("Chain", Chain()), ("SemiChain", semi)):
     model = SAGCRF(graph, C=10, random_state=0).fit(X[train], y[train])
     found[name] = model.predict(X[test])

@@ -30,7 +30,7 @@ X_test, y_test = data.X_test[300:], data.y_test[300:]
 # To see what there is to gain, first a fit that watches but never stops: its patience is without
 # end. ``validation`` may also be a fraction of the training samples, which are then held out.
 
-options = {"C": 100.0, "tol": 0.1, "solver": "sag", "random_state": 0}
+options: dict = {"C": 100.0, "tol": 0.1, "solver": "sag", "random_state": 0}
 watching = EarlyStopping(watched, patience=1000, restore_best=False)
 whole = SAGCRF(**options, track_objective=True).set_callbacks(watching).fit(X, y)
 early = SAGCRF(**options).set_callbacks(EarlyStopping(watched, patience=5)).fit(X, y)

@@ -18,7 +18,7 @@ from skstruct.datasets import load_digit_strings
 data = load_digit_strings(n_train=120, n_test=200, random_state=0)
 models = {}
 for C in (0.01, 0.1):
-    common = {"C": C, "tol": 3e-3}
+    common: dict = {"C": C, "tol": 3e-3}
     models[f"BCFW, C = {C}"] = BCFWSSVM(**common, gap_every=1, random_state=0)
     models[f"extragradient, C = {C}"] = ExtragradientSSVM(**common)
 for name, model in models.items():

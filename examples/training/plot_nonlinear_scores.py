@@ -37,10 +37,10 @@ maps = {
     "convolution": ConvMap(shape=(8, 8, 1), n_filters=16, size=3),
 }
 graph = Chain(boundary=True)
-fits = {"linear": BCFWSSVM(graph, C=0.3, tol=0.05, random_state=0).fit(X, y)}
+fits: dict = {"linear": BCFWSSVM(graph, C=0.3, tol=0.05, random_state=0).fit(X, y)}
 for name, score_map in maps.items():
-    options = {"smoothing": "entropy", "smoothing_strength": 0.3, "tol": 0.5, "random_state": 0}
-    fits[name] = ProxLinearSSVM(graph, score_map, C=0.1, **options).fit(X, y)
+    options: dict = {"smoothing": "entropy", "smoothing_strength": 0.3, "tol": 0.5}
+    fits[name] = ProxLinearSSVM(graph, score_map, C=0.1, **options, random_state=0).fit(X, y)
 
 
 def whole(model):

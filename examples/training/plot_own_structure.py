@@ -107,7 +107,7 @@ train, test = np.isin(data.strings_train, dates), np.isin(data.strings_test, dat
 X, y = data.X_train[train], data.y_train[train]
 X_test, y_test = data.X_test[test], data.y_test[test]
 check_structure(lexicon, X[:20], y[:20], labellings=lexicon.words)
-options = {"C": 0.1, "tol": 0.05}
+options: dict = {"C": 0.1, "tol": 0.05}
 crf = SAGCRF(lexicon, solver="sag", **options)
 for model in (crf, BCFWSSVM(lexicon, **options), GDMMSSVM(lexicon, **options)):
     try:

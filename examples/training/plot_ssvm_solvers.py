@@ -15,7 +15,7 @@ from skstruct.datasets import load_digit_strings
 from skstruct.inspection import ConvergenceDisplay
 
 data = load_digit_strings(n_train=300, n_test=300, random_state=0)
-common = {"C": 0.1, "random_state": 0}
+common: dict = {"C": 0.1, "random_state": 0}
 models = {
     "BCFW, pairwise": BCFWSSVM(**common, gap_every=1, tol=1e-3),
     "BCFW, Frank-Wolfe": BCFWSSVM(**common, gap_every=1, tol=1e-2, steps="frank-wolfe"),

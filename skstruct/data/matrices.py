@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 
 _DATES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 #: Advice about words, for messages.
@@ -145,12 +147,18 @@ _MOST = np.iinfo(np.int32).max
 _EMPTY = vars(sparse.csr_matrix((0, 0)))
 
 
-def csr_from_parts(shape, data, indices, indptr) -> sparse.csr_matrix:
-    """A CSR matrix of just these arrays: the constructor would cast and check them."""
-    out = sparse.csr_matrix.__new__(sparse.csr_matrix)
+def csr_from_parts(shape, data, indices, indptr, kind=sparse.csr_matrix) -> Any:
+    """A CSR matrix, or array, of just these arrays: the constructor would cast and check them."""
+    out = kind.__new__(kind)
     shape = tuple(map(int, shape))
     vars(out).update(_EMPTY, _shape=shape, data=data, indices=indices, indptr=indptr)
     return out
+
+
+def as_configured(matrix) -> Any:
+    """A CSR matrix as ``sparse_interface`` of scikit-learn asks for it, an array if "sparray"."""
+    is_array = get_config()["sparse_interface"] == "sparray"
+    return sparse.csr_array(matrix) if is_array else matrix
 
 
 def without_unused(matrix, table) -> tuple[sparse.csr_matrix, np.ndarray]:

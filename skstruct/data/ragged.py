@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.offsets import ends_of
-from .matrices import check_sparse, csr_from_parts, is_sound_csr, refuse_masked, stack_csr
+from .matrices import (
+    as_configured,
+    check_sparse,
+    csr_from_parts,
+    is_sound_csr,
+    refuse_masked,
+    stack_csr,
+)
 from .names import FeatureNames, as_names
 from .values import as_labels, family, join_values
 
@@ -122,7 +129,7 @@ class RaggedArray:
             check_sparse(flat, "flat")
             flat = flat if flat.format == "csr" else flat.tocsr()
             # All three arrays are the user's: what SciPy tidies up in place, it does to all.
-            flat = csr_from_parts(flat.shape, flat.data, flat.indices, flat.indptr)
+            flat = csr_from_parts(flat.shape, flat.data, flat.indices, flat.indptr, type(flat))
         else:
             refuse_masked(flat, "flat")
             lists = isinstance(flat, (list, tuple))
@@ -138,7 +145,7 @@ class RaggedArray:
     def _of_parts(cls, flat, offsets, names):
         """Pack rows and offsets that a transformer has made itself: only names are checked."""
         ragged = cls.__new__(cls)
-        ragged._given, ragged._offsets = flat, _frozen(offsets)
+        ragged._given, ragged._offsets = as_configured(flat), _frozen(offsets)
         ragged._names = as_names(names, flat.shape[1], "feature_names")
         return ragged
 
@@ -148,7 +155,8 @@ class RaggedArray:
         flat = self._given
         if not sparse.issparse(flat):
             return _locked(flat)
-        return csr_from_parts(flat.shape, *map(_locked, (flat.data, flat.indices, flat.indptr)))
+        parts = map(_locked, (flat.data, flat.indices, flat.indptr))
+        return csr_from_parts(flat.shape, *parts, type(flat))
 
     @property
     def feature_names(self) -> FeatureNames | None:
@@ -162,7 +170,7 @@ class RaggedArray:
         if sparse.issparse(flat) and flat.indptr[-1] < flat.data.size:
             # The user's matrix has been tidied up, and has spare room now.
             parts = (part[: flat.indptr[-1]] for part in (flat.data, flat.indices))
-            return csr_from_parts(flat.shape, *parts, flat.indptr)
+            return csr_from_parts(flat.shape, *parts, flat.indptr, type(flat))
         return flat
 
     @property
@@ -257,10 +265,10 @@ class RaggedArray:
     def __len__(self) -> int:
         return self.offsets.size - 1
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):  # scikit-learn asks for X[indices, ...]
             rest = [part for part in key[1:] if part is not Ellipsis]
             if rest:
@@ -287,7 +295,7 @@ class RaggedArray:
             raise ValueError(
                 "flat is a damaged CSR matrix: it has been changed since it was packed"
             )
-        return sparse.csr_matrix((*parts, rows), shape, copy=True)
+        return type(flat)((*parts, rows), shape, copy=True)
 
     def _take(self, chosen):
         lengths = self.lengths[chosen]

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, check_random_state
 
@@ -19,7 +18,12 @@ from ..core.arguments import warn_user
 from ..core.jit.compiling import announced_compiles, solving_time
 from ..core.jit.dispatch import cache_folder
 from ..core.problem import require_problem
-from ..core.sklearn_private import InvalidParameterError, fit_context
+from ..core.sklearn_private import (
+    CallbackSupportMixin,
+    Documented,
+    InvalidParameterError,
+    fit_context,
+)
 from ..core.typing import PathLike, SamplesLike
 from ..data.packing import check_pointers
 from ..graphs.registry import known_kind, wrong_graph
@@ -180,9 +184,20 @@ def fit_path(estimator, model, data, Cs, left_out=()) -> list:
 
 
 class StructuredEstimator(
-    Predictor, Restoring, CompactPickles, CallbackSupportMixin, BaseEstimator
+    Predictor, Restoring, CompactPickles, CallbackSupportMixin, Documented, BaseEstimator
 ):
     """Base of all estimators: everything that does not depend on the loss or on the solver."""
+
+    # What fit sets.
+    classes_: np.ndarray
+    graph_: Any
+    history_: dict[str, np.ndarray]
+    n_features_in_: int
+    n_iter_: int
+    objective_: float
+    dual_objective_: float
+    dual_gap_: float
+    suboptimality_: float
 
     #: Whether the solver takes the ``pair_cone`` of a structure.
     _keeps_cone = False

@@ -12,9 +12,10 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, check_consistent_length, get_tags
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils.validation import check_is_fitted
 
+from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import SamplesLike
 from ..data.partial import split_partial
 from ..metrics.calibration import confidences, innermost, split_model
@@ -155,7 +156,7 @@ class TemperatureScaling(Wrapper):
 
     def _held_out(self, X, y, groups):
         """For each fold, the model without it, and its samples whose labels that model has."""
-        n, is_table = _num_samples(y), is_classifier(self.estimator)
+        n, is_table = num_samples(y), is_classifier(self.estimator)
         # scikit-learn stratifies by a label for each sample
         is_table = is_table and split_partial(y, is_table=True)[1] is None
         cv = check_cv(self.cv, y, classifier=is_table)
@@ -163,13 +164,13 @@ class TemperatureScaling(Wrapper):
         if not folds:
             raise ValueError("cv has no folds (a generator can be used once only)")
         for train, test in folds:
-            part = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            part = clone(self.estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
             test = np.arange(n)[test]
-            model, seen = _structured(part, _safe_indexing(X, test))
-            truth = _safe_indexing(y, test)
+            model, seen = _structured(part, safe_indexing(X, test))
+            truth = safe_indexing(y, test)
             known = np.flatnonzero(model._read_truth(seen, truth)[2])  # a rare one may lack
             if known.size:
-                yield model, _safe_indexing(seen, known), _safe_indexing(truth, known)
+                yield model, safe_indexing(seen, known), safe_indexing(truth, known)
 
     def _fit_isotonic(self, held, temperature):
         """Probabilities of right chunks among those predicted for held-out samples."""

@@ -6,18 +6,18 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.oracles import exp_oracle, gram
-from ..core.sklearn_private import N_JOBS, Interval, StrOptions
-from ..core.typing import LossLike, PathLike, RandomStateLike, SamplesLike
+from ..core.sklearn_private import N_JOBS, Interval, StrOptions, choices
+from ..core.typing import ClassWeightLike, LossLike, PathLike, RandomStateLike, SamplesLike
 from ..core.weights import Weights
 from ..distributed.quasi import OrthantRounds, QuasiRounds
 from ..graphs.base import Graph
-from ..graphs.registry import NAMES
+from ..graphs.registry import NAMES, GraphLike
 from ..losses.log import LogLoss, SoftmaxMargin
 from ..losses.task import NamedLoss, WeightedLoss, weighted
 from ..solvers.casimir import CasimirOptions, SmoothCasimir
@@ -56,6 +56,13 @@ _ASKED = {
     "paper": 'schedule="paper"',
     "gradient": 'stop="gradient"',
 }
+
+Solver = Literal["auto", "lbfgs", "sag", "oeg", "saga", "casimir", "svrg"]
+Sampling = Literal["nus", "uniform", "paired"]
+LineSearch = Literal["skip", "always"]
+Schedule = Literal["tuned", "paper"]
+Stop = Literal["gap", "gradient"]
+Precision = Literal["auto", "double", "single"]
 
 
 class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
@@ -285,17 +292,17 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "class_weight": [None, StrOptions({"balanced"}), Mapping],
         "margin": [None, StrOptions({"hamming", "normalized_hamming"}), Mapping, "array-like"],
-        "sampling": [StrOptions({"nus", "uniform", "paired"})],
-        "line_search": [StrOptions({"skip", "always"})],
-        "schedule": [StrOptions({"tuned", "paper"})],
-        "stop": [StrOptions({"gap", "gradient"})],
+        "sampling": [choices(Sampling)],
+        "line_search": [choices(LineSearch)],
+        "schedule": [choices(Schedule)],
+        "stop": [choices(Stop)],
         "all_possible_states": ["boolean"],
         "all_possible_transitions": ["boolean"],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "solver": [StrOptions(set(_TAKES))],
-        "precision": [StrOptions({"auto", "double", "single"})],
+        "precision": [choices(Precision)],
         "warm_start": ["boolean"],
         "track_objective": ["boolean"],
         "n_jobs": N_JOBS,
@@ -305,15 +312,15 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-3,
-        solver: str = "auto",
+        solver: Solver = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -321,11 +328,11 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         margin: LossLike | None = None,
         all_possible_states: bool = True,
         all_possible_transitions: bool = True,
-        sampling: str = "nus",
-        line_search: str = "skip",
-        schedule: str = "tuned",
-        stop: str = "gap",
-        precision: str = "auto",
+        sampling: Sampling = "nus",
+        line_search: LineSearch = "skip",
+        schedule: Schedule = "tuned",
+        stop: Stop = "gap",
+        precision: Precision = "auto",
         track_objective: bool = False,
     ) -> None:
         self.graph = graph

@@ -9,11 +9,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
-from sklearn.callback import CallbackContext
 from sklearn.utils import check_random_state
 
 from ..core.parallel import Pieces
-from ..core.sklearn_private import safe_indexing
+from ..core.sklearn_private import CALLBACKS, CallbackContext, safe_indexing
 from ..core.weights import Weights, squared_norm, zero_weights
 from ..data.matrices import VECTORISE
 from ..data.packing import read_sample_weight
@@ -316,7 +315,7 @@ class EarlyStopping:
 
 def begin_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Run | None:
     """Hold out samples if a callback of `estimator` requires it."""
-    found = [c for c in getattr(estimator, "_skl_callbacks", ()) if isinstance(c, EarlyStopping)]
+    found = [c for c in getattr(estimator, CALLBACKS, ()) if isinstance(c, EarlyStopping)]
     if len(found) > 1:
         raise ValueError("there are two callbacks EarlyStopping: one fit can have one of them")
     if not found:

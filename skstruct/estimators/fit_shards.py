@@ -10,6 +10,7 @@ from joblib import hash as hash_of
 
 from ..core.gram import Gram, not_stored
 from ..core.jit.cache_key import closure, digest
+from ..core.sklearn_private import CALLBACKS
 from ..data.matrices import csr_from_parts
 from ..distributed.checkpoint import Keeper
 from ..distributed.engine import Engine, EngineGone
@@ -108,7 +109,7 @@ def _refuse(model, shards, given):
             f"{name}.fit(Shards): class_weight must be None for {type(shards.graph).__name__}; "
             "weigh samples where shards are packed"
         )
-    if any(isinstance(c, EarlyStopping) for c in getattr(model, "_skl_callbacks", ())):
+    if any(isinstance(c, EarlyStopping) for c in getattr(model, CALLBACKS, ())):
         raise ValueError(
             f"{name}.fit(Shards): EarlyStopping holds out samples of X in memory, and is not for "
             "shards"

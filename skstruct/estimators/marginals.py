@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -40,6 +42,14 @@ def _clipped(marginals):
 class ProbabilisticPredictor:
     """Predictions of models that are distributions over labellings."""
 
+    @overload
+    def predict_marginals(
+        self, X: SamplesLike | Shards, pairwise: Literal[False] = ..., rules: list | None = ...
+    ) -> np.ndarray: ...
+    @overload
+    def predict_marginals(
+        self, X: SamplesLike | Shards, pairwise: Literal[True], rules: list | None = ...
+    ) -> tuple[np.ndarray, np.ndarray]: ...
     @on_one_state
     def predict_marginals(
         self, X: SamplesLike | Shards, pairwise: bool = False, rules: list | None = None

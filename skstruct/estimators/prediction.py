@@ -8,7 +8,7 @@ import inspect
 import itertools
 from itertools import pairwise
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from ..core.memory import check_memory, n_best_bytes, shown
 from ..core.offsets import ends_of
 from ..core.oracles import ChunkRules, chunk_marginals, max_oracle, top_k_oracle
 from ..core.parallel import make_scratch, over_samples
+from ..core.sklearn_private import CALLBACKS
 from ..core.typing import SamplesLike
 from ..core.weights import Weights
 from ..data.constraints import without_prefix
@@ -119,7 +120,7 @@ _LEFT_OUT = {
     "_edge_feature_names",
     "_dual",
     "_stream",
-    "_skl_callbacks",
+    CALLBACKS,
     "history_",
 }
 
@@ -243,7 +244,10 @@ def _count_right(model, shard):
 _LARGEST_WEIGHT = 1e100
 
 
-def on_one_state(method):
+_Method = TypeVar("_Method")
+
+
+def on_one_state(method: _Method) -> _Method:
     """Run a method on a snapshot of the model, safe from refits; on each shard of Shards."""
 
     @functools.wraps(method)

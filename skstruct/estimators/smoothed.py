@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils import _safe_indexing
 
+from ..core.sklearn_private import safe_indexing
 from ..core.typing import SamplesLike
 from ..data.labels import read_node_labels
 from ..data.partial import split_partial
@@ -172,7 +172,7 @@ class SmoothedClassifier(Wrapper):
     def __init__(
         self,
         classifier: Any,
-        structure: str | Graph = "auto",
+        structure: Literal["auto", "chain"] | Graph = "auto",
         *,
         smoother: Any = None,
         cv: Any = 5,
@@ -239,14 +239,14 @@ class SmoothedClassifier(Wrapper):
                 raise ValueError(
                     f"y: only one fold has the label {lacking[0]!r}: choose another cv"
                 )
-            part = _fitted(self.classifier, _safe_indexing(nodes, rows[own]), labels[own])
-            found = _Scores(part).transform(_safe_indexing(nodes, np.flatnonzero(test)))
+            part = _fitted(self.classifier, safe_indexing(nodes, rows[own]), labels[own])
+            found = _Scores(part).transform(safe_indexing(nodes, np.flatnonzero(test)))
             if scores is None:
                 scores, first = np.zeros((known.size, found.shape[1])), part
             _check_columns(first, part, scores.shape[1], found.shape[1])
             scores[test] = found
         smoother = self._new_smoother().fit(wrapper._wrap(scores, offsets, forms), y)
-        self.classifier_ = _fitted(self.classifier, _safe_indexing(nodes, rows), labels)
+        self.classifier_ = _fitted(self.classifier, safe_indexing(nodes, rows), labels)
         _check_columns(first, self.classifier_)
         wrapper._keep(_Scores(self.classifier_), nodes, X)
         self._scores, self.smoother_, self.classes_ = wrapper, smoother, smoother.classes_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from ..solvers.run import REMEDY, Result, run
 from ..solvers.sgd import SGD
 from .base import StructuredEstimator
 from .marginals import ProbabilisticPredictor
+
+# Choices of several of them.
+Smoothing = Literal["l2", "entropy"]
+WarmStart = Literal["prox-center", "extrapolation", "previous"]
 
 CONSTRAINTS = {
     "graph": [StrOptions(NAMES), Graph],

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from numbers import Integral
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
 from ..core.oracles import gram, relaxed_oracle
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.typing import LossLike, RandomStateLike, SamplesLike
+from ..core.sklearn_private import Interval, choices
+from ..core.typing import ClassWeightLike, LossLike, RandomStateLike, SamplesLike
 from ..distributed.bcfw import BCFWBlocks, LocalBCFW
-from ..graphs.base import Graph
+from ..graphs.registry import GraphLike
 from ..solvers.bcfw.solver import BCFW, BatchFrankWolfe, BCFWChoices, dual_set, with_truth
 from ..solvers.run import run
 from .base import fit_path, warm_copy
@@ -20,6 +20,9 @@ from .svm import CONSTRAINTS, StructuralSVM
 
 # More gain little: the labellings of other samples have to move, too.
 _PAIRWISE_STEPS = 20
+
+Sampling = Literal["permutation", "uniform", "gap"]
+Steps = Literal["pairwise", "frank-wolfe", "batch", "batch-open-loop"]
 
 
 class BCFWSSVM(StructuralSVM):
@@ -176,8 +179,8 @@ class BCFWSSVM(StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **CONSTRAINTS,
-        "sampling": [StrOptions({"permutation", "uniform", "gap"})],
-        "steps": [StrOptions({"pairwise", "frank-wolfe", "batch", "batch-open-loop"})],
+        "sampling": [choices(Sampling)],
+        "steps": [choices(Steps)],
         "n_cached": [Interval(Integral, 1, None, closed="left")],
         "oracle_cache": ["boolean"],
         "averaging": ["boolean"],
@@ -186,11 +189,11 @@ class BCFWSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-2,
@@ -198,8 +201,8 @@ class BCFWSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
-        sampling: str = "permutation",
-        steps: str = "pairwise",
+        sampling: Sampling = "permutation",
+        steps: Steps = "pairwise",
         n_cached: int = 30,
         oracle_cache: bool = False,
         averaging: bool = False,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import Literal
 
 from ..core.oracles import gram, top_k_oracle
-from ..core.sklearn_private import Interval, Options, StrOptions
-from ..core.typing import LossLike, RandomStateLike
-from ..graphs.base import Graph
+from ..core.sklearn_private import Interval, Options, StrOptions, choices
+from ..core.typing import ClassWeightLike, LossLike, RandomStateLike
+from ..graphs.registry import GraphLike
 from ..losses.hinge import hinge_of, smooth_hinge
 from ..solvers.casimir import CasimirOptions, HingeCasimir
 from ..solvers.run import run
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, Smoothing, StructuralSVM, WarmStart
+
+Variant = Literal["adaptive", "constant", "svrg"]
+Sampling = Literal["permutation", "uniform"]
+InnerIterate = Literal["last", "average"]
 
 
 class CasimirSSVM(StructuralSVM):
@@ -176,25 +180,25 @@ class CasimirSSVM(StructuralSVM):
     _parameter_constraints: dict = {  # noqa: RUF012
         **CONSTRAINTS,
         "C": [Interval(Real, 0, None, closed="right")],
-        "variant": [StrOptions({"adaptive", "constant", "svrg"})],
-        "smoothing": [StrOptions({"l2", "entropy"})],
+        "variant": [choices(Variant)],
+        "smoothing": [choices(Smoothing)],
         "n_best": [Interval(Integral, 1, None, closed="left")],
         "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both"), Options(Real, {0})],
         "kappa": [None, Interval(Real, 0, None, closed="neither")],
-        "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
+        "warm_start_strategy": [choices(WarmStart)],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "sampling": [StrOptions({"permutation", "uniform"})],
-        "inner_iterate": [StrOptions({"last", "average"})],
+        "sampling": [choices(Sampling)],
+        "inner_iterate": [choices(InnerIterate)],
         "inner_passes": [StrOptions({"accuracy"}), Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 200,
         tol: float = 1e-2,
@@ -202,16 +206,16 @@ class CasimirSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
-        variant: str = "adaptive",
-        smoothing: str = "l2",
+        variant: Variant = "adaptive",
+        smoothing: Smoothing = "l2",
         n_best: int = 5,
         smoothing_strength: float = 2.0,
         kappa: float | None = None,
-        warm_start_strategy: str = "prox-center",
-        learning_rate: float | str = "auto",
-        sampling: str = "permutation",
-        inner_iterate: str = "last",
-        inner_passes: int | str = 1,
+        warm_start_strategy: WarmStart = "prox-center",
+        learning_rate: float | Literal["auto"] = "auto",
+        sampling: Sampling = "permutation",
+        inner_iterate: InnerIterate = "last",
+        inner_passes: int | Literal["accuracy"] = 1,
     ) -> None:
         self.graph = graph
         self.C = C

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..core.sklearn_private import Interval, StrOptions
-from ..core.typing import LossLike
-from ..graphs.base import Graph
+from ..core.typing import ClassWeightLike, LossLike
+from ..graphs.registry import GraphLike
 from ..losses.hinge import PROJECTIONS, choose_projection
 from ..solvers.extragradient import Extragradient
 from ..solvers.run import run
 from .svm import CONSTRAINTS, StructuralSVM
+
+Projection = Literal["auto", "gibbs", "euclidean"]
 
 
 class ExtragradientSSVM(StructuralSVM):
@@ -164,20 +166,20 @@ class ExtragradientSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         radius: float | None = None,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-2,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
-        projection: str = "auto",
-        step_size: float | str = "auto",
+        projection: Projection = "auto",
+        step_size: float | Literal["auto"] = "auto",
         restarts: bool = True,
     ) -> None:
         self.graph = graph

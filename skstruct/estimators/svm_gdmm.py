@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 
 from ..core.factors import BinaryFactors, PairwiseFactors
 from ..core.oracles import gram, require_linear_loss
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.typing import LossLike, RandomStateLike
+from ..core.sklearn_private import Interval, choices
+from ..core.typing import ClassWeightLike, LossLike, RandomStateLike
 from ..distributed.gdmm import GDMMBlocks, LocalGDMM
-from ..graphs.base import Graph
+from ..graphs.registry import GraphLike
 from ..solvers.gdmm.active_sets import GDMMOptions
 from ..solvers.gdmm.joint import run_of
 from ..solvers.gdmm.labels import LabelRun
@@ -32,6 +32,10 @@ _MOST_LABELS = _MOST_PAIRS = 128
 # Setting one of these selects GDMM.
 _OWN = "variant", "search", "n_partitions", "rho", "eta", "multipliers"
 _ADVICE = f"{REMEDY}, or leave algorithm, {', '.join(_OWN)} and gap_every at their defaults"
+
+Algorithm = Literal["auto", "gdmm"]
+Variant = Literal["bcfw", "away", "afw", "bgcd"]
+Search = Literal["sublinear", "exact", "sampled"]
 
 
 class GDMMSSVM(StructuralSVM):
@@ -190,9 +194,9 @@ class GDMMSSVM(StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: kind for name, kind in CONSTRAINTS.items() if name != "warm_start"},
-        "algorithm": [StrOptions({"auto", "gdmm"})],
-        "variant": [StrOptions({"bcfw", "away", "afw", "bgcd"})],
-        "search": [StrOptions({"sublinear", "exact", "sampled"})],
+        "algorithm": [choices(Algorithm)],
+        "variant": [choices(Variant)],
+        "search": [choices(Search)],
         "n_partitions": [None, Interval(Integral, 1, None, closed="left")],
         "rho": [Interval(Real, 0, None, closed="neither")],
         "eta": [None, Interval(Real, 0, 2, closed="neither")],
@@ -202,20 +206,20 @@ class GDMMSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 300,
         tol: float = 1e-2,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
-        algorithm: str = "auto",
-        variant: str = "bcfw",
-        search: str = "sublinear",
+        algorithm: Algorithm = "auto",
+        variant: Variant = "bcfw",
+        search: Search = "sublinear",
         n_partitions: int | None = None,
         rho: float = 1.0,
         eta: float | None = None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,18 +12,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.typing import LossLike, RandomStateLike
+from ..core.sklearn_private import Interval, StrOptions, choices
+from ..core.typing import ClassWeightLike, LossLike, RandomStateLike
 from ..core.weights import Weights
 from ..data.matrices import readable
 from ..data.packing import rows_as_scores, sample_of
-from ..graphs.base import Graph
+from ..graphs.registry import GraphLike
 from ..losses.hinge import hinge_of, smooth_hinge
 from ..scores import ConvMap, LinearMap, MLPMap, ScoreMap, check_products, guarded
 from ..solvers.prox_linear import MappedProblem, MappedSubgradient, MapWeights, ProxLinear
 from ..solvers.run import run
 from .persistence import check_shapes
-from .svm import CONSTRAINTS, StructuralSVM
+from .svm import CONSTRAINTS, Smoothing, StructuralSVM, WarmStart
 from .warm_start import first_map_weights
 
 _NAMED = {"linear": LinearMap, "mlp": MLPMap, "conv": ConvMap}
@@ -43,6 +42,11 @@ def _as_score_map(given: Any) -> ScoreMap:
     raise TypeError(
         f"score_map must be one of {sorted(_NAMED)}, a ScoreMap or a torch Module, got {given!r}"
     )
+
+
+Solver = Literal["prox-linear", "subgradient"]
+SmoothingSchedule = Literal["constant", "inverse"]
+Schedule = Literal["constant", "inverse", "sqrt"]
 
 
 class ProxLinearSSVM(StructuralSVM):
@@ -210,18 +214,18 @@ class ProxLinearSSVM(StructuralSVM):
     _parameter_constraints: dict = {  # noqa: RUF012
         **CONSTRAINTS,
         "score_map": "no_validation",
-        "solver": [StrOptions({"prox-linear", "subgradient"})],
-        "smoothing": [StrOptions({"l2", "entropy"})],
+        "solver": [choices(Solver)],
+        "smoothing": [choices(Smoothing)],
         "n_best": [Interval(Integral, 1, None, closed="left")],
         "smoothing_strength": [Interval(Real, 1e-100, 1e100, closed="both")],
-        "smoothing_schedule": [StrOptions({"constant", "inverse"})],
+        "smoothing_schedule": [choices(SmoothingSchedule)],
         "step_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "inner_passes": [Interval(Integral, 1, None, closed="left")],
         "inner_tol": [None, Interval(Real, 0, None, closed="neither")],
-        "warm_start_strategy": [StrOptions({"prox-center", "extrapolation", "previous"})],
+        "warm_start_strategy": [choices(WarmStart)],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "schedule": [StrOptions({"constant", "inverse", "sqrt"})],
+        "schedule": [choices(Schedule)],
     }
 
     _tables = ("score_params_", "end_weights_", "pair_weights_")
@@ -229,13 +233,13 @@ class ProxLinearSSVM(StructuralSVM):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         score_map: Any = "linear",
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
-        solver: str = "prox-linear",
+        class_weight: ClassWeightLike = None,
+        solver: Solver = "prox-linear",
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-1,
@@ -243,17 +247,17 @@ class ProxLinearSSVM(StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
-        smoothing: str = "l2",
+        smoothing: Smoothing = "l2",
         n_best: int = 5,
         smoothing_strength: float = 1.0,
-        smoothing_schedule: str = "constant",
-        step_size: float | str = "auto",
+        smoothing_schedule: SmoothingSchedule = "constant",
+        step_size: float | Literal["auto"] = "auto",
         inner_passes: int = 5,
         inner_tol: float | None = None,
-        warm_start_strategy: str = "prox-center",
+        warm_start_strategy: WarmStart = "prox-center",
         batch_size: int = 16,
-        learning_rate: float | str = "auto",
-        schedule: str = "sqrt",
+        learning_rate: float | Literal["auto"] = "auto",
+        schedule: Schedule = "sqrt",
     ) -> None:
         self.graph = graph
         self.score_map = score_map

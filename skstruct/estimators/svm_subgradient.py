@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Real
+from typing import Literal
 
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.typing import LossLike, RandomStateLike
-from ..graphs.base import Graph
+from ..core.sklearn_private import Interval, choices
+from ..core.typing import ClassWeightLike, LossLike, RandomStateLike
+from ..graphs.registry import GraphLike
 from ..losses.hinge import hinge_of
 from ..solvers.run import run
 from ..solvers.sgd import SGD
 from .partial_fit import Streaming
 from .svm import CONSTRAINTS, StructuralSVM
+
+Schedule = Literal["pegasos", "decay"]
 
 
 class SubgradientSSVM(Streaming, StructuralSVM):
@@ -114,7 +116,7 @@ class SubgradientSSVM(Streaming, StructuralSVM):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **CONSTRAINTS,
-        "schedule": [StrOptions({"pegasos", "decay"})],
+        "schedule": [choices(Schedule)],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "period": [Interval(Real, 0, None, closed="neither")],
         "averaging": ["boolean"],
@@ -122,11 +124,11 @@ class SubgradientSSVM(Streaming, StructuralSVM):
 
     def __init__(
         self,
-        graph: str | Graph = "auto",
+        graph: GraphLike = "auto",
         *,
         C: float = 1.0,
         loss: LossLike = "hamming",
-        class_weight: Mapping | str | None = None,
+        class_weight: ClassWeightLike = None,
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-3,
@@ -134,8 +136,8 @@ class SubgradientSSVM(Streaming, StructuralSVM):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomStateLike = None,
-        schedule: str = "pegasos",
-        learning_rate: float | str = 0.1,
+        schedule: Schedule = "pegasos",
+        learning_rate: float = 0.1,
         period: float = 1.0,
         averaging: bool = True,
     ) -> None:

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.typing import SamplesLike
+from ..core.sklearn_private import Documented
+from ..core.typing import PassedOn, SamplesLike
 
 # Of each method: what it is, what its example passes after X, and what it returns.
 _MARGINALS = "Probability of each label at each node.", "", "As the model's `predict_marginals`."
@@ -33,7 +34,7 @@ _METHODS = {
 }
 
 
-class Wrapper(MetaEstimatorMixin, BaseEstimator):
+class Wrapper(PassedOn, Documented, MetaEstimatorMixin, BaseEstimator):
     """Base of estimators around a model: ``_inside(name, X)`` is the one with method `name`."""
 
     #: Lines of the examples that make a fitted ``model``.

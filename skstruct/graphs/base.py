@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from ..core.docstrings import inherit_sections
 from ..core.problem import Problem
+from ..core.sklearn_private import Documented
 from ..core.typing import LossLike, SamplesLike
 from ..data import labels as label_codes
 from ..data.constraints import transition_mask
@@ -39,7 +40,7 @@ def kept_pairs(kept: np.ndarray, n_before: int) -> np.ndarray:
 _OF_PROBLEM = "factors", "relaxation", "with_rules"
 
 
-class Graph(ABC, BaseEstimator):
+class Graph(ABC, Documented, BaseEstimator):
     """A structure: which labellings a sample has, and how its parts share weights.
 
     A subclass reads X and y, builds the problem (a NamedTuple of arrays) for its kernels, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -238,9 +238,9 @@ class MultiLabel(Graph):
 
     def __init__(
         self,
-        edges: str | ArrayLike | None = None,
+        edges: Literal["tree", "full"] | ArrayLike | None = None,
         tables: bool = False,
-        inference: str = "auto",
+        inference: Literal["auto", "relaxed"] = "auto",
         hierarchy: Iterable | None = None,
     ) -> None:
         self.edges = edges

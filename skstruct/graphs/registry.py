@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sklearn.base import clone
 
@@ -23,6 +23,7 @@ _NAMED = {"chain": Chain, "multiclass": MultiClass, "multilabel": MultiLabel}
 
 #: Values of the parameter ``graph`` of an estimator, other than objects.
 NAMES = frozenset({"auto", *_NAMED})
+GraphLike: TypeAlias = Graph | Literal["auto", "chain", "multiclass", "multilabel"]
 
 
 def recognise(X: SamplesLike, y: SamplesLike) -> Graph:

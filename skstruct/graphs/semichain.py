@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import sparse
@@ -48,7 +48,8 @@ __all__ = ["SemiChain"]
 # Longest segment of a kind, where no limit is given: the quantile of the lengths in training. Where
 # lengths are geometric, as those of a chain, about 1 % of the nodes are beyond it: no news.
 _QUANTILE, _FEW = 0.99, 0.05
-_SCHEMES = None, "bio", "iob2"
+Scheme = Literal["bio", "iob2"]
+Lengths = Literal["table", "curve"]
 # Memory of training, at least: for each kind and length of a table, or length of a curve.
 _BYTES = 40
 
@@ -154,8 +155,8 @@ class SemiChain(NodeGraph):
     def __init__(
         self,
         max_length: int | Mapping | None = None,
-        scheme: str | None = None,
-        lengths: str = "table",
+        scheme: Scheme | None = None,
+        lengths: Lengths = "table",
         segment_features: Callable | bool | None = None,
         forbidden: Iterable | None = None,
     ) -> None:
@@ -239,7 +240,7 @@ class SemiChain(NodeGraph):
     # What is learned from labels
 
     def _kinds(self, classes):
-        return Kinds.of(classes, check_choice("scheme", self.scheme, _SCHEMES))
+        return Kinds.of(classes, check_choice("scheme", self.scheme, (None, *get_args(Scheme))))
 
     def learn(self, codes: np.ndarray, offsets: np.ndarray, classes: Any) -> None:
         """Learn the longest segment of each kind where `max_length` does not say it."""
@@ -337,7 +338,7 @@ class SemiChain(NodeGraph):
 
     def _n_lengths(self):
         """Number of weights of lengths of each kind."""
-        check_choice("lengths", self.lengths, ("table", "curve"))
+        check_choice("lengths", self.lengths, get_args(Lengths))
         return self._longest if self.lengths == "table" else 2
 
     def _basis(self):

@@ -6,10 +6,9 @@ import time
 from contextlib import contextmanager
 from math import inf
 
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-
 from ..core.interrupts import interrupts_call
 from ..core.jit.compiling import compile_seconds, solving_time
+from ..core.sklearn_private import CallbackSupportMixin, with_callbacks
 
 _STEPS = 100
 _LONG_STEP = 1.0

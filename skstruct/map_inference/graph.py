@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class FactorGraph:
         *,
         unaries: Any = None,
         offset: float = 0.0,
-        regions: str = "variables",
+        regions: Literal["variables", "pairs"] = "variables",
     ) -> None:
         self.n_states = integers(n_states, "n_states")
         if self.n_states.ndim != 1 or (self.n_states < 1).any():

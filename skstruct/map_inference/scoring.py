@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 
@@ -100,6 +101,12 @@ class MAPResult:
     def __repr__(self):
         values = f"score={self.score:.10g}, bound={self.bound:.10g}, optimal={self.optimal}"
         return f"MAPResult({values}, method={self.method!r})"
+
+    def _repr_html_(self) -> str:
+        names = "method score bound gap optimal converged n_iter message".split()
+        cells = ((name, escape(str(getattr(self, name)))) for name in names)
+        rows = (f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in cells)
+        return f"<table>{''.join(rows)}</table>"
 
 
 def is_proved(score, bound, tol):

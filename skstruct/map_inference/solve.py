@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ..core.arguments import check_integer, check_real
 from .budget import Budget, Stopped
 from .graph import FactorGraph
-from .methods import find_method
+from .methods import Method, find_method
 from .scoring import HISTORY_FIELDS, Incumbent, MAPResult, is_proved
 from .trws import solve_trws
 
@@ -22,7 +22,7 @@ _ROUNDING = 1e-8
 
 def solve_map(
     graph: FactorGraph,
-    method: str = "auto",
+    method: Method = "auto",
     *,
     tol: float = 1e-6,
     max_iter: int = 1000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,7 +55,12 @@ def require(model, *names):
 
 
 def confidences(
-    model: Any, X: SamplesLike, y: SamplesLike, *, of: str = "nodes", scheme: str | None = None
+    model: Any,
+    X: SamplesLike,
+    y: SamplesLike,
+    *,
+    of: Literal["nodes", "chunks"] = "nodes",
+    scheme: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether each prediction of a model is right, and its probability.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -313,13 +313,23 @@ def _asked_kinds(labels, present):
     return list(labels)
 
 
+Average = Literal["micro", "macro", "weighted"]
+
+
+class _Options(TypedDict, total=False):
+    labels: ArrayLike | None
+    scheme: str | None
+    sample_weight: ArrayLike | None
+    zero_division: float | str
+
+
 def chunk_precision_recall_fscore_support(
     y_true: SamplesLike,
     y_pred: SamplesLike,
     *,
     beta: float = 1.0,
     labels: ArrayLike | None = None,
-    average: str | None = None,
+    average: Average | None = None,
     scheme: str | None = None,
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
@@ -383,7 +393,7 @@ def chunk_precision_recall_fscore_support(
 
 def _classification(y_true, y_pred, labels, average, scheme, sample_weight):
     """Chunks as scikit-learn's measures take them, with their options."""
-    if average not in ("micro", "macro", "weighted", None):
+    if average not in (*get_args(Average), None):
         raise ValueError(f"average must be 'micro', 'macro', 'weighted' or None, got {average!r}")
     kinds, true, predicted, weights = _matched(y_true, y_pred, scheme, labels, sample_weight)
     # Without any kind an average is that of one kind that does not occur.
@@ -404,12 +414,20 @@ def _score(
     return score if average is None else float(score)
 
 
+@overload
+def chunk_precision_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: None, **options: Unpack[_Options]
+) -> np.ndarray: ...
+@overload
+def chunk_precision_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: Average = ..., **options: Unpack[_Options]
+) -> float: ...
 def chunk_precision_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
     *,
     labels: ArrayLike | None = None,
-    average: str | None = "micro",
+    average: Average | None = "micro",
     scheme: str | None = None,
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
@@ -446,12 +464,20 @@ def chunk_precision_score(
     )
 
 
+@overload
+def chunk_recall_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: None, **options: Unpack[_Options]
+) -> np.ndarray: ...
+@overload
+def chunk_recall_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: Average = ..., **options: Unpack[_Options]
+) -> float: ...
 def chunk_recall_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
     *,
     labels: ArrayLike | None = None,
-    average: str | None = "micro",
+    average: Average | None = "micro",
     scheme: str | None = None,
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
@@ -486,13 +512,31 @@ def chunk_recall_score(
     return _score("recall", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
+@overload
+def chunk_fbeta_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    beta: float,
+    average: None,
+    **options: Unpack[_Options],
+) -> np.ndarray: ...
+@overload
+def chunk_fbeta_score(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    beta: float,
+    average: Average = ...,
+    **options: Unpack[_Options],
+) -> float: ...
 def chunk_fbeta_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
     *,
     beta: float,
     labels: ArrayLike | None = None,
-    average: str | None = "micro",
+    average: Average | None = "micro",
     scheme: str | None = None,
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
@@ -531,12 +575,20 @@ def chunk_fbeta_score(
     )
 
 
+@overload
+def chunk_f1_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: None, **options: Unpack[_Options]
+) -> np.ndarray: ...
+@overload
+def chunk_f1_score(
+    y_true: SamplesLike, y_pred: SamplesLike, *, average: Average = ..., **options: Unpack[_Options]
+) -> float: ...
 def chunk_f1_score(
     y_true: SamplesLike,
     y_pred: SamplesLike,
     *,
     labels: ArrayLike | None = None,
-    average: str | None = "micro",
+    average: Average | None = "micro",
     scheme: str | None = None,
     sample_weight: ArrayLike | None = None,
     zero_division: float | str = "warn",
@@ -574,6 +626,24 @@ def chunk_f1_score(
     return _score("f-score", y_true, y_pred, labels, average, scheme, sample_weight, zero_division)
 
 
+@overload
+def chunk_classification_report(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    digits: int = ...,
+    output_dict: Literal[True],
+    **options: Unpack[_Options],
+) -> dict: ...
+@overload
+def chunk_classification_report(
+    y_true: SamplesLike,
+    y_pred: SamplesLike,
+    *,
+    digits: int = ...,
+    output_dict: Literal[False] = ...,
+    **options: Unpack[_Options],
+) -> str: ...
 def chunk_classification_report(
     y_true: SamplesLike,
     y_pred: SamplesLike,

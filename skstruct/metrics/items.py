@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.typing import SamplesLike
 from ..data.boxes import overlaps, read_boxes
 from ..data.matrices import refuse_masked
 from ..data.packing import as_list
@@ -17,7 +18,7 @@ from ..data.packing import as_list
 
 
 def alignment_error_rate(
-    sure: Sequence[Any], possible: Sequence[Any] | None, predicted: Sequence[Any]
+    sure: SamplesLike, possible: SamplesLike | None, predicted: SamplesLike
 ) -> float:
     """Alignment error rate: sure links should be found, and nothing but possible ones.
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import check_consistent_length, check_random_state
 
 from ..core.arguments import check_integer, check_real, warn_user
+from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import RandomStateLike, SamplesLike
 from ..data.frames import Table
 from ..metrics import SCORERS
@@ -168,7 +168,7 @@ def compare(
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
     if y is None:
         raise ValueError("y must hold the labels of the samples in X, got None")
-    n, rng = _num_samples(y), check_random_state(random_state)
+    n, rng = num_samples(y), check_random_state(random_state)
     counts = _Counts(n, n_resamples, rng.randint(2**31 - 1))
     scores, drawn = {}, []
     for name, model in models.items():
@@ -218,7 +218,7 @@ class _Given(BaseEstimator):
         return self
 
     def predict(self, X):
-        return _safe_indexing(self.predictions, X)
+        return safe_indexing(self.predictions, X)
 
     def score(self, X, y):
         return SCORERS["node_accuracy"](self, X, y)
@@ -248,6 +248,6 @@ def _scores(name, model, X, y, scoring, counts):
         model, X = _Given(model.predict(X)), np.arange(counts.n)
 
     def score(rows):
-        return measure.score(model, _safe_indexing(X, rows), _safe_indexing(y, rows))
+        return measure.score(model, safe_indexing(X, rows), safe_indexing(y, rows))
 
     return float(measure.score(model, X, y)), counts.of_scorer(score)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples
 
+from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import SamplesLike
 from ..data.ragged import object_array
 from ..data.values import join_values, read_keys
@@ -19,8 +19,8 @@ from ..metrics.calibration import require, split_model
 
 
 def _one_fold(estimator, X, y, train, test):
-    fitted = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
-    model, X = split_model(fitted, _safe_indexing(X, test))
+    fitted = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
+    model, X = split_model(fitted, safe_indexing(X, test))
     require(model, "predict_marginals", "classes_")
     marginals, who = model.predict_marginals(X), f"predict_marginals of {type(model).__name__}"
     if not hasattr(marginals, "__len__") or len(marginals) != len(test):
@@ -104,7 +104,7 @@ def cross_val_marginals(
     check_consistent_length(X, y)
     if groups is not None:
         groups = read_keys(groups, "groups", "sample", "give each sample the name of its group")
-    n = _num_samples(y)
+    n = num_samples(y)
     splits = list(check_cv(cv).split(np.zeros(n), None, groups))
     order = np.concatenate([[], *(test for _, test in splits)])
     if not np.array_equal(np.sort(order), np.arange(n)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,17 +15,20 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
 
 from .. import metrics
 from ..core.arguments import check_choice, check_real, warn_user
+from ..core.sklearn_private import safe_indexing
 from ..core.typing import SamplesLike
 from ..data.frames import Table, axes_of
 from ..data.values import read_keys
 from ..graphs.base import Graph
 from ..metrics import SCORERS
 from ..metrics.terms import RATIOS, has_chunk_tags, ratio_of_sums, ratio_terms
+
+Rule = Literal["best", "one-se"]
 
 # Values of C without `Cs`, in half decades: the first ones, and the limits of those added.
 _FIRST, _LIMITS = range(-4, 3), (-10, 8)
@@ -119,8 +122,8 @@ class _Fold:
     """The data of a fold, after the steps before the estimator, and the scores in it."""
 
     def __init__(self, before, X, y, train, test):
-        self.X, self.y = _safe_indexing(X, train), _safe_indexing(y, train)
-        self.X_test, self.y_test = _safe_indexing(X, test), _safe_indexing(y, test)
+        self.X, self.y = safe_indexing(X, train), safe_indexing(y, train)
+        self.X_test, self.y_test = safe_indexing(X, test), safe_indexing(y, test)
         if before is not None:
             before = clone(before)
             self.X = before.fit_transform(self.X, self.y)
@@ -332,7 +335,7 @@ def tune(
     scoring: str | Callable | None = None,
     Cs: Iterable[float] | None = None,
     l1_ratios: Iterable[float] | None = None,
-    rule: str = "best",
+    rule: Rule = "best",
     n_jobs: int | None = None,
 ) -> TuneResult:
     """Choose the regularisation of a model by cross-validation, in less time than a grid search.
@@ -418,7 +421,7 @@ def tune(
     >>> list(result.best_params_), bool(result.best_score_ > 0.5)
     (['sagcrf__C'], True)
     """
-    check_choice("rule", rule, ("best", "one-se"))
+    check_choice("rule", rule, get_args(Rule))
     before, final, prefix = _split(model)
     if y is None:
         raise ValueError("y must hold the labels of the samples in X, got None")

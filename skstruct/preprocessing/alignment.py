@@ -577,7 +577,7 @@ class AlignmentFeatures(RaggedTransformer, BaseEstimator):
 
     def __init__(
         self,
-        parallel_text: tuple[Any, Any] | None = None,
+        parallel_text: Sequence[Any] | None = None,
         *,
         n_iter: int = 5,
         lowercase: bool = True,

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.typing import RandomStateLike, SamplesLike
 from ..data.boxes import read_positions
-from ..data.matrices import csr_from_parts, normal_csr, numeric
+from ..data.matrices import as_configured, csr_from_parts, normal_csr, numeric
 from ..data.ragged import object_array
 from .ragged_transformer import RaggedTransformer, check_integers, samples_of
 
@@ -259,7 +259,7 @@ class PatchWords(RaggedTransformer, BaseEstimator):
             values = np.concatenate([np.ones((len(positions), len(kinds))), around], axis=1)
             shape = len(positions), n_words + n
             words = csr_from_parts(shape, values.ravel(), rows.ravel(), starts)
-            out.append((positions, words, image.shape[:2]))
+            out.append((positions, as_configured(words), image.shape[:2]))
         return object_array(out)
 
 

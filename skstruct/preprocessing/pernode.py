@@ -252,7 +252,7 @@ def _checked(rows, n_nodes, dims):
         )
     if rows.shape[0] != n_nodes:
         raise ValueError(f"the transformer returned {rows.shape[0]} rows for {n_nodes} nodes")
-    return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows
+    return rows
 
 
 def _joined(tables, names):

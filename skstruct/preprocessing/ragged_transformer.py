@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.pipeline import Pipeline
 
 from ..core.arguments import check_integer
+from ..core.sklearn_private import Documented
 from ..core.typing import SamplesLike
 from ..data.names import FeatureNames, JoinedNames
 from ..data.packing import as_list, is_empty_list
@@ -43,7 +44,7 @@ def joined_names(blocks, verbose: bool) -> tuple:
     return tuple(joined)
 
 
-class RaggedTransformer(TransformerMixin):
+class RaggedTransformer(Documented, TransformerMixin):
     """Mixin of transformers with ragged output, on which ``transform_output`` has no effect."""
 
     def __init_subclass__(cls, **kwargs):

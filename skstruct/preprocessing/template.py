@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.offsets import ends_of
 from ..core.text_files import read_text
 from ..core.typing import PathLike, SamplesLike
+from ..data.matrices import as_configured
 from ..data.names import FeatureNames, VocabularyNames, with_names
 from ..data.ragged import RaggedArray, object_array
 from ..lite import search
@@ -542,7 +543,7 @@ class ExpandedTemplates(RaggedTransformer, BaseEstimator):
             return RaggedArray._of_parts(node, offsets, names[0])
         edge = _matrix(source, self._edge, *self._edge_features)
         constant = sparse.csr_matrix(np.ones((edge.shape[0], 1)))
-        edge = sparse.hstack([constant, edge], format="csr")
+        node, edge = map(as_configured, (node, sparse.hstack([constant, edge], format="csr")))
         # The features of the edge between t - 1 and t are those of its second token.
         pairs = [(node[start:stop], edge[start + 1 : stop]) for start, stop in pairwise(offsets)]
         return with_names(object_array(pairs), *names)
@@ -650,7 +651,7 @@ class TemplateVectorizer(ExpandedTemplates):
         self,
         templates: str | Path | list,
         *,
-        outside: str = "mark",
+        outside: Literal["mark", "wapiti", "drop"] = "mark",
         min_count: int = 1,
         sequence_id: str | None = None,
         columns: Any = None,

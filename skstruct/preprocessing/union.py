@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
+from ..data.matrices import as_configured
 from ..data.names import FeatureNames, names_of, with_names
 from ..data.packing import as_list, is_empty_list, read_sequences
 from ..data.ragged import RaggedArray, object_array
@@ -342,7 +343,7 @@ class SequenceUnion(RaggedTransformer, FeatureUnion):
                 if table is not None
             ]
             if any(sparse.issparse(table) for table in tables):
-                return sparse.hstack(tables, format="csr")
+                return as_configured(sparse.hstack(tables, format="csr"))
             return np.hstack(tables) if tables else None
 
         features, offsets = joined([block.features for block in blocks]), first.offsets

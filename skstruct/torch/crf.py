@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -86,7 +86,7 @@ class CRF(torch.nn.Module):
         num_tags: int,
         batch_first: bool = False,
         *,
-        graph: str | Graph = "chain",
+        graph: Literal["chain"] | Graph = "chain",
         ends: bool | None = None,
         forbidden: str | Iterable | None = None,
         labels: Sequence | Mapping | None = None,

@@ -1,5 +1,7 @@
 """scikit-learn's contract: its own suite on tables, and the tools that users combine with us."""
 
+import inspect
+import os
 import pickle
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.datasets import load_iris
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -30,9 +33,11 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import skstruct
 from skstruct import (
     BCFWSSVM,
     GDMMSSVM,
@@ -44,9 +49,20 @@ from skstruct import (
     MultiLabel,
     ProxLinearSSVM,
     RaggedArray,
+    SmoothedClassifier,
     SubgradientSSVM,
+    TemperatureScaling,
+    WordLattice,
 )
 from skstruct.data.ragged import object_array
+from skstruct.pipeline import make_pipeline as make_structured_pipeline
+from skstruct.preprocessing import (
+    PerNode,
+    SequenceUnion,
+    SequenceVectorizer,
+    TemplateVectorizer,
+    TokenFeatures,
+)
 from skstruct.testing import check_structured_estimator, random_sequences
 
 QUICK = partial(SAGCRF, tol=1e-2, random_state=0)
@@ -85,6 +101,33 @@ def _expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore")
 def test_sklearn_suite(estimator, check):
     check(estimator)
+
+
+_UNDER_SETTINGS = """
+import warnings
+from sklearn import config_context
+from sklearn.utils.estimator_checks import check_estimator
+from skstruct import BCFWSSVM, SAGCRF
+warnings.simplefilter("ignore")
+with config_context(array_api_dispatch=True, enable_metadata_routing=True):
+    for model in (SAGCRF(), BCFWSSVM()):
+        for found in check_estimator(model, on_fail=None):
+            if found["status"] == "failed":
+                print(found["check_name"])
+"""
+
+
+@pytest.mark.slow
+def test_sklearn_suite_with_array_api_and_metadata_routing():
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # SciPy reads it when it is imported
+    done = subprocess.run(
+        [sys.executable, "-c", _UNDER_SETTINGS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [*LOOSE] * 2, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -401,6 +444,55 @@ def test_fitted_attributes_are_arrays_and_plain_values(sequences):
             plain = (np.ndarray, int, float, str, Chain)
             values = value.values() if isinstance(value, dict) else [value]
             assert all(isinstance(v, plain) for v in values), name
+
+
+def _properties(model):
+    """Whether the model has each of its properties: anything but AttributeError is an error."""
+    names = [n for n in dir(type(model)) if not n.startswith("_")]
+    kinds = {n: inspect.getattr_static(type(model), n) for n in names}
+    return {n: hasattr(model, n) for n, kind in kinds.items() if not inspect.isfunction(kind)}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAGCRF(),
+        BCFWSSVM(),
+        CasimirSSVM(),
+        ExtragradientSSVM(),
+        GDMMSSVM(),
+        ProxLinearSSVM(),
+        SubgradientSSVM(),
+        TemperatureScaling(SAGCRF()),
+        SmoothedClassifier(LogisticRegression()),
+        make_structured_pipeline(Shift(), SAGCRF()),
+        SequenceVectorizer(),
+        TemplateVectorizer("U0:%x[0,0]"),
+        TokenFeatures(),
+        SequenceUnion([("tokens", TokenFeatures())]),
+        PerNode(StandardScaler()),
+        *(getattr(skstruct, name)() for name in sorted(skstruct._GRAPHS - {"WordLattice"})),
+        WordLattice(["a"]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_properties_raise_nothing_but_attribute_errors(model):
+    _properties(model)
+    _properties(object.__new__(type(model)))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (QUICK(), "coef_"),
+        (BCFWSSVM(), "coef_"),
+        (make_structured_pipeline(Shift(), QUICK()), "classes_"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_properties_of_fitted_models(model, name, sequences):
+    assert not _properties(model)[name]
+    assert _properties(clone(model).fit(*sequences))[name]
 
 
 def test_predict_is_safe_from_several_threads(sequences):

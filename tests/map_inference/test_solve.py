@@ -238,3 +238,10 @@ def test_auto_on_a_mixed_torus(shared_data):
     best, linear = 1542.664664202, 1915.1544809
     assert 0.98 * best <= result.score <= best * (1 + 1e-9)
     assert best <= result.bound < 0.5 * (best + linear)
+
+
+def test_html_of_a_result():
+    result = MAPResult(np.array([0, 1]), 1.5, 2.0, False, method="trws", message="a < b")
+    html = result._repr_html_()
+    for row in ("method</th><td>trws", "gap</th><td>0.5", "message</th><td>a &lt; b"):
+        assert f"<tr><th>{row}</td></tr>" in html

@@ -7,7 +7,9 @@ compiled once for all problems, and call through a table (:mod:`skstruct.core.ji
 import dis
 import inspect
 import sys
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeVar
 
 import llvmlite
 import numba
@@ -44,6 +46,8 @@ _INNER, _OUTER = inner_options(), outer_options()
 # What compiled code depends on, in addition to its sources.
 _VERSIONS = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
 _STORE = open_store(None if JIT_IS_DISABLED else _VERSIONS, PACKAGE, numba.config.CACHE_DIR)
+
+_Function = TypeVar("_Function", bound=Callable)
 
 _kernels = []
 _problem_classes = {}
@@ -113,7 +117,7 @@ def _outer(function, frozen=(), **options):
     return dispatcher
 
 
-def kernel(function):
+def kernel(function: _Function) -> _Function:
     """Compile `function` lazily with the package's flags and cache it on disk.
 
     The function takes arrays, scalars and NamedTuples of these, and must not allocate. Under
@@ -131,7 +135,7 @@ def kernel(function):
     return dispatcher
 
 
-def inner_kernel(function=None, *, inline=False):
+def inner_kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
     """Compile a kernel that only other kernels call: part of its callers, without a cache entry.
 
     With `inline`, LLVM pastes the code, where a call would cost too much. Calls from Python fail.
@@ -256,7 +260,9 @@ def _operation(verb, contract):
     return None
 
 
-def generic(contract=None, *, part=None, follows=()):
+def generic(
+    contract: Callable | None = None, *, part: str | None = None, follows: tuple = ()
+) -> Any:
     """Make an operation that dispatches on the class of its first argument, a NamedTuple.
 
     A *problem*, a class with ``parts``, passes it on to the part that an operation belongs to;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import sparse
@@ -40,7 +40,8 @@ from .typed import (
 
 # Pairs of labels that share weights.
 
-INTERACTIONS = "full", "symmetric", "potts"
+Interactions = Literal["full", "symmetric", "potts"]
+INTERACTIONS = get_args(Interactions)
 
 
 def check_interactions(interactions: str) -> None:
@@ -79,6 +80,9 @@ _WAYS = {
     for space in (ForestSpace, CutSpace, JunctionSpace, RoofSpace, LPSpace, ReweightedSpace)
 }
 METHODS = tuple(_WAYS)
+Inference = Literal[
+    "auto", "tree", "max-flow", "junction-tree", "roof-dual", "lp", "tree-reweighted"
+]
 # Fields in which the methods differ.
 _OWN = "own", "work"
 # Candidates of "auto" for best labellings, and for marginals.
@@ -359,10 +363,10 @@ class Pairwise(PairwiseGraph):
         self,
         edge_features: bool = False,
         edge_types: int = 1,
-        interactions: str = "full",
+        interactions: Interactions = "full",
         forbidden: Iterable | None = None,
         attractive: bool = False,
-        inference: str = "auto",
+        inference: Inference = "auto",
         max_table: int = 2**16,
         states_per_label: int | Mapping = 1,
         node_types: list | None = None,

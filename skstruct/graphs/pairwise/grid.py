@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +16,16 @@ from ...data.matrices import feature_dtype, numeric, refuse_masked
 from ...data.node_weights import is_flat
 from ...data.packing import as_list, check_finite
 from ...data.ragged import RaggedArray, object_array
-from .graph import Networks, Pairwise, check_tuple, grid_edges, neighbours, pack
+from .graph import (
+    Inference,
+    Interactions,
+    Networks,
+    Pairwise,
+    check_tuple,
+    grid_edges,
+    neighbours,
+    pack,
+)
 
 
 class Grid(Pairwise):
@@ -74,13 +83,13 @@ class Grid(Pairwise):
 
     def __init__(
         self,
-        neighborhood: int = 4,
+        neighborhood: Literal[4, 8] = 4,
         directions: bool = False,
-        edge_features: bool | str = False,
-        interactions: str = "full",
+        edge_features: bool | Literal["contrast"] = False,
+        interactions: Interactions = "full",
         forbidden: Iterable | None = None,
         attractive: bool = False,
-        inference: str = "auto",
+        inference: Inference = "auto",
         max_table: int = 2**16,
     ) -> None:
         self.neighborhood = neighborhood

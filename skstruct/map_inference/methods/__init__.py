@@ -2,6 +2,7 @@
 
 import inspect
 from importlib import import_module
+from typing import Literal
 
 #: Module of each method, loaded at the first request.
 METHODS = {
@@ -22,6 +23,11 @@ METHODS = {
     "roof-dual": "cuts:solve_roof_dual",
     "branch-and-bound": "search.branch_and_bound:solve_branch_and_bound",
 }
+Method = Literal[
+    "auto", "subgradient", "coordinate-descent", "gradient", "accelerated-gradient", "frank-wolfe",
+    "sdca", "strong-gradient", "strong-accelerated", "decreasing-smoothing", "trws", "max-product",
+    "junction-tree", "max-flow", "roof-dual", "branch-and-bound",
+]  # fmt: skip
 _COMMON = {"tol", "max_iter", "rng", "budget"}
 
 

@@ -25,7 +25,7 @@ from skstruct.graphs import Graph
 DOC = Path(__file__).parent
 MOST_WORDS = 2500
 # Pages to look things up in, which may be longer.
-LOOKED_UP = r"(api|generated|auto_examples|_\w+)/|(genindex|py-modindex|search|changelog|references)\."
+LOOKED_UP = r"(api|generated|auto_examples|_\w+)/|(genindex|py-modindex|search|changelog|refer)"
 # Methods that scikit-learn calls and documents, of estimators and of callbacks.
 NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 
@@ -185,7 +185,7 @@ QUERIES = {
     "guide/inspection": "feature importance, transition matrix",
     "guide/large_label_sets": "multilabel pandas label names, multilabel",
     "guide/losses": "class weight, sample_weight, imbalanced classes, loss function",
-    "guide/model_selection": "resume, early stopping, grid search, cross-validation, warm start",
+    "guide/model_selection": "resume, resume interrupted training, early stopping, grid search",
     "guide/objective": "regularization, overfitting, ConvergenceWarning",
     "guide/own_solver": "custom loss",
     "guide/reproducibility": "random_state, seed",

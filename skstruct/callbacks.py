@@ -118,8 +118,10 @@ class Checkpoint(_Timed):
     ``<path>.<process>-<number>.part`` behind, which the next fit with this path deletes.
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues an interrupted fit from
-    the weights in the file. (BCFWSSVM starts from scratch: its dual point, as large as the data, is
-    not stored.) Read more in the :ref:`User Guide <watching>`.
+    the weights in the file; in a pipeline, put the loaded estimator into its last step. The state
+    of the solver is not stored: at a small `tol` the rest may take as many epochs as a new fit, and
+    BCFWSSVM, whose dual point is as large as the data, starts from scratch. Read more in the
+    :ref:`User Guide <watching>`.
 
     Parameters
     ----------

@@ -66,8 +66,9 @@ class OnlineDecoder:
 
     Parameters
     ----------
-    transitions : array-like of shape (K, K), or Transitions
-        Scores of (label, next label), -inf for a forbidden transition, which takes no time.
+    transitions : array-like of shape (K, K), or Transitions, default=None
+        Scores of (label, next label), -inf for a forbidden transition, which takes no time. None is
+        0 for all, with `labels`.
     lag : int
         Number of later nodes that a label waits for. 0 is filtering.
     scheme, labels : object, default=None
@@ -104,7 +105,7 @@ class OnlineDecoder:
 
     def __init__(
         self,
-        transitions: ArrayLike | Transitions,
+        transitions: ArrayLike | Transitions | None = None,
         *,
         lag: int,
         scheme: str | Iterable | None = None,
@@ -116,6 +117,10 @@ class OnlineDecoder:
             if start is not None or stop is not None:
                 raise ValueError("start and stop are among the transitions: leave them out")
             transitions, start, stop = transitions[:3]
+        if transitions is None:
+            if labels is None:
+                raise ValueError("without transitions, give labels: their number is not known")
+            transitions = np.zeros((len(labels), len(labels)))
         table = numeric(any_array(transitions, "transitions"), "transitions")
         n = len(table) if table.ndim else 0
         if not n or table.shape != (n, n):

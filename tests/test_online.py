@@ -49,11 +49,13 @@ def test_labels_are_those_of_the_best_labelling_so_far(seed, n, n_labels, lag, h
 def test_names_schemes_and_tables_that_were_learned():
     labels = ["O", "B-X", "I-X"]
     scores = np.log([[0.5, 0.4, 0.1], [0.3, 0.1, 0.6], [0.1, 0.2, 0.7]])
-    online = OnlineDecoder(np.zeros((3, 3)), lag=1, scheme="bio", labels=labels)
+    online = OnlineDecoder(lag=1, scheme="bio", labels=labels)
     assert online.push(scores).tolist() == ["B-X", "I-X"]
     assert online.finish().tolist() == ["I-X"]
     learned = Transitions(np.zeros((3, 3)), np.array([0.0, -np.inf, 0.0]), np.zeros(3))
     assert OnlineDecoder(learned, lag=0).push([0.0, 9.0, 1.0]).tolist() == [2]
+    with pytest.raises(ValueError, match="without transitions, give labels"):
+        OnlineDecoder(lag=1)
 
 
 def test_a_pickle_goes_on():

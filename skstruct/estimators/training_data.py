@@ -17,6 +17,7 @@ from ..data.labels import warn_of_mark
 from ..data.names import names_of
 from ..data.packing import read_sample_weight
 from ..data.partial import PartialLabels, all_labels, allowed_labels, read_partial, split_partial
+from ..data.ragged import RaggedArray
 from ..graphs.registry import choose_graph
 from ..losses.partial import LatentHinge, MarginalLogLoss, clamps_of
 from ..losses.task import UNWEIGHTED, LossWeights, cost_matrix
@@ -135,10 +136,14 @@ def _read_samples_and_labels(model, graph, X, y) -> tuple:
 
 def _refuse_sets(y):
     """Reject sets that may be label sets where the structure is inferred."""
-    if isinstance(y, (list, tuple)) and len(y) and all(isinstance(row, Set) for row in y):
+    rows = y if isinstance(y, (list, tuple)) else ()
+    if hasattr(y, "__array__") and not isinstance(y, RaggedArray):
+        table = np.asarray(y)
+        rows = table.ravel() if table.dtype.kind == "O" else ()
+    if len(rows) and all(isinstance(row, Set) for row in rows):
         raise ValueError(
-            "y is a list of sets: if all labels in a set are right, make an indicator table of it "
-            "(sklearn's MultiLabelBinarizer); if one is, say graph='multiclass'"
+            "y has a set for each sample: if all labels in a set are right, make an indicator "
+            "table of it (sklearn's MultiLabelBinarizer); if one is, say graph='multiclass'"
         )
 
 

@@ -212,7 +212,8 @@ class MultiLabel(Graph):
 
     If y is a data frame, ``label_names_in_`` of the fitted estimator and the tables of
     :mod:`skstruct.inspection` have the names of its columns. Predictions are arrays, as those of
-    scikit-learn: ``pd.DataFrame(model.predict(X), columns=model.label_names_in_)`` names them.
+    scikit-learn: ``pd.DataFrame(model.predict(X), columns=model.label_names_in_)`` names them
+    (``model[-1].label_names_in_`` in a pipeline).
 
     References
     ----------

@@ -73,10 +73,11 @@ class ConvergenceDisplay:
         x : str, default="passes"
             A key of ``history_`` for the abscissa: "passes" or "seconds".
         y : str, default="objective"
-            A key of ``history_`` for the ordinate ("objective" if it was tracked, "dual_gap",
-            "dual_objective"), or "excess": the objective's distance from the `optimum`, as a
-            fraction of it. This is not a certificate (``suboptimality_`` is) unless `optimum` is a
-            lower bound, such as a ``dual_objective_``.
+            A key of ``history_`` for the ordinate: "dual_objective", "validation_score" (with
+            :class:`~skstruct.callbacks.EarlyStopping`), "objective" or "dual_gap" (of a SAGCRF with
+            ``track_objective=True``). Or "excess": the objective's distance from the `optimum`, as
+            a fraction of it. This is not a certificate (``suboptimality_`` is) unless `optimum` is
+            a lower bound, such as a ``dual_objective_``.
         optimum : float, default=None
             For "excess"; default the smallest objective of all the curves.
         ax : matplotlib Axes, default=None

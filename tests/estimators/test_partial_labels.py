@@ -357,8 +357,11 @@ def test_solvers_and_losses_that_need_all_labels():
 
 def test_sets_in_a_table_may_be_label_sets():
     X, y = np.eye(3), [{"a", "b"}, {"b"}, {"a"}]
-    with pytest.raises(ValueError, match="y is a list of sets: if all labels in a set are right"):
-        SAGCRF(solver="lbfgs").fit(X, y)
+    column = pd.Series(y)
+    for sets in (y, tuple(y), column, column.to_frame(), column.to_numpy()):
+        for graph in ("auto", MultiLabel("full")):
+            with pytest.raises(ValueError, match="y has a set for each sample: if all labels in a"):
+                SAGCRF(graph, solver="lbfgs").fit(X, sets)
     assert SAGCRF("multiclass", solver="lbfgs").fit(X, y).classes_.tolist() == ["a", "b"]
 
 

@@ -25,7 +25,9 @@ from skstruct.graphs import Graph
 DOC = Path(__file__).parent
 MOST_WORDS = 2500
 # Pages to look things up in, which may be longer.
-LOOKED_UP = r"(api|generated|auto_examples|_\w+)/|(genindex|py-modindex|search|changelog|refer)"
+LOOKED_UP = (
+    r"(api|generated|auto_examples|_\w+)/|(genindex|py-modindex|search|changelog|references)\."
+)
 # Methods that scikit-learn calls and documents, of estimators and of callbacks.
 NOT_SHOWN = r"set_\w+_request|get_metadata_routing|set_output|setup|teardown|on_fit_\w+"
 

@@ -3,11 +3,12 @@
     python benchmarks/reproduce/all.py --data FOLDER [--hours 6] [--only NAME ...] [--list]
 
 A result is fresh if its commit has the same solvers, structures and scripts as this one, comments
-and docstrings apart. Others are run anew, the cheapest first, each in a process and a thread of its
-own; what does not fit into the hours left is named. New results wait in ``--out`` and take their
-places when all is done, so that no commit is called dirty for them: a run that was stopped goes on
-where it was. The expected time of a run is that of its last one, or more if the script has grown
-since.
+and docstrings apart, and apart from what a script has between the lines ``# Verdicts.`` and
+``# Results``: it judges what was measured, and measures nothing. Others are run anew, the cheapest
+first, each in a process and a thread of its own; what does not fit into the hours left is named.
+New results wait in ``--out`` and take their places when all is done, so that no commit is called
+dirty for them: a run that was stopped goes on where it was. The expected time of a run is that of
+its last one, or more if the script has grown since.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -67,7 +69,7 @@ def found(folder, run):
 
 
 def is_fresh(result, script):
-    """Whether nothing that the result depends on has changed since, words apart."""
+    """Whether nothing that the result depends on has changed since, words and verdicts apart."""
     made = (result or {}).get("commit", "").split()
     if len(made) != 1 or made[0].endswith("-dirty"):
         return False
@@ -76,10 +78,24 @@ def is_fresh(result, script):
     changed = _git("diff", "--name-only", "--no-renames", *made, "HEAD", "--", *paths)
     if changed is None:
         return False
-    return all(
-        _code(_git("show", f"{made[0]}:{path}")) == _code(_git("show", f"HEAD:{path}"))
-        for path in changed.split()
-    )
+    for path in changed.split():
+        old, new = (_git("show", f"{at}:{path}") for at in (made[0], "HEAD"))
+        if _code(old, judges(new)) != _code(new, judges(new)):
+            return False
+    return True
+
+
+def judges(source):
+    """Names that a script defines between the lines ``# Verdicts.`` and ``# Results``."""
+    region = re.search(r"^# Verdicts\.$(.*)^# Results\b", source or "", re.S | re.M)
+    body = ast.parse(region[1]).body if region else []
+    return {name for node in body for name in _names(node)}
+
+
+def _names(node):
+    """What a function or an assignment of a module defines."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node]
+    return {name for t in targets if (name := getattr(t, "id", getattr(t, "name", None)))}
 
 
 def _git(*command):
@@ -88,11 +104,12 @@ def _git(*command):
     return done.stdout if done.returncode == 0 else None
 
 
-def _code(source):
-    """A module without comments and docstrings, None of a file that is not there."""
+def _code(source, without=()):
+    """A module without comments, docstrings and some names, None of a file that is not there."""
     if source is None:
         return None
     tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not _names(node) & {*without}]
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
             body = node.body

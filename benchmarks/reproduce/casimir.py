@@ -505,12 +505,12 @@ PARTS = {"ner": entities_part, "localisation": boxes_part, "choices": choices_pa
          "sizes": sizes_part, "oracle": oracle_part, "ours": ours_part}  # fmt: skip
 
 
-# Verdicts.
-
-
 def marks(passes):
     """Where curves are compared: after a tenth, a quarter, a half of the passes, and all."""
     return [share * passes for share in (0.1, 0.25, 0.5, 1.0)]
+
+
+# Verdicts.
 
 
 def apart(curves, x):

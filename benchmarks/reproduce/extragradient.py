@@ -130,6 +130,9 @@ def run(problem, args):
     return found
 
 
+# Verdicts.
+
+
 def claims(found):
     """What the report shows beside what was measured; `found` by problem."""
     for name, rows in found.items():
@@ -235,6 +238,9 @@ def _same(found):
     pairs = zip(*ends.values(), strict=True)
     text = f"(Ours) Both reach the same optimum (within {LEVEL:g} of the best dual bound)"
     return Claim(text, "ours", ", ".join(cells), held(max(pair) <= LEVEL for pair in pairs))
+
+
+# Results.
 
 
 def by_seconds(row):

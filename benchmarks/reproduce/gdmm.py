@@ -326,6 +326,9 @@ def _viterbi(n_labels):
     return 1e6 * min(times[1:]) / n
 
 
+# Verdicts.
+
+
 def claims(name, own):
     """What the paper says of a task beside what was measured."""
     if name == "costs":
@@ -342,16 +345,21 @@ def claims(name, own):
             yield _pairwise(own)
 
 
-def ratio(curves, rival, mine="GDMM"):
-    """How many times as long a rival takes to the lowest objective that both come to."""
+def ratio(curves, rival, mine="GDMM", nodes=None):
+    """How many times as long a rival takes to the lowest value that both come to.
+
+    Of shares of so many nodes, in percent, what is within a standard error is as low.
+    """
     a, b = curves[mine], curves[rival]
     level = max(np.nanmin(a[1]), np.nanmin(b[1]))
+    if nodes is not None:
+        level += np.sqrt(level * (100.0 - level) / nodes)
     return first_below(b, level) / first_below(a, level)
 
 
-def _ratios(curves, rivals=RIVALS):
+def _ratios(curves, rivals=RIVALS, nodes=None):
     """These ratios, and how to write them."""
-    found = {k: ratio(curves, k) for k in rivals if k in curves}
+    found = {k: ratio(curves, k, nodes=nodes) for k in rivals if k in curves}
     return found, ", ".join(f"{k} {v:.2g}" for k, v in found.items())
 
 
@@ -365,10 +373,14 @@ def _small(own):
 
 def _large(own):
     found, cells = _ratios(own["seconds"])
-    errors, more = _ratios(own.get("test", {})) if _predicts(own) else ({}, "")
+    errors, more = {}, ""
+    if _predicts(own):
+        errors, more = _ratios(own.get("test", {}), nodes=_tested(own))
     times = [*found.values(), *errors.values()]
     text = "With a large output domain GDMM is orders of magnitude faster than the others"
-    why = f"seconds over GDMM's, to the lowest of both; {ORDER**2:g} are orders, {ORDER:g} one: "
+    why = "seconds over GDMM's, to the lowest of both"
+    why += " (test errors: plus a standard error)" if more else ""
+    why += f"; {ORDER**2:g} are orders, {ORDER:g} one: "
     why += f"{sum(v >= ORDER for v in times)} of {len(times)}"
     ours = _ratios(own["seconds"], FAST)[1]
     why += f". (Ours) {ours}" if ours else ""
@@ -378,8 +390,13 @@ def _large(own):
     if "test" in own and not more:
         why += f". No test error is a twentieth below that of no labels, {own['nothing']:.3g} %"
     cells = f"objective: {cells}" + (f"; test error: {more}" if more else "")
-    holds = held(v >= least for v in times for least in (ORDER, ORDER**2))
+    holds = held(v >= least for v in times for least in (MARGIN, ORDER, ORDER**2))
     return Claim(text, "abstract, §4, figure 3", cells, holds, why)
+
+
+def _tested(own):
+    """Nodes of test data: of 200 label sets, or of 100 chains of the mean length."""
+    return 100 * own["nodes"] / own["n"] if "nodes" in own else 200 * own["labels"]
 
 
 def _predicts(own):
@@ -402,8 +419,10 @@ def _passes(own):
     if EXACT in own["seconds"]:
         found = ratio(own["seconds"], EXACT)
         text = "Sublinear search saves an order of magnitude of GDMM's training time"
+        why = f"{found:.2g}, not {ORDER:g} times, " if found < ORDER else ""
         yield Claim(text, "§4, figure 2 (right)", f"{found:.3g} times",
-                    held([found >= ORDER]), "to the same objective")  # fmt: skip
+                    held([found > 1.0, found >= ORDER]), f"{why}to the same objective"
+                    )  # fmt: skip
 
 
 def _soft(tasks):
@@ -485,6 +504,9 @@ def _costs(costs):
         yield Claim(text, "abstract, §3.1, 3.2", cells, held([own["GDMM"] < 1.0]),
                     f"corel5k, {counts} pairs; a sample and pass: {times}")  # fmt: skip
     yield from untested(LEFT)
+
+
+# Results.
 
 
 def panels(name, own):

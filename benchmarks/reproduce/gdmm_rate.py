@@ -249,6 +249,9 @@ def _shown(reach):
     return "/".join(f"{v:.0f}" if np.isfinite(v) else "-" for v in reach)
 
 
+# Verdicts.
+
+
 def _linear(curve, levels):
     """Whether the last digits take at most twice the passes of the one before; one may lack."""
     reach, ratios = digits(curve, levels)
@@ -338,6 +341,9 @@ def _active(curves):
         )
         yield Claim("... and the bottleneck is case (iv), of labels with two messages",
                     "§3.2", cells, held([last > first]), why)  # fmt: skip
+
+
+# Results.
 
 
 def panels(name, found):

@@ -92,7 +92,7 @@ NOT_RUN = {
     r"rattler-build build .*": "needs conda's tools",
 }
 # Packages that no extra of pyproject.toml names, which documents and messages advise to install.
-OTHERS = "PyMaxflow lap playwright pre-commit pytorch-crf ruff thinqpbo".split()
+OTHERS = "PyMaxflow lap pillow playwright pre-commit pytorch-crf ruff thinqpbo".split()
 
 
 def documents():

@@ -76,10 +76,26 @@ def _thin(items):
                 item.add_marker(pytest.mark.slow)
 
 
+# What a contributor runs before each commit: data, messages and one estimator of each family.
+_QUICK = (
+    r"(cli|data|datasets|metrics|preprocessing|inspection)/|map_inference/readers/(?!test_judge)"
+    r"|estimators/test_(messages|bad_input|crf|svm_bcfw|svm_casimir)\.|graphs/test_(multilabel|chain)"
+    r"|site/test_(repository|layout|github|bibliography|options|search|site)|test_(lite|pipeline)\."
+)
+
+
+def _mark_quick(items):
+    for item in items:
+        path = item.path.relative_to(_TESTS).as_posix()
+        if re.match(_QUICK, path) and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.quick)
+
+
 # Before pytest's own looks at markers.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     _thin(items)
+    _mark_quick(items)
     items.sort(key=_place)
     if not numba.config.DISABLE_JIT:
         items[:] = [item for item in items if item.get_closest_marker("plain") is None]

@@ -247,6 +247,8 @@ def too_long(build):
 
 def main(build):
     """Print what is missing, and fail if anything is."""
+    if not (build / "objects.inv").is_file():
+        sys.exit(f"there is no built site in {build}: run sphinx first")
     names = listed()
     expected = {f"skstruct.{name}" for name in names}
     expected.update(member for name in names for member in members(name))
@@ -265,4 +267,4 @@ def main(build):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(*sys.argv[1:2]))

@@ -118,8 +118,8 @@ class OnlineDecoder:
                 raise ValueError("start and stop are among the transitions: leave them out")
             transitions, start, stop = transitions[:3]
         if transitions is None:
-            if labels is None:
-                raise ValueError("without transitions, give labels: their number is not known")
+            if not (hasattr(labels, "__len__") and np.ndim(list(labels)) == 1 and len(labels)):
+                raise ValueError("without transitions, labels must be a list of their names")
             transitions = np.zeros((len(labels), len(labels)))
         table = numeric(any_array(transitions, "transitions"), "transitions")
         n = len(table) if table.ndim else 0

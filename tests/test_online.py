@@ -54,8 +54,9 @@ def test_names_schemes_and_tables_that_were_learned():
     assert online.finish().tolist() == ["I-X"]
     learned = Transitions(np.zeros((3, 3)), np.array([0.0, -np.inf, 0.0]), np.zeros(3))
     assert OnlineDecoder(learned, lag=0).push([0.0, 9.0, 1.0]).tolist() == [2]
-    with pytest.raises(ValueError, match="without transitions, give labels"):
-        OnlineDecoder(lag=1)
+    for labels in (None, 3, [], iter("ab")):
+        with pytest.raises(ValueError, match="without transitions, labels must be a list"):
+            OnlineDecoder(lag=1, labels=labels)
 
 
 def test_a_pickle_goes_on():

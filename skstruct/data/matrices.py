@@ -157,8 +157,13 @@ def csr_from_parts(shape, data, indices, indptr, kind=sparse.csr_matrix) -> Any:
 
 def as_configured(matrix) -> Any:
     """A CSR matrix as ``sparse_interface`` of scikit-learn asks for it, an array if "sparray"."""
-    is_array = get_config()["sparse_interface"] == "sparray"
-    return sparse.csr_array(matrix) if is_array else matrix
+    return for_users(matrix, get_config()["sparse_interface"] == "sparray")
+
+
+def for_users(matrix, is_array) -> Any:
+    """A CSR matrix, or array, with indices and pointers of one type, as SciPy has them."""
+    kind = sparse.csr_array if is_array else sparse.csr_matrix
+    return kind((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def without_unused(matrix, table) -> tuple[sparse.csr_matrix, np.ndarray]:

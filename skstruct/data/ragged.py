@@ -15,6 +15,7 @@ from .matrices import (
     as_configured,
     check_sparse,
     csr_from_parts,
+    for_users,
     is_sound_csr,
     refuse_masked,
     stack_csr,
@@ -217,8 +218,12 @@ class RaggedArray:
                     f"{tuple(arrays[0].shape)}: samples are all 1-D, or all 2-D with the same "
                     "number of columns"
                 )
-        stack = stack_csr if any(map(sparse.issparse, samples)) else join_values
-        return cls(stack(arrays, "samples"), ends_of([array.shape[0] for array in arrays]))
+        if any(map(sparse.issparse, samples)):
+            is_array = any(isinstance(sample, sparse.sparray) for sample in samples)
+            flat = for_users(stack_csr(arrays, "samples"), is_array)
+        else:
+            flat = join_values(arrays, "samples")
+        return cls(flat, ends_of([array.shape[0] for array in arrays]))
 
     @classmethod
     def stack_columns(cls, columns: Sequence[RaggedArray]) -> RaggedArray:

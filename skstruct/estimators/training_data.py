@@ -116,9 +116,9 @@ def _read_samples_and_labels(model, graph, X, y) -> tuple:
     """Read X and y; the third is what is known of partial labels, or None."""
     read = functools.partial(graph.read_training, model, X)
     is_auto = isinstance(model.graph, str) and model.graph == "auto"
+    if graph.has_label_sets or (graph.is_table and is_auto):
+        _refuse_sets(y)
     if model._takes_partial_labels and graph.takes_partial_labels:
-        if graph.has_label_sets or (graph.is_table and is_auto):
-            _refuse_sets(y)
         both, partial = read_partial(read, y, graph.is_table)
         return *both, partial
     try:

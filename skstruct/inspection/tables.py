@@ -583,6 +583,7 @@ def _decoded(model, before, x):
             X = before.transform([x])
         elif model.graph_.is_table:
             X = x if sparse.issparse(x) else np.atleast_2d(x)
+            X = X.reshape(1, -1) if X.ndim == 1 else X  # a row of a sparse array
         else:
             X = object_array([x])
         samples, codes = model._decode(X)

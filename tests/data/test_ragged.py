@@ -315,3 +315,11 @@ def test_predictions_can_be_changed():
     labels = Chain().wrap(flat, Sequences(np.empty((5, 0)), np.array([0, 2, 5])))
     labels[1][0] = 9
     assert [part.tolist() for part in labels] == [[0, 1], [9, 3, 4]]
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
+def test_packed_sparse_samples_are_of_their_kind_and_one_index_type(kind):
+    flat = RaggedArray.from_list([kind(np.eye(3))] * 2).flat
+    assert type(flat) is kind
+    assert flat.indices.dtype == flat.indptr.dtype
+    assert flat.tocoo().nnz == 6

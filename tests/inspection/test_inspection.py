@@ -314,3 +314,10 @@ def test_names_come_from_the_step_that_knows_them():
     assert coef_frame(model).index[:2].tolist() == ["w=a", "w=b"]
     hashed = make_pipeline(SequenceVectorizer(hashing=True, n_features=4), crf).fit(DICTS, TAGS)
     assert coef_frame(hashed).index[:4].tolist() == ["x0", "x1", "x2", "x3"]
+
+
+def test_a_row_of_a_sparse_array_is_explained():
+    model = SAGCRF("multiclass", random_state=0).fit(sparse.csr_array(np.eye(3)), [0, 1, 0])
+    row = sparse.csr_array(np.eye(3))[0]
+    assert row.ndim == 1
+    assert str(explain(model, row)) == str(explain(model, np.eye(3)[0]))

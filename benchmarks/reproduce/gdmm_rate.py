@@ -294,7 +294,7 @@ def _sentences(curves):
                     "ours; §3.1 has no proof", _shown(reach),
                     held([_linear(curves[name], LEVELS)]),
                     f"digits take {times} times the passes of the one before")  # fmt: skip
-    reach = {k: first_below(curves[k], 1.0) for k in ("GDMM", JOINT)}
+    reach = {k: _reach(curves[k], 1.0) for k in ("GDMM", JOINT)}
     ends = ", ".join(f"{k}: {_shown([v])} (ends at {curves[k][1][-1]:.2g} after "
                      f"{curves[k][0][-1]:.0f})" for k, v in reach.items())  # fmt: skip
     yield Claim("The BCFW version is much more efficient than AFW (passes to a gap of 1)",

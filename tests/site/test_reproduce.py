@@ -333,8 +333,23 @@ def test_verdicts_on_ssg_and_on_speed_are_by_rival():
     assert claim.holds == "does not hold"
     assert "(ours)" not in claim.ours
     assert "sublinear (ours)" in claim.why
-    own["seconds"]["BCFW"] = [[1.0, 27.0], [9.0, 2.0]]
-    assert gdmm._large(own).holds == "holds in part"  # three times is faster, if not much
+    for when, verdict in ((27.0, "does not hold"), (90.0, "holds in part")):  # 3 and 10 times
+        own["seconds"]["BCFW"] = [[1.0, when], [9.0, 2.0]]
+        assert gdmm._large(own).holds == verdict
+    own |= {"pass_seconds": {"GDMM": 0.4, "BCFW": 5.0, "SSG": 8.0}, "nodes": 99}
+    assert next(gdmm._passes(own)).holds == "does not hold"
+    own["pass_seconds"]["BCFW"] = 40.0
+    assert next(gdmm._passes(own)).holds == "holds in part"
+
+
+def test_soft_bcfw_is_judged_on_tags():
+    ends = dict(zip(("GDMM", *gdmm.SOFT), (1.0, 3.0, 2.0), strict=True))
+    tags, glyphs = ({k: [[1.0, 99.0], [9.0, v]] for k, v in own.items()}
+                    for own in (ends, dict.fromkeys(ends, 1.0)))  # fmt: skip
+    assert [row.holds for row in gdmm._soft({"POS": tags, "glyphs": glyphs})][:2] == ["holds"] * 2
+    tags[gdmm.SOFT[1]] = [[1.0, 99.0], [9.0, 0.5]]
+    rows = list(gdmm._soft({"POS": tags, "glyphs": glyphs}))
+    assert [row.holds for row in rows[:2]] == ["holds in part", "holds"]
 
 
 def test_errors_within_a_standard_error_are_level():
@@ -784,6 +799,10 @@ def test_sag_judges_footnotes_and_bounds():
     assert (rows["§3"].ours, rows["footnote 1"].ours) == ("OCR 8/2", "OCR 5/9")
     assert [rows[k].holds for k in ("footnote 1", "footnote 6", "§3")] == ["holds"] * 3
     assert (rows["§5"].holds, rows["§5"].ours) == ("not tested", "OCR never/never")
+    assert rows["§5"].why.endswith("helps on no task")
+    own["curves"] |= {"SAG-NUS": _curve((1, 1.0), (9, 0.01))}
+    row = next(r for r in sag._footnote_claims({"ocr": own}, 60) if r.where == "§5")
+    assert (row.holds, row.why[-17:]) == ("not tested", "helps on OCR only")
     own |= {"weak": {"OEG": 15.0, "SAG-NUS*": None}, "path": [9.0, 9.0]}
     rows = {row.where: row.holds for row in sag._footnote_claims({"ocr": own}, 60)}
     assert (rows["footnote 1"], rows["§3"]) == ("does not hold",) * 2
@@ -801,6 +820,9 @@ def test_claims_about_several_data_sets_are_not_judged_on_one():
         "SAG-NUS* often",
         "The better of",
         "Without the",
+        "Both are always among",
+        "SAG-NUS* always",
+        "lambda = 1 / n",
     ):
         rows = [next(r for r in sag.claims(found, 60) if r.text.startswith(begin))
                 for found in (one, two)]  # fmt: skip

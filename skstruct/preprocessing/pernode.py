@@ -87,6 +87,8 @@ class PerNode(RaggedTransformer, BaseEstimator):
         if isinstance(X, RaggedArray):
             if sparse.issparse(X.flat):
                 check_sparse(X.flat, "X.flat")
+                # Compiled transformers of scikit-learn refuse arrays that are locked.
+                return X.flat.copy(), X.offsets, None
             return X.flat, X.offsets, None
         if is_frame(X):
             values, offsets, names = frame_columns(X, self.sequence_id, columns)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 
 import skstruct
 from skstruct import Chain, Pairwise, RaggedArray
@@ -105,3 +106,9 @@ def test_structures_take_sparse_arrays(graph):
         assert type(one) is type(other)
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(one, other)
+
+
+def test_compiled_transformers_take_packed_sparse_nodes():
+    X = RaggedArray(sparse.csr_array(np.eye(3)), [0, 3])
+    found = PerNode(PolynomialFeatures(2)).fit_transform(X)
+    assert_array_equal(found.flat.toarray(), PolynomialFeatures(2).fit_transform(np.eye(3)))

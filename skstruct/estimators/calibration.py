@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import SamplesLike
+from ..core.wrappers import innermost, split_model
 from ..data.partial import split_partial
-from ..metrics.calibration import confidences, innermost, split_model
+from ..metrics.calibration import confidences
 from .marginals import ProbabilisticPredictor
 from .persistence import TABLES
 from .wrapper import Wrapper

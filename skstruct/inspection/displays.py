@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from ..core.wrappers import innermost, split_model
 from ..data.frames import axes_of
-from ..metrics.calibration import innermost, split_model
 from .tables import _label_names, _words, transition_frame
 
 

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.wrappers import innermost, split_model
 from ..data.frames import as_frame, find_pandas
 from ..data.ragged import RaggedArray, object_array
-from ..metrics.calibration import innermost, split_model
 from ..preprocessing.columns import is_frame, values_of
 from ..preprocessing.ragged_transformer import output_names
 

@@ -13,9 +13,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from ..core.arguments import check_integer, check_real, warn_user
 from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import RandomStateLike, SamplesLike
+from ..core.wrappers import innermost
 from ..data.frames import Table
 from ..metrics import SCORERS
-from ..metrics.calibration import innermost
 from ..metrics.terms import ratio_of_sums
 from .tuning import Measure
 

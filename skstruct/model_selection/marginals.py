@@ -13,9 +13,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..core.sklearn_private import num_samples, safe_indexing
 from ..core.typing import SamplesLike
+from ..core.wrappers import split_model
 from ..data.ragged import object_array
 from ..data.values import join_values, read_keys
-from ..metrics.calibration import require, split_model
+from ..metrics.calibration import require
 
 
 def _one_fold(estimator, X, y, train, test):

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "preprocessing": {"core", "data", "lite", "shards"},
     "datasets": {"core", "data", "inference", "shards"},
     "metrics": {"core", "data", "lite"},
-    "inspection": {"data", "metrics", "preprocessing"},
+    "inspection": {"core", "data", "metrics", "preprocessing"},
     "testing": {"core", "data", "graphs", "spaces"},
     "map_inference": {"core", "inference"},
     "torch": {

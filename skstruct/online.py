@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from .core.arguments import check_integer
 from .core.jit.dispatch import kernel
 from .core.memory import check_memory, shown
+from .core.wrappers import innermost
 from .data.labels import read_label_names
 from .data.matrices import numeric
 from .data.packing import check_scores
 from .decoding import Transitions, any_array, scheme_mask, score_table
+from .graphs.chain import Chain
 from .inference.allowed_steps import allowed_steps, best_step
 from .inference.numerics import best_of
 
@@ -142,6 +146,52 @@ class OnlineDecoder:
         check_memory(8 * size * (width + 1), f"{shown(size)} nodes of {n} labels", "lower lag")
         self._best, self._path = np.empty((size, width)), np.empty(size, dtype=np.int64)
         self.n_nodes_ = 0
+
+    @classmethod
+    def from_model(cls, model: BaseEstimator, *, lag: int) -> Self:
+        """Return the decoder of a trained chain of order 1.
+
+        Transitions, scores of the ends, labels and forbidden transitions are those of the model.
+        Push ``x @ model.coef_.T + model.intercept_`` for nodes with features x.
+
+        Parameters
+        ----------
+        model : estimator, Pipeline or SmoothedClassifier
+            Fitted, on ``Chain()`` of order 1. Wrappers stand for the estimator inside: the last
+            step of a pipeline, the ``smoother_`` of a SmoothedClassifier.
+        lag : int
+            Number of later nodes that a label waits for.
+
+        Returns
+        -------
+        OnlineDecoder
+            At the beginning of a stream. With a lag as long as the sequence, the labels equal those
+            of ``predict``.
+
+        Raises
+        ------
+        TypeError
+            If the model has another structure, a higher order, hidden states, edge features or
+            rules; names it.
+        """
+        model = innermost(model)[1]
+        check_is_fitted(model)
+        graph = getattr(model, "graph_", model)
+        if type(graph) is not Chain:
+            raise TypeError(f"model must be fitted on Chain(), got {type(graph).__name__}")
+        for name, default in (("order", 1), ("edge_features", False), ("rules", None)):
+            if (value := getattr(graph, name) or default) != default:
+                raise TypeError(f"Chain({name}={value!r}) cannot be streamed")
+        graph.refuse_states("a stream has no hidden states", TypeError)
+        start, stop = model.boundary_coef_ if graph.boundary else (None, None)
+        return cls(
+            model.pairwise_coef_,
+            lag=lag,
+            scheme=graph.forbidden,
+            labels=model.classes_,
+            start=start,
+            stop=stop,
+        )
 
     def __repr__(self) -> str:
         return f"OnlineDecoder(n_labels={self._n}, lag={self._lag}, n_nodes_={self.n_nodes_})"

@@ -7,8 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from skstruct import OnlineDecoder, decode
+from skstruct import (
+    BCFWSSVM,
+    SAGCRF,
+    AtMostOnce,
+    Chain,
+    OnlineDecoder,
+    SemiChain,
+    SmoothedClassifier,
+    decode,
+)
 from skstruct.decoding import Transitions
 
 
@@ -129,3 +140,67 @@ def test_bad_scores():
 def test_a_lag_beyond_memory():
     with pytest.raises(MemoryError, match="lower lag"):
         OnlineDecoder(np.zeros((2, 2)), lag=10**15)
+
+
+_OPTIONS = {"max_iter": 20, "tol": 0.1, "random_state": 0}
+
+
+def _tags(seed=0):
+    """Sequences with the tags of chunks that are hard to tell from the features."""
+    rng = np.random.default_rng(seed)
+    y = [["O", "B-X", "I-X", "I-X", "O", "B-X"], ["B-X", "B-X", "I-X", "O"]] * 8
+    codes = [np.array([["O", "B-X", "I-X"].index(label) for label in own]) for own in y]
+    return [np.eye(3)[own] + rng.normal(size=(len(own), 3)) for own in codes], y
+
+
+@pytest.mark.parametrize("estimator", [SAGCRF, BCFWSSVM])
+@pytest.mark.parametrize(
+    "options", [{}, {"boundary": True}, {"boundary": True, "forbidden": "bio"}]
+)
+def test_a_trained_chain_streams_what_it_predicts(estimator, options):
+    X, y = _tags()
+    model = estimator(Chain(**options), **_OPTIONS).fit(X, y)
+    # Without the ends and the scheme other labels would be best somewhere.
+    hard = [np.random.default_rng(i).normal(size=(9, 3)) for i in range(20)]
+    online = OnlineDecoder.from_model(model, lag=9)
+    for x, best in zip(hard, model.predict(hard), strict=True):
+        early = online.push(x @ model.coef_.T + model.intercept_).tolist()
+        assert early + online.finish().tolist() == best.tolist()
+
+
+def test_wrappers_stream_what_is_inside():
+    X, y = _tags()
+    smoothed = SmoothedClassifier(LogisticRegression(), cv=2).fit(X, y)
+    online, own = OnlineDecoder.from_model(smoothed, lag=9), smoothed.smoother_
+    for x, best in zip(X, smoothed.predict(X), strict=True):
+        scores = np.log(np.clip(smoothed.classifier_.predict_proba(x), 0.01, None))
+        online.push(scores @ own.coef_.T + own.intercept_)
+        assert online.finish().tolist() == best.tolist()
+    piped = make_pipeline("passthrough", SAGCRF(**_OPTIONS)).fit(X, y)
+    online = OnlineDecoder.from_model(piped, lag=9)
+    online.push(X[0] @ piped[-1].coef_.T + piped[-1].intercept_)
+    assert online.finish().tolist() == piped.predict(X[:1])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Chain(order=2), r"Chain\(order=2\) cannot be streamed"),
+        (Chain(rules=[AtMostOnce(0)]), r"Chain\(rules=.*\) cannot be streamed"),
+        (Chain(states_per_label=2), "a stream has no hidden states: labels of Chain"),
+        (SemiChain(), r"must be fitted on Chain\(\), got SemiChain"),
+    ],
+)
+def test_other_models_are_no_streams(graph, message):
+    model = SAGCRF(graph, **_OPTIONS).fit([np.eye(3)] * 2, [[0, 1, 1], [1, 1, 1]])
+    with pytest.raises(TypeError, match=message):
+        OnlineDecoder.from_model(model, lag=1)
+
+
+def test_edge_features_and_foreign_models_are_no_streams():
+    X, y = [(np.eye(3), np.ones((2, 1)))], [[0, 1, 1]]
+    model = SAGCRF(Chain(edge_features=True), **_OPTIONS).fit(X, y)
+    with pytest.raises(TypeError, match=r"Chain\(edge_features=True\) cannot be streamed"):
+        OnlineDecoder.from_model(model, lag=1)
+    with pytest.raises(TypeError, match=r"fitted on Chain\(\), got LogisticRegression"):
+        OnlineDecoder.from_model(LogisticRegression().fit(np.eye(2), [0, 1]), lag=1)

@@ -41,7 +41,7 @@ MAY_IMPORT = {
         "core", "data", "graphs", "inference", "lite", "losses", "solvers",
         "targets",
     },
-    "online": {"core", "data", "decoding", "inference"},
+    "online": {"core", "data", "decoding", "graphs", "inference"},
     "lite": set(),
     "callbacks": {"core", "data", "estimators"},
     "model_selection": {"core", "data", "graphs", "metrics"},

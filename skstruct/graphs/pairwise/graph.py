@@ -412,9 +412,12 @@ class Pairwise(PairwiseGraph):
             raise ValueError(f"edge_features must be a bool, got {self.edge_features!r}")
         items, counts = as_list(X, "X"), None
         if self.node_types is not None:
-            self.widths_ = {} if reset else self.widths_
-            columns = 2 + (n_types > 1), bool(self.edge_features)
-            items, counts = read_graphs(items, self._types(), *columns, self.widths_)
+            if reset:  # of all batches of a stream
+                self.widths_ = dict(getattr(self, "widths_", {}))
+            how = 2 + (n_types > 1), bool(self.edge_features), self.widths_, reset
+            items, counts = read_graphs(
+                items, self._types(), *how, is_symmetric=self.interactions == "symmetric"
+            )
         wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
         for i, item in enumerate(items):
             check_tuple(item, i, 2 + bool(self.edge_features), wanted)

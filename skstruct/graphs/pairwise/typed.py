@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...core.arguments import warn_user
 from ...core.offsets import ends_of
 from ...data.labels import read_sequence_labels
 from ...data.matrices import normal_csr, numeric, refuse_masked
@@ -101,11 +102,23 @@ def _read_rows(item, pair, n, i):
     return [rows]
 
 
-def read_graphs(items, types, n_columns, has_features, widths) -> tuple[list, np.ndarray]:
+def _refuse_new_pair(pair, i, has_features, widths):
+    """Warn of edges without weights, in sample i; raise ValueError if they have features."""
+    text = f"X: sample {i} has edges {pair}, but in training there were none"
+    if pair[::-1] in widths:
+        text += f", only edges {pair[::-1]}: the order of a pair must be the same"
+    if has_features:
+        raise ValueError(text)
+    warn_user(f"{text}; their weights are 0")
+
+
+def read_graphs(
+    items, types, n_columns, has_features, widths, reset, is_symmetric
+) -> tuple[list, np.ndarray]:
     """Samples as tuples (features, edges[, edge features]), and their numbers of nodes by type.
 
-    `widths` has the numbers of features of each type and pair of types in training; they are
-    written to it if it is empty.
+    `widths` has the numbers of features of each type, and of each pair of types with edges, in
+    training; with `reset` they are written to it.
     """
     parts = ["nodes", "edges", "edge_features"][: 2 + has_features]
     pairs = [(a, b) for a in types for b in types]
@@ -128,19 +141,25 @@ def read_graphs(items, types, n_columns, has_features, widths) -> tuple[list, np
             own += _read_rows(item, pair, len(array), i) if has_features else []
         if own:
             rows.append(pack_nodes(own, f"X, edges {pair}", "edge")[0])
-            found[pair] = rows[-1].shape[1]
-    known = dict(widths) or found
+        with_edges = [i for i, edges in enumerate(owners[-len(items) :]) if edges.size]
+        is_known = pair in widths or (is_symmetric and pair[::-1] in widths)
+        if with_edges and not (reset or is_known):
+            _refuse_new_pair(pair, with_edges[0], has_features, widths)
+        elif with_edges:
+            found[pair] = rows[-1].shape[1] if has_features else 0
     for key, width in found.items():
-        if width != known.get(key):
-            raise ValueError(f"X: {key!r} has {width} features, in training {known.get(key, 0)}")
-    widths.update(known)
+        known = widths.get(key, width)
+        if width != known:
+            raise ValueError(f"X: {key!r} has {width} features, in training {known}")
+    if reset:
+        widths.update(found)
     owner = np.concatenate(owners).astype(np.int64)
     n_edges = np.bincount(owner, minlength=len(items))
     ends = np.concatenate(ends)[np.argsort(owner, kind="stable")]
     nodes = _stacked([table for table, _ in read], np.concatenate([*map(_owners, counts.T)]))
     graphs = [_pieces(nodes, counts.sum(axis=1)), _pieces(ends, n_edges)]
     if has_features:
-        width = max((known[pair] for pair in pairs if pair in known), default=0)
+        width = max((widths[pair] for pair in pairs if pair in widths), default=0)
         rows.append(np.empty((0, width)))  # pads to the width of training
         graphs.append(_pieces(_stacked(rows, owner), n_edges))
     return list(zip(*graphs, strict=True)), counts

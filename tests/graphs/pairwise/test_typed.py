@@ -262,6 +262,50 @@ def test_types_without_nodes_and_pairs_without_edges():
     assert np.isfinite(crf.predict_log_likelihood(X, y)).all()
 
 
+def _turned(x, pair):
+    """The sample with its edges of a pair of types in the other order."""
+    parts = {"edges": lambda ends: ends[:, ::-1], "edge_features": lambda rows: rows}
+    for part in parts.keys() & x.keys():
+        own = {key: value for key, value in x[part].items() if key != pair}
+        x = x | {part: own | {pair[::-1]: parts[part](x[part][pair])}}
+    return x
+
+
+@pytest.mark.parametrize("interactions", ["full", "symmetric"])
+def test_pairs_of_types_that_training_had_not(interactions):
+    X, y = draw(20)
+    pair = ("word", "page")
+    graph = Pairwise(node_types=TYPES, interactions=interactions)
+    crf, other = SAGCRF(graph, **OPTIONS).fit(X, y), [X[0], _turned(X[1], pair)]
+    if interactions == "symmetric":
+        assert_array_equal(crf.predict(other)[1]["word"], crf.predict(X)[1]["word"])
+    else:
+        text = r"sample 1 has edges \('page', 'word'\), .* only edges \('word', 'page'\): the order"
+        with pytest.warns(UserWarning, match=text):
+            crf.predict(other)
+    apart = [x | {"edges": {pair: x["edges"][pair]}} for x in X]
+    crf, i = crf.fit(apart, y), next(i for i, x in enumerate(X) if WORDS in x["edges"])
+    with pytest.warns(UserWarning, match=rf"sample {i} has edges .* were none; their weights"):
+        crf.predict(X)
+    crf.predict(apart)
+
+
+def test_pairs_of_types_with_edge_features_that_training_had_not():
+    X, y = draw(20, edge_features=True)
+    crf = SAGCRF(Pairwise(True, node_types=TYPES), **OPTIONS).fit(X, y)
+    with pytest.raises(ValueError, match=r"sample 0 has edges \('page', 'word'\), .* the order"):
+        crf.predict([_turned(X[0], ("word", "page"))])
+
+
+def test_pairs_of_types_of_all_batches_count():
+    X, y = draw(20)
+    apart = [x | {"edges": {}} for x in X]
+    svm = SubgradientSSVM(Pairwise(node_types=TYPES), random_state=0)
+    with pytest.warns(UserWarning, match="the first partial_fit has no classes"):
+        svm.partial_fit(X, y)
+    svm.partial_fit(apart, y).predict(X)
+
+
 def test_bad_predictions_and_parameters(tmp_path):
     X, y = draw(12)
     crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)

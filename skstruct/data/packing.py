@@ -192,11 +192,16 @@ def as_list(X, name: str) -> list:
     return list(X)
 
 
+def has_types(y) -> bool:
+    """Return whether the first sample is a dict by type of nodes."""
+    is_list = isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1
+    return is_list and isinstance(next(iter(y), None), Mapping)
+
+
 def refuse_types(y, name: str) -> None:
     """Raise TypeError for dicts by type of nodes (`node_types`), where one type is needed."""
-    is_list = isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1
-    if is_list and isinstance(first := next(iter(y), None), Mapping):
-        example = f"[own[{next(iter(first), 'type')!r}] for own in {name}]"
+    if has_types(y):
+        example = f"[own[{next(iter(next(iter(y))), 'type')!r}] for own in {name}]"
         raise TypeError(f"{name} has dicts by type of nodes: pass one type at a time, {example}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.typing import SamplesLike
 from ..data.labels import read_label_lists, rows_of_image, warn_of_mark
-from ..data.packing import read_sample_weight, refuse_types
+from ..data.packing import has_types, read_sample_weight, refuse_types
 from ..data.partial import split_partial
 from ..data.segments import has_segments
 from ..data.values import join_values
@@ -53,6 +55,39 @@ def read_pair(y_true, y_pred, sample_weight=None, images=False):
     return rows[:n], rows[n:], weights, known
 
 
+def _shapes_by_type(labels):
+    """The shapes of the labels of each type, if there are types."""
+    if not isinstance(labels, Mapping):
+        return {type(labels).__name__: ()}
+    return {name: np.shape(own) for name, own in labels.items()}
+
+
+def _join_types(y_true, y_pred):
+    """Labels by type of nodes as strings "type/label", one list per sample; others as they are."""
+    if not (has_types(y_true) or has_types(y_pred)):
+        return y_true, y_pred
+    if len(y_true) != len(y_pred):
+        raise ValueError(f"y_true has {len(y_true)} samples, y_pred has {len(y_pred)}")
+    texts, joined = {}, []
+    for i, both in enumerate(zip(y_true, y_pred, strict=True)):
+        true, predicted = map(_shapes_by_type, both)
+        if true != predicted or {len(shape) for shape in true.values()} - {1}:
+            raise ValueError(
+                f"sample {i}: the labels of each type of node must be equally many, got "
+                f"{true} in y_true and {predicted} in y_pred"
+            )
+        joined.append([])
+        for own in both:
+            pairs = [(name, label) for name in both[0] for label in own[name]]
+            # Equal numbers such as 1 and 1.0 have one text; missing labels stay missing.
+            joined[i].append([
+                label if label is None or label != label
+                else texts.setdefault((name, label), f"{name}/{label}")
+                for name, label in pairs
+            ])  # fmt: skip
+    return tuple(map(list, zip(*joined, strict=True)))
+
+
 def _is_image(labels):
     """Return whether the labels of a sample are an array (height, width), or lists of its rows."""
     if isinstance(labels, (list, tuple)):
@@ -86,9 +121,10 @@ def flatten(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences, or of label images
+    y_true, y_pred : sequences of label sequences, of label images, or of dicts
         Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
-        labels are left out of both.
+        labels are left out of both. Dicts have the labels of each type of node (`node_types`):
+        these become strings "type/label", in the order of the types of the truth.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample's nodes.
 
@@ -119,7 +155,8 @@ def flatten(
     >>> round(f1_score(*flatten(y, predicted), average="macro"), 3)
     0.4
     """
-    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    pair = _join_types(y_true, y_pred)
+    true, predicted, weights, known = read_pair(*pair, sample_weight, images=True)
     counted = slice(None) if known is None else np.concatenate(known)
     flat = np.concatenate(true)[counted], np.concatenate(predicted)[counted]
     if sample_weight is None:
@@ -143,8 +180,8 @@ def sequence_accuracy_score(
 
     Parameters
     ----------
-    y_true, y_pred : sequences of label sequences, or of label images
-        Truth and predictions. Nodes without a true label (None, NaN, masked) or with a set of
+    y_true, y_pred : sequences of label sequences, of label images, or of dicts
+        Truth and predictions, as for :func:`flatten`. Nodes without a true label or with a set of
         several do not count, nor do samples that have no others.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
@@ -175,7 +212,8 @@ def sequence_accuracy_score(
 
 def right_nodes(y_true, y_pred, sample_weight=None):
     """How many nodes of each sample are right and how many count, and its weight."""
-    true, predicted, weights, known = read_pair(y_true, y_pred, sample_weight, images=True)
+    pair = _join_types(y_true, y_pred)
+    true, predicted, weights, known = read_pair(*pair, sample_weight, images=True)
     same = [a == b for a, b in zip(true, predicted, strict=True)]
     if known is not None:
         same = [flags[counted] for flags, counted in zip(same, known, strict=True)]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Pairwise, SubgradientSSVM
 from skstruct.datasets import pack_shards
-from skstruct.metrics import chunk_f1_score, confidences, flatten, sequence_accuracy_score
+from skstruct.metrics import SCORERS, chunk_f1_score, confidences, flatten, sequence_accuracy_score
 from skstruct.preprocessing import PerNode
 from skstruct.testing import check_structure
 
@@ -392,13 +392,10 @@ def test_many_nodes_of_each_type_have_a_junction_tree():
     assert crf.inference_ == "exact"
 
 
-def test_metrics_and_transformers_take_one_type():
+def test_chunks_and_transformers_take_one_type():
     X, y = draw(4)
-    for metric in (flatten, sequence_accuracy_score, chunk_f1_score):
-        with pytest.raises(
-            TypeError, match=r"y_true has dicts .* \[own\['word'\] for own in y_true\]"
-        ):
-            metric(y, y)
+    with pytest.raises(TypeError, match=r"y_true has dicts .* \[own\['word'\] for own in y_true\]"):
+        chunk_f1_score(y, y)
     crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
     with pytest.raises(TypeError, match="with node_types those of one type"):
         confidences(crf, X, y)
@@ -410,3 +407,34 @@ def test_metrics_and_transformers_take_one_type():
         PerNode(StandardScaler()).fit(X)
     with pytest.raises(TypeError, match=r"y has dicts .* \[own\['word'\] for own in y\]"):
         PerNode(StandardScaler()).fit([x["nodes"]["word"] for x in X], y)
+
+
+def test_metrics_of_nodes_of_all_types():
+    y = [{"word": ["hi", None], "page": [1]}, {"word": [], "page": [0]}]
+    found = [{"page": np.array([1.0]), "word": ["lo", "hi"]}, {"word": [], "page": [1]}]
+    true, predicted = flatten(y, np.array(found))
+    assert true.tolist() == ["word/hi", "page/1", "page/0"]
+    assert predicted.tolist() == ["word/lo", "page/1", "page/1"]
+    assert flatten(y, found, sample_weight=[2, 3])[2].tolist() == [2, 2, 3]
+    assert sequence_accuracy_score(y, found) == 0.0
+    assert sequence_accuracy_score(y, [found[0], y[1]]) == 0.5
+    X, y = draw(12)
+    crf = SAGCRF(Pairwise(node_types=TYPES), **OPTIONS).fit(X, y)
+    assert SCORERS["node_accuracy"](crf, X, y) == crf.score(X, y)
+    assert 0 < SCORERS["node_f1_macro"](crf, X, y) <= 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"word": ["hi"]}, r"sample 1: .* {'word': \(1,\), 'page': \(1,\)} in y_true and {'word'"),
+        ({"word": ["hi", "lo"], "page": [1]}, r"sample 1: .* and {'word': \(2,\), .* in y_pred"),
+        ({"word": "hi", "page": [1]}, r"sample 1: .* and {'word': \(\), .* in y_pred"),
+        (["hi", 1], r"sample 1: .* and {'list': \(\)} in y_pred"),
+        (None, "y_true has 2 samples, y_pred has 1"),
+    ],
+)
+def test_metrics_of_types_that_differ(wrong, message):
+    own = {"word": ["hi"], "page": [1]}
+    with pytest.raises(ValueError, match=message):
+        flatten([own, own], [own, wrong] if wrong else [own])

@@ -98,8 +98,8 @@ class SAGCRF(Streaming, ProbabilisticPredictor, StructuredEstimator):
         Weights of classes; classes missing from the dict have weight 1, "balanced" uses ``n_nodes /
         (n_classes * n_nodes_of_class)``. On a table they multiply the likelihoods of samples. Where
         samples have several nodes, training shifts the scores of labels by the logarithms of their
-        weights [3]_, and prediction does not. For multilabel targets, the keys are column indices.
-        See :ref:`weights`.
+        weights [3]_, and prediction does not. For multilabel targets, the keys are column
+        numbers, or names if y is a data frame. See :ref:`weights`.
     fit_intercept : bool, default=True
         Whether each label has a constant feature. Its weight is regularised like all others.
     max_iter : int, default=500

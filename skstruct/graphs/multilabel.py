@@ -343,13 +343,14 @@ class MultiLabel(Graph):
     def read_class_weight(
         self, class_weight: Any, classes: Any, codes: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Read weights of labels from a mapping; "balanced" weighs on and off."""
+        """Read weights of labels, by number or by name; "balanced" weighs on and off."""
         n = len(classes)
         factor, class_factors = np.ones(n), np.ones((n, 2))
         if isinstance(class_weight, str):
             class_factors = balanced_weights(codes, counts, (n, 2))
         elif class_weight is not None:
-            factor = given_weights(class_weight, list(range(n)))
+            by_name = any(isinstance(label, str) for label in class_weight)
+            factor = given_weights(class_weight, self._names() if by_name else list(range(n)))
         return np.tile(factor, codes.size // n), class_factors
 
     def decision(
@@ -454,11 +455,15 @@ class MultiLabel(Graph):
         own = neighbours(self.edges_, n)
         return make(space=space(**fields, own=own, work=loop_scratch(n, m, few)))
 
+    def _names(self):
+        """Names of the labels, numbers where they have none."""
+        names = [name if isinstance(name, str) else j for j, name in enumerate(self._columns)]
+        return names or list(range(self.n_labels_))
+
     def _check_implications(self, codes):
         child, parent = self.hierarchy_.T
         table = codes.reshape(-1, self.n_labels_)
-        names = [name if isinstance(name, str) else j for j, name in enumerate(self._columns)]
-        names = names or range(self.n_labels_)
+        names = self._names()
         for i, e in np.argwhere(table[:, child] > table[:, parent])[:1]:
             child, parent = names[child[e]], names[parent[e]]
             raise ValueError(

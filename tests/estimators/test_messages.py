@@ -458,6 +458,20 @@ def test_a_fit_far_from_the_optimum_names_the_scale_of_features_and_c():
         BCFWSSVM("chain", C=1e6, max_iter=1, random_state=0).fit([*X[0]] * 9, [[0, 1, 0]] * 27)
 
 
+def test_class_weights_by_the_names_of_label_sets():
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(30, 2)), ["sport", "politics", "arts"]
+    Y = pd.DataFrame(rng.integers(0, 2, (30, 3)), columns=names)
+    crf = SAGCRF(MultiLabel(), class_weight={"politics": 3.0}, random_state=0).fit(X, Y)
+    by_number = SAGCRF(MultiLabel(), class_weight={1: 3.0}, random_state=0).fit(X, Y)
+    assert_array_equal(crf.coef_, by_number.coef_)
+    assert np.abs(crf.coef_ - SAGCRF(MultiLabel(), random_state=0).fit(X, Y).coef_).max() > 0.01
+    with pytest.raises(ValueError, match=r"unknown class 'art'; the classes are \['sport', 'poli"):
+        SAGCRF(MultiLabel(), class_weight={"art": 2.0}).fit(X, Y)
+    with pytest.raises(ValueError, match=r"unknown class 'arts'; the classes are \[0, 1, 2\]"):
+        SAGCRF(MultiLabel(), class_weight={"arts": 2.0}).fit(X, Y.to_numpy())
+
+
 def test_names_of_label_sets_are_kept():
     rng = np.random.default_rng(0)
     X, names = rng.normal(size=(30, 2)), ["sport", "politics", "arts"]

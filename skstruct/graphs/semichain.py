@@ -17,6 +17,7 @@ from ..core.memory import check_memory
 from ..core.offsets import ends_of, longest_item
 from ..core.problem import Problem
 from ..core.typing import LossLike, SamplesLike
+from ..core.wrappers import innermost
 from ..data.constraints import allowed_at_ends, check_ends, check_steps, transition_mask
 from ..data.matrices import normal_csr, numeric
 from ..data.packing import as_list, packed, read_sequences
@@ -475,7 +476,7 @@ class SemiChain(NodeGraph):
 
         Parameters
         ----------
-        estimator : estimator
+        estimator : estimator or Pipeline
             Fitted, with this structure as its ``graph_``.
 
         Returns
@@ -485,6 +486,7 @@ class SemiChain(NodeGraph):
             segments are possible, one more number: the score of each further node. Nothing for
             kinds of single nodes.
         """
+        estimator = innermost(estimator)[1]
         n, n_lengths, basis = self.limits_.size, self._n_lengths(), self._basis()
         weights = estimator.pair_weights_[0, n * n :]
         tables = weights[: n * n_lengths].reshape(n, n_lengths)

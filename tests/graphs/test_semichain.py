@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from skstruct import (
     BCFWSSVM,
@@ -482,6 +483,8 @@ def test_long_segments_are_warned_of_and_stay_possible():
     assert crf.graph_.limits_.tolist() == [1, 1]
     weights = crf.graph_.length_weights(crf)
     assert {name: own.size for name, own in weights.items()} == {"a": 2, "b": 1}
+    piped = crf.graph_.length_weights(make_pipeline("passthrough", crf))
+    assert piped["a"].tolist() == weights["a"].tolist()
     assert np.isfinite(crf.predict_log_likelihood(X[:1], LONG[:1])[0])
     assert_allclose(crf.pairwise_coef_.diagonal(), 0.0)
 

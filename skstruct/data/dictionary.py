@@ -41,7 +41,11 @@ class Dictionary(NamedTuple):
         words = sorted(words, key=str) if isinstance(words, (set, frozenset)) else words
         for q, word in enumerate(words):
             if not isinstance(word, str) or not word:
-                raise ValueError(f"dictionary: word {q} must be a string of characters: {word!r}")
+                hint = "; words with fields come from WordLattice.from_mecab"
+                raise ValueError(
+                    f"dictionary: word {q} must be a string of characters: {word!r}"
+                    + hint * isinstance(word, (tuple, list))
+                )
         kinds = dict.fromkeys(PLAIN_KINDS, (True, True, longest))
         return cls([(word,) for word in dict.fromkeys(words)], kinds, [], [*zip(PLAIN_KINDS)])
 

@@ -193,6 +193,7 @@ def test_strings_of_unknown_words(text, files):
         (["ab", ""], [["ab"], []], WORDS, "X: sample 1 is empty"),
         (["ab"], [["ab"]], ["a", ""], "dictionary: word 1 must be a string of characters"),
         (["ab"], [["ab"]], {"a", 3}, "dictionary: word 0 must be a string of characters: 3"),
+        (["ab"], [["ab"]], [("a", "noun")], r"\('a', 'noun'\); words with fields come from WordL"),
         (["ab"], [["ab"]], "words", "dictionary must be a list of words, got a str"),
         ("ab", [["ab"]], WORDS, "X must be a list of samples, got a str"),
     ],

@@ -185,7 +185,10 @@ def read_indicator(y, n_samples: int | None, name: str = "y") -> np.ndarray:
     if table.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must hold zeros and ones, got dtype {table.dtype}: with a table X a 2-D y is "
-            "read as label sets; sequences are a list of 2-D arrays"
+            "read as label sets; sequences are a list of 2-D arrays. Zeros and ones come from "
+            "lists of names by sklearn's MultiLabelBinarizer().fit_transform, from a data frame D "
+            "of names by pd.get_dummies(D.stack()).groupby(level=0).max().reindex(D.index, "
+            "fill_value=0)"
         )
     wrong = np.argwhere((table != 0) & (table != 1))
     if wrong.size:

@@ -451,7 +451,7 @@ def test_schemes_are_for_chains(graph, x, kind, forbidden):
 
 def test_a_fit_far_from_the_optimum_names_the_scale_of_features_and_c():
     X, y = np.random.default_rng(0).normal(scale=100.0, size=(4, 3, 3, 1)), np.eye(3, dtype=int)
-    advice = "or scale the features, or lower C: for images try 1 / pixels"
+    advice = "or scale the features, or lower C: for images search C from 1 / pixels upwards"
     with pytest.warns(ConvergenceWarning, match=advice):
         BCFWSSVM(Grid(attractive=True), C=100.0, max_iter=1, random_state=0).fit(X, [y] * 4)
     with pytest.warns(ConvergenceWarning, match="or scale the features, or lower C$"):

@@ -79,7 +79,7 @@ class Grid(Pairwise):
     """
 
     takes = "images: expected a list of arrays (height, width, n_features)"
-    hint_of_scale = ": for images try 1 / pixels"
+    hint_of_scale = ": for images search C from 1 / pixels upwards by a validation score"
 
     def __init__(
         self,

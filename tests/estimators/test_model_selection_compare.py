@@ -60,6 +60,9 @@ def test_tags_of_chunks_are_recognised(tags):
     assert has_chunk_tags([[None, "B-A"], [{"B-A", "I-A"}, "O"]])
     for y in ([["a", "b"]], [["O", "O"]], [[0, 1]], ["B-A", "O"], [["B-A", 1]], np.eye(2)):
         assert not has_chunk_tags(y)
+    images = np.zeros((2, 3, 4), dtype=int)
+    assert not has_chunk_tags(images)
+    assert not has_chunk_tags([*images])
 
 
 @pytest.mark.parametrize("name", ["chunk_f1", "node_accuracy"])

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ..core.features import DenseFeatures, SparseFeatures, add_outer, constant_rows, scores
 from ..core.gram import Gram, gram_product, not_stored, product_scratch
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import accumulate, gram, potentials
 from ..core.proximal import rest_potentials, rest_scores
 from ..core.weights import Weights, aligned, zero_weights
@@ -109,7 +109,8 @@ def feature_rows(matrix, n_rows: int, fit_intercept: bool, for_training: bool = 
     if is_large and np.count_nonzero(matrix) <= _FEW * matrix.size:
         matrix = sparse.csr_matrix(matrix)
     if sparse.issparse(matrix):
-        return SparseFeatures(matrix.data, matrix.indices, matrix.indptr, intercept)
+        ends = matrix.indptr.astype(np.int64, copy=False)  # SciPy takes the smallest type
+        return SparseFeatures(matrix.data, matrix.indices, ends, intercept)
     return DenseFeatures(matrix, intercept)
 
 

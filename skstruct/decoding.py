@@ -33,7 +33,7 @@ from .lite import chunk_step, scheme_name, tag_and_kind
 from .losses.log import LogLoss, LogPartition
 from .solvers.decoder import Decoder, clash_of
 from .solvers.passes import decode as decode_samples
-from .solvers.passes import draws, node_marginals
+from .solvers.passes import node_marginals
 from .solvers.primal import BatchGradient, loss_values
 
 __all__ = [
@@ -681,7 +681,8 @@ def sample(
     problem, room = chains.at_scores("draws"), 1
     if problem is chains.problem:  # the marginals of edges
         room = max(longest_item(problem.part_ptr), (longest - 1) * batch.rows.shape[1] ** 2)
-    chains.run(draws, problem, uniforms, codes, room=room)
+    ends = chains._draw(problem, room, uniforms, codes)
+    chains._refuse_unsolved(ends, batch.keep)
     names, fill = chains.names(codes)
     return batch.wrap_several(names, np.full(batch.keep.size, n_draws), fill)
 

@@ -19,7 +19,6 @@ from ..data.ragged import object_array
 from ..losses.operations import private_loss
 from ..shards.reading import Shard, Shards
 from ..solvers.passes import (
-    draws,
     entropies,
     log_likelihoods,
     node_marginals,
@@ -295,7 +294,7 @@ class ProbabilisticPredictor:
         bits = np.random.PCG64(seed).advance(n * getattr(self, "_nodes_before", 0))
         uniforms = np.random.Generator(bits).random((n_nodes, n))
         codes = np.empty((n, n_nodes), dtype=np.int32)
-        ends = self._pass(draws, problem, uniforms, codes, room=self._room(problem, samples))
+        ends = self._draw(problem, self._room(problem, samples), uniforms, codes)
         self._refuse_unsolved(ends, keep, problem)
         codes = self.graph_.hidden_states(self.classes_).labels_of(codes)
         nodes = self.graph_.wrap(np.arange(n_nodes), samples)

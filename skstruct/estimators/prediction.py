@@ -43,7 +43,7 @@ from ..lite import chunk_rules
 from ..shards.packing import relocated
 from ..shards.reading import Shard, Shards, fitting
 from ..solvers.decoder import Decoder, clash_of
-from ..solvers.passes import chunk_probabilities, decode, decodes_exactly, why_relaxed
+from ..solvers.passes import chunk_probabilities, decode, decodes_exactly, find_chunks, why_relaxed
 from .persistence import TABLES, check_parts, check_shapes, in_layout
 
 # Names of features in fitted models: taken from X in fit, compared in prediction.
@@ -881,23 +881,20 @@ class Predictor(NamedFeatures, Decoder):
                 f"label {tag!r} has no chunk prefix (such as B- or I-): scheme='runs' is for such "
                 "labels"
             )
-        count, ptr = np.full(keep.sum(), -1), problem.label_ptr
-        found = np.empty((ptr[-1], 3), dtype=np.int32)
-        if chunks is not None:
+        if chunks is None:
+            ptr, best = problem.label_ptr, np.empty(problem.label_ptr[-1], dtype=np.int32)
+            decoder = self.graph_.decoding(problem, self._weights())
+            self._refuse_unsolved(self._pass(decode, decoder, best), keep, problem)
+            count, found = np.empty(ptr.size - 1, np.int64), np.empty((best.size, 3), np.int32)
+            find_chunks(steps, ptr, best, found, count)
+        else:
             count, found = _read_chunks(chunks, samples.lengths, kinds)
             count = count[keep]
             ptr = ends_of(count)
-        shares = np.empty(len(found) if confidence else 0)
-        w = self._weights()
-
-        def run(part, start, stop):
-            decoder = self.graph_.decoding(part, w)
-            scratch = make_scratch(part)
-            return chunk_probabilities(
-                part, decoder, w, start, stop, scratch, steps, ptr, found, count, shares
-            )
-
-        self._refuse_unsolved(over_samples(run, problem, self.n_jobs), keep, problem)
+        shares = np.empty(len(found))
+        if confidence:
+            ends = self._pass(chunk_probabilities, problem, steps, ptr, found, count, shares)
+            self._refuse_unsolved(ends, keep, problem)
         ends = ends_of(count)
         rows = np.arange(ends[-1]) + np.repeat(ptr[:-1] - ends[:-1], count)
         starts, stops, codes = found[rows].T.tolist()

@@ -14,7 +14,7 @@ from ..core.parallel import make_scratch, over_samples
 from ..core.problem import require_room
 from ..core.weights import aligned
 from ..data.rules import TooManyStates, broken_rules, clashing_rules, single_rules
-from .passes import decode, decode_top_k
+from .passes import decode, decode_top_k, draws
 
 
 def clash_of(graph, classes, problem, i):
@@ -74,6 +74,17 @@ class Decoder:
             scratch = make_scratch(part)
             labels = np.empty((len(codes), scratch.labels.size), dtype=np.int32)
             return decode_top_k(part, w, start, stop, scratch, values, labels, codes)
+
+        return over_samples(run, problem, self.n_jobs)
+
+    def _draw(self, problem, room, uniforms, codes):
+        """Write labellings of all samples that are drawn by these numbers."""
+        w = self._weights()
+
+        def run(part, start, stop):
+            scratch, own = make_scratch(part), aligned(room, np.empty)
+            labels = np.empty(len(codes) * scratch.labels.size, dtype=np.int32)
+            return draws(part, w, start, stop, scratch, own, labels, uniforms, codes)
 
         return over_samples(run, problem, self.n_jobs)
 

@@ -152,37 +152,43 @@ def _find_chunks(rules, labels, out):
 
 
 @kernel
-def chunk_probabilities(problem, decoder, w, start, stop, scratch, rules, ptr, chunks, count, out):
-    """Write chunks (best labellings' if ``count < 0``) and, if `out` has room, probabilities."""
+def find_chunks(rules, label_ptr, labels, chunks, count):
+    """Write the chunks of labellings to the rows of `chunks`, and how many each has to `count`."""
+    for i in range(count.shape[0]):
+        own = slice(label_ptr[i], label_ptr[i + 1])
+        count[i] = _find_chunks(rules, labels[own], chunks[own])
+
+
+@solver_kernel
+def chunk_probabilities(problem, w, start, stop, scratch, rules, ptr, chunks, count, out):
+    """Write the probabilities of the first ``count[i]`` of ``chunks[ptr[i]:ptr[i + 1]]``."""
     for i in range(start, stop):
+        if count[i] == 0:
+            continue
         potentials(problem, i, w, scratch.theta)
         if _overflows(problem, i, scratch.theta):
             return -2 - i
-        own = chunks[ptr[i] : ptr[i + 1]]
-        if count[i] < 0:
-            if not max_oracle(decoder, i, scratch.theta, scratch.labels) > -math.inf:
-                return i
-            count[i] = _find_chunks(rules, scratch.labels, own)
-        if count[i] == 0 or out.shape[0] == 0:
-            continue
-        own, theta, mu = own[: count[i]], scratch.theta, scratch.mu
+        theta, mu, own = scratch.theta, scratch.mu, chunks[ptr[i] : ptr[i] + count[i]]
         if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
             return i
     return -1
 
 
-@kernel
-def draws(problem, w, start, stop, scratch, room, uniforms, out):
+@solver_kernel
+def draws(problem, w, start, stop, scratch, room, labels, uniforms, out):
     """Write labellings drawn for samples `start` to `stop` to the columns of `out`."""
-    theta, mu = scratch.theta, scratch.mu
+    theta, mu, n_draws = scratch.theta, scratch.mu, out.shape[0]
     for i in range(start, stop):
         first, last = problem.label_ptr[i], problem.label_ptr[i + 1]
         potentials(problem, i, w, theta)
         if _overflows(problem, i, theta):
             return -2 - i
-        own, labels = uniforms[first:last], out[:, first:last]
-        if not sample_oracle(problem, i, theta, mu, room, own, labels) > -math.inf:
+        own = labels[: n_draws * (last - first)].reshape((n_draws, last - first))
+        if not sample_oracle(problem, i, theta, mu, room, uniforms[first:last], own) > -math.inf:
             return i
+        for d in range(n_draws):
+            for t in range(last - first):
+                out[d, first + t] = own[d, t]
     return -1
 
 

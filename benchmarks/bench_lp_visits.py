@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.inference.pairwise_lp import (
     PairwiseLP,
     lp_scratch,

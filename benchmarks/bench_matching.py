@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.inference.assignment import assignment, assignment_max_marginals, assignment_work
 from skstruct.inference.assignment_polytope import (
     euclidean_assignment,

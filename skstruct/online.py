@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .core.arguments import check_integer
-from .core.jit.dispatch import kernel
+from .core.jit.kernels import kernel
 from .core.memory import check_memory, shown
 from .core.wrappers import innermost
 from .data.labels import read_label_names

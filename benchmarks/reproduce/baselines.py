@@ -13,7 +13,7 @@ import numpy as np
 from rivals import _SURER, SAGNUS, SGNUS, SMD, Hybrid, PaperOEG, PaperSAG, PaperSAGA, Primal
 
 from skstruct import SAGCRF
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.core.oracles import accumulate, potentials
 from skstruct.core.sklearn_private import Interval, StrOptions
 from skstruct.core.weights import zero_weights

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skstruct.core.jit.dispatch import inner_kernel, kernel
+from skstruct.core.jit.kernels import inner_kernel, kernel
 from skstruct.core.oracles import accumulate, potentials
 from skstruct.core.parallel import make_scratch
 from skstruct.core.weights import (

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from .. import BCFWSSVM, SAGCRF, Chain, MultiClass
 from .. import __all__ as public
 from ..core.jit.compiling import announced_compiles
-from ..core.jit.dispatch import cache_folder
+from ..core.jit.kernels import cache_folder
 from ..estimators.base import StructuredEstimator
 from ..estimators.persistence import TRUSTED
 from ..graphs.base import Graph

@@ -2,7 +2,8 @@
 
 from . import oracles
 from .features import DenseFeatures, SparseFeatures, add_outer, scores
-from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.dispatch import generic
+from .jit.kernels import inner_kernel, kernel
 from .jit.solver_kernel import solver_kernel
 from .weights import Weights
 

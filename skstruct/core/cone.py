@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import kernel
+from .jit.kernels import kernel
 
 # Rounding error of a sum of a few products, plus one for each edge feature.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)

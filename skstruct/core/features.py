@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from .intrinsics import as_single, lowest_bit, sum_rows
-from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.dispatch import generic
+from .jit.kernels import inner_kernel, kernel
 
 _sum_by_8, _sum_by_4, _sum_by_1 = (sum_rows(size) for size in (8, 4, 1))
 largest_by_8, _largest_by_4, _largest_by_1 = (sum_rows(size, True) for size in (8, 4, 1))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .features import ALL_CLASSES, DenseFeatures, clear_rows, gather, is_used, scatter
-from .jit.dispatch import inner_kernel, kernel
+from .jit.kernels import inner_kernel, kernel
 from .offsets import ends_of
 from .weights import aligned, padded_width
 

@@ -58,7 +58,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.dispatch import generic
+from .jit.kernels import inner_kernel, kernel
 from .jit.signatures import FloatRows, Floats, LabelRows, Labels, Pair, declare
 from .offsets import ends_of
 from .weights import Weights

@@ -16,7 +16,7 @@ from joblib.parallel import get_active_backend
 
 from .intrinsics import call_address, fetch_add, load_shared
 from .jit.compiling import JIT_IS_DISABLED, compile_seconds, solving_time
-from .jit.dispatch import inner_kernel
+from .jit.kernels import inner_kernel
 from .offsets import longest_item
 from .problem import tree_leaves, tree_like
 from .weights import aligned

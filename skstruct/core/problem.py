@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import kernel
+from .jit.kernels import kernel
 from .oracles import forbid, potentials, row_potentials
 
 

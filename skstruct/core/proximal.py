@@ -7,7 +7,8 @@ import numpy as np
 
 from .features import ObservedFeatures, SparseFeatures, scores
 from .intrinsics import prefetch
-from .jit.dispatch import generic, inner_kernel, kernel
+from .jit.dispatch import generic
+from .jit.kernels import inner_kernel, kernel
 from .jit.signatures import Floats, declare
 from .oracles import potentials
 from .weights import Weights, zero_weights

@@ -12,7 +12,7 @@ from llvmlite import binding
 from threadpoolctl import threadpool_info
 
 from .. import __version__
-from .jit.dispatch import cache_folder, cache_folders_read
+from .jit.kernels import cache_folder, cache_folders_read
 
 _DEPENDENCIES = "scikit-learn numpy scipy numba llvmlite joblib threadpoolctl pip".split()
 _OPTIONAL = "pandas polars matplotlib skops rich torch".split()
@@ -68,7 +68,7 @@ def show_versions() -> None:
 
     See Also
     --------
-    skstruct.core.jit.dispatch.cache_folder : Where compiled kernels lie.
+    skstruct.core.jit.kernels.cache_folder : Where compiled kernels lie.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import inner_kernel, kernel
+from .jit.kernels import inner_kernel, kernel
 from .jit.signatures import declare
 
 # No precision is lost until v nears the end of float64: updates of v are relative to s v.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arguments import warn_user
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..lite import OUTSIDE, chunk_step, tag_and_kind
 
 # The most states of one automaton, and of a product of rules: its transition table has 32 MB.

@@ -16,7 +16,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 from ..core import oracles
 from ..core.arguments import warn_user
 from ..core.jit.compiling import announced_compiles, solving_time
-from ..core.jit.dispatch import cache_folder
+from ..core.jit.kernels import cache_folder
 from ..core.problem import require_problem
 from ..core.sklearn_private import (
     CallbackSupportMixin,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.features import begins_of, largest_by_8, sum_near_by_8
 from ..core.intrinsics import largest_of_8
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .numerics import draw, fast_exp, fast_log
 from .viterbi import best_back, n_best_back
 

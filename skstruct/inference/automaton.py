@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.weights import aligned
 from .forward_backward import LARGEST_RANGE, SMALLEST_FACTOR, exp_table
 from .numerics import TopList, clear_top, fast_exp, offer_top, take_top, top_list

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .assignment import AssignmentWork, Side, assignment, assignment_work, augment, total_score
 from .numerics import TopList, clear_top, offer_top, take_top, top_list
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.offsets import ends_of
 
 # The graph of variables that share factors.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.offsets import ends_of
 
 # The kernels that plan a junction tree: cliques, slots of messages, inputs and their steps.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.intrinsics import bits_of, float_of, scale_by_power_of_two
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01

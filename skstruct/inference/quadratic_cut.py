@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .max_flow import WHOLE, advance_flow, in_source_side, init_search_forest
 
 # Of the largest number: what rounding may leave at a node whose level is found.

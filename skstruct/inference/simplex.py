@@ -2,7 +2,7 @@
 
 import math
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .numerics import fast_exp, row_max
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .numerics import (
     TopList,
     clear_top,

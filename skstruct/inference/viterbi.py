@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.features import largest_sums
 from ..core.intrinsics import bits_of, float_of, largest_of_8, lowest_bit, which_of_8
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .numerics import TopList, best_of, clear_top, offer_top, take_top, top_list
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import generic, kernel, require
+from ..core.jit.dispatch import generic, require
+from ..core.jit.kernels import kernel
 from ..core.offsets import longest_item
 from ..core.oracles import (
     add_indicator,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import add_indicator, exp_oracle, exp_slack, log_partition
 from .operations import augment_copy, loss_oracle, truth_score
 

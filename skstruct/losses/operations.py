@@ -21,7 +21,8 @@ False``: it has no such form, and no dual problem. A loss may hold scratch: each
 
 import numpy as np
 
-from ..core.jit.dispatch import generic, inner_kernel, kernel
+from ..core.jit.dispatch import generic
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import add_indicator, augment, gram, score, truth
 
 #: Rounding error of a term ``c_i(m)``, relative to the terms that the loss is the difference of.

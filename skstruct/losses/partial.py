@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.offsets import longest_item
 from ..core.oracles import add_indicator, exp_oracle, loss_augmented_max, max_oracle, potentials

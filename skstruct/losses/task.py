@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel
+from ..core.jit.kernels import inner_kernel
 from ..data.matrices import refuse_masked
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from .regions import AT_MOST_ONE, CARDINALITY, OR, POTTS, TABLE, score_extent, sum_of_maxima
 
 # Result of a solver of MAP problems.

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..core.arguments import check_integer, integers
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.parallel import Pieces
 from .budget import Stopped
 from .kinds.operations import region_max_marginals

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import check_integer, check_real
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..core.offsets import ends_of
 from ..core.text_files import split_line, split_lines
 from ..core.typing import SamplesLike

@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arguments import check_integer
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..core.offsets import ends_of
 from ..core.typing import SamplesLike
 from ..data.matrices import csr_from_parts

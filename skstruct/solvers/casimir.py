@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.cone import make_cone, project_rows, settle
 from ..core.intrinsics import fetch_add
-from ..core.jit.dispatch import inner_kernel
+from ..core.jit.kernels import inner_kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
 from ..core.oracles import accumulate, potentials

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.cone import NO_CONE, Cone, settle
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..core.weights import Weights, inner_product, squared_norm, view_flat
 
 # Rounding of a sum or difference of terms of size 1, as it usually is: four units in the last

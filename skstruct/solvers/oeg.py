@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.features import square_features
-from ..core.jit.dispatch import inner_kernel
+from ..core.jit.kernels import inner_kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.memory import check_memory
 from ..core.oracles import (

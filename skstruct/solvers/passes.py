@@ -5,7 +5,7 @@ Kernels return -1; i at sample i without a labelling, -2 - i where its potential
 
 import math
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import (
     chunk_marginals,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 
 #: Numbers that :func:`measure`, :func:`combine` and :func:`soft_sums` give.
 N_MEASURED, N_COMBINED, N_SOFT = 8, 4, 4

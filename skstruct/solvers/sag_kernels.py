@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.intrinsics import fetch_add
-from ..core.jit.dispatch import inner_kernel
+from ..core.jit.kernels import inner_kernel
 from ..core.jit.solver_kernel import solver_kernel
 from ..core.oracles import accumulate, potentials
 from ..core.parallel import LEAD, LEAVE, meet, open_gate

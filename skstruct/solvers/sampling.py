@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 
 
 def sum_tree(n):

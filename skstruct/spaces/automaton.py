@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.offsets import longest_item
 from ..core.oracles import (

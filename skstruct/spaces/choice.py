@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import (
     euclidean_oracle,
     exp_oracle,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.gram import gram_of, not_stored
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.offsets import ends_of, longest_item
 from ..core.oracles import (
     add_indicator,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.offsets import ends_of, longest_item
 from ..core.oracles import add_indicator, max_oracle, relaxed_oracle, score
 from ..inference.pairwise_lp import (

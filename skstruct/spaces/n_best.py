@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import count_states, max_marginals, max_oracle
 
 # The labellings are partitioned into sets. The best labelling of each set is known, and its

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import generic, inner_kernel, kernel
+from ..core.jit.dispatch import generic
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import add_indicator, count_states, edge_marginals, forbid, sample_oracle, score
 from ..inference.numerics import conditional_entropy, draw
 from .labels import LabelSpace, forbid_labels

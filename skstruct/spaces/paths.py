@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import generic, kernel
+from ..core.jit.dispatch import generic
+from ..core.jit.kernels import kernel
 from ..core.oracles import exp_oracle, max_oracle, sample_oracle, top_k_oracle
 from ..inference.arcs import (
     ArcScratch,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.oracles import edge_marginals, exp_oracle, exp_slack
 from ..inference.pairwise_lp import (
     lp_edge_beliefs,

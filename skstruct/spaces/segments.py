@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.kernels import inner_kernel, kernel
 from ..core.memory import check_memory
 from ..core.oracles import add_indicator, chunk_marginals, exp_oracle, forbid, score
 from ..inference.arcs import Arcs, log_given_next

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.jit.dispatch import kernel
+from ..core.jit.kernels import kernel
 from ..core.oracles import task_loss
 from ..inference.subwindow import ALL_OR_NOTHING
 

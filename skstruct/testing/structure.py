@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from ..core import oracles
-from ..core.jit.dispatch import inner_kernel, kernel
+from ..core.jit.solver_kernel import solver_kernel
 from ..core.problem import is_memory, require_problem, require_room, tree_items
 from ..core.proximal import elastic_net, rest_potentials, set_at_rest
 from ..core.typing import LossLike, RandomStateLike, SamplesLike
@@ -391,8 +391,9 @@ def _labellings(n_nodes, n_states, known):
     return labellings
 
 
-@inner_kernel
-def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
+@solver_kernel
+def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
+    """Call operations that every structure has from one compiled kernel, as solvers do."""
     for q in range(labellings.shape[0]):
         oracles.add_indicator(problem, i, labellings[q], 2.0, indicators[q])
         scores[q] = oracles.score(problem, i, theta, labellings[q])
@@ -401,12 +402,6 @@ def _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, va
     values[0] = oracles.task_loss(problem, i, best[0])
     values[1] = oracles.max_oracle(problem, i, theta, best[1])
     values[2] = oracles.loss_augmented_max(problem, i, theta, best[2], scratch)
-
-
-@kernel
-def _ask(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch):
-    """Call operations that every structure has from one compiled kernel, as solvers do."""
-    _ask_all(problem, i, theta, labellings, indicators, scores, losses, best, values, scratch)
 
 
 def _check_oracles(problem, i, theta, n_states, edges, labellings):

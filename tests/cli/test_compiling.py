@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 _TAG = """
 import sys, joblib
-from skstruct.core.jit.dispatch import compiled_kernels
+from skstruct.core.jit.kernels import compiled_kernels
 model = joblib.load(sys.argv[1])
 print(*model.predict([[["the", "DT"], ["cat", "NN"]]])[0])
 print(sum(sum(k.stats.cache_misses.values()) for k in compiled_kernels()))

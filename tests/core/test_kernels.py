@@ -15,7 +15,8 @@ from skstruct.core import weights
 from skstruct.core.features import DenseFeatures, SparseFeatures, add_outer, gather, scores
 from skstruct.core.gram import Gram, gram_of, gram_product, not_stored, product_scratch
 from skstruct.core.jit.compiling import JIT_IS_DISABLED
-from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel, require
+from skstruct.core.jit.dispatch import generic, require
+from skstruct.core.jit.kernels import compiled_kernels, kernel
 from skstruct.core.oracles import edge_marginals, max_oracle, potentials
 from skstruct.core.proximal import rest_potentials
 from skstruct.core.weights import (
@@ -161,7 +162,7 @@ import sys
 import numpy as np
 from scipy import sparse
 from skstruct import SAGCRF, RaggedArray
-from skstruct.core.jit.dispatch import compiled_kernels
+from skstruct.core.jit.kernels import compiled_kernels
 from skstruct.solvers.sag import sag_epoch
 from skstruct.testing import random_sequences
 

@@ -27,7 +27,7 @@ from skstruct import (
 from skstruct.callbacks import Checkpoint, TimeLimit
 from skstruct.cli import main
 from skstruct.cli.compiling import usual_features
-from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.kernels import cache_folder
 from skstruct.metrics import (
     SCORERS,
     chunk_f1_score,

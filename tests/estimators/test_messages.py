@@ -40,7 +40,7 @@ from skstruct import (
 )
 from skstruct.callbacks import EarlyStopping
 from skstruct.cli import main
-from skstruct.core.jit.dispatch import inner_kernel, kernel
+from skstruct.core.jit.kernels import inner_kernel, kernel
 from skstruct.data.constraints import transition_mask
 from skstruct.datasets import pack_shards
 from skstruct.decoding import fit_transitions
@@ -171,7 +171,7 @@ def test_parameters_of_crfsuite_are_translated(name, message):
 _COMPILE = """
 import sys
 from skstruct.core.jit import compiling
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 
 compiling._PATIENCE = 0.0
 

@@ -21,7 +21,7 @@ from skstruct import (
     decode,
 )
 from skstruct.core.factors import BinaryFactors
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.core.offsets import places_of
 from skstruct.core.weights import Weights
 from skstruct.datasets import pack_shards

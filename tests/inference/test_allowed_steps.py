@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from skstruct import SAGCRF, Chain, decode, fit_transitions, log_partition, marginals, sample, top_k
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.inference.allowed_steps import (
     allowed_steps,
     best_allowed,

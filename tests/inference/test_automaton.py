@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skstruct import AtLeastOnce, AtMostOnce, Pattern
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.core.oracles import ChunkRules
 from skstruct.data.rules import product_of
 from skstruct.inference.automaton import (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.inference.max_flow import (
     SOURCE,
     TREE,

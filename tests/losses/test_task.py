@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from skstruct import BCFWSSVM, GDMMSSVM, CasimirSSVM, Chain, MultiClass, SubgradientSSVM
 from skstruct.core import oracles
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.core.oracles import (
     loss_augmented_max,
     loss_is_linear,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.map_inference import AtMostOne, Cardinality, ExactlyOne, FactorGraph, Or, Potts, Table
 from skstruct.map_inference.kinds import operations
 from skstruct.map_inference.kinds.scratch import region_scratch

@@ -152,7 +152,7 @@ def test_imports_against_the_plan_are_seen():
         ("graphs/base.py", "from ..losses.task import cost_matrix", 0),
         ("graphs/base.py", "from ..losses.log import log_loss", 1),
         ("inference/tree.py", "from ..graphs import Tree", 1),
-        ("core/weights.py", "from ..data import packing\nfrom .jit.dispatch import kernel", 1),
+        ("core/weights.py", "from ..data import packing\nfrom .jit.kernels import kernel", 1),
         ("estimators/crf.py", "from ..graphs.base import Graph\nfrom ..graphs import Graph", 0),
         ("estimators/crf.py", "from ..graphs.chain import Chain", 1),
         ("estimators/svm_gdmm.py", "from ..graphs import MultiLabel", 1),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import skstruct
-from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.kernels import cache_folder
 
 ROOT = Path(__file__).parents[2]
 

@@ -127,8 +127,11 @@ def timed():
             _compiling.seconds += time.perf_counter() - began
 
 
-def hold_interrupts(dispatcher, cache=None):
-    """Defer Ctrl-C and garbage collection while a dispatcher compiles or loads; time that."""
+def hold_interrupts(dispatcher, cache=None, given=()):
+    """Defer Ctrl-C and garbage collection while a dispatcher compiles or loads; time that.
+
+    Errors name the class of a problem among the types `given`, or of arguments.
+    """
     compile_plainly = dispatcher.compile
 
     @wraps(compile_plainly)
@@ -137,7 +140,7 @@ def hold_interrupts(dispatcher, cache=None):
             with timed(), _held_interrupt(), _no_collections(), _notice():
                 return compile_plainly(sig)
         except numba.core.errors.NumbaError as error:
-            short = _in_short(str(error), dispatcher.py_func, arguments_of(sig))
+            short = _in_short(str(error), dispatcher.py_func, given or arguments_of(sig))
             if short is None:
                 raise
             raise TypeError(short) from error
@@ -171,7 +174,8 @@ def _in_short(text, function, arguments):
         where, end = f" ({line[1]}, line {line[2]}: {source})", line.end()
     # What numba names next is the function that this line is in.
     caller = re.compile(r"<function (?:\S+\.)?(\w+) at ").search(text, end)
-    name = caller[1] if caller else getattr(function, "verb", function.__name__)
+    name = caller[1] if caller else function.__name__
+    name = getattr(function, "verb", name) if name in ("_", function.__name__) else name
     owner = f" of {getattr(problem, 'structure', problem.__name__)}" if problem else ""
     reason = re.sub(r"^\w+Error: ", "", reason.strip())
     return f"{name}{owner} does not compile: {reason}{where}{advice}"

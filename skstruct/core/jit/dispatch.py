@@ -1,166 +1,30 @@
-"""Compile kernels into a cache that is never stale, and dispatch operations on a problem's type.
+"""Operations, which dispatch on a problem's type.
 
-Numba picks the kernel that is registered for a class while it compiles the caller; solvers are
-compiled once for all problems, and call through a table (:mod:`skstruct.core.jit.table`).
+Numba picks the kernel that is registered for a class while it compiles the caller; solvers, and
+calls from Python, go through a table (:mod:`skstruct.core.jit.table`) and are compiled once.
 """
 
 import dis
 import inspect
-import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-import llvmlite
-import numba
 from numba import TypingError
 from numba.extending import overload
 
-from .cache import cache_on_disk, open_store
-from .cache_key import PACKAGE, is_foreign, note_kernel, note_problem
-from .compiling import JIT_IS_DISABLED, hold_interrupts, instance_class
-from .numba_private import (
-    address_of,
-    call_inside,
-    inner_options,
-    known_options,
-    outer_options,
-    refuse_calls,
-)
+from .cache_key import is_foreign, note_problem
+from .compiling import JIT_IS_DISABLED, instance_class
+from .kernels import FLAGS, INNER, is_kernel, refuse_raise
 from .signatures import Signature
+from .solver_kernel import NO_TYPES, for_python
 
 try:
     from .table import Opaque, Operation
 except ImportError:  # pragma: no cover - solvers are compiled for each structure
     Opaque = Operation = None
 
-# NaN and inf keep their meaning: "nnan" and "ninf" are left out. Kernels allocate nothing: without
-# numba's reference counts they compile faster, and a kernel that allocates does not compile.
-_FLAGS = {
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
-    **known_options({"_nrt": False, "no_cfunc_wrapper": True, "forceinline": False}),
-}
-_INNER, _OUTER = inner_options(), outer_options()
-# What compiled code depends on, in addition to its sources.
-_VERSIONS = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
-_STORE = open_store(None if JIT_IS_DISABLED else _VERSIONS, PACKAGE, numba.config.CACHE_DIR)
-
-_Function = TypeVar("_Function", bound=Callable)
-
-_kernels = []
 _problem_classes = {}
-
-
-def cache_folders_read():
-    """Folders that compiled kernels are looked up in: :func:`cache_folder` and those before it.
-
-    Read more in the :ref:`User Guide <compile_guide>`.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The folders, in order; root may have filled those that this user cannot write.
-
-    See Also
-    --------
-    skstruct.core.jit.dispatch.cache_folder : The one that is written to.
-
-    Examples
-    --------
-    >>> from skstruct.core.jit.dispatch import cache_folder, cache_folders_read
-    >>> cache_folder() in [*cache_folders_read(), None]
-    True
-    """
-    return [folder for folder, _ in _STORE.readable]
-
-
-def cache_folder():
-    """Folder of compiled kernels; its name has a hash of the versions that they are compiled with.
-
-    Entries are named by a hash of their sources, so that a kernel never runs stale. The folder is
-    the first that this user can write of ``NUMBA_CACHE_DIR``, the package's ``__pycache__``, the
-    user's cache folder (``XDG_CACHE_HOME``, ``~/.cache``) and a private one among the temporary
-    files. It can be deleted at any time. Read more in the :ref:`User Guide <compile_guide>`.
-
-    Returns
-    -------
-    pathlib.Path or None
-        The folder; None if there is no safe one or ``NUMBA_DISABLE_JIT`` is set: nothing is kept
-        then. Set ``NUMBA_CACHE_DIR`` before the import to move it.
-
-    See Also
-    --------
-    skstruct.core.jit.dispatch.cache_folders_read : All that are looked up.
-    skstruct.show_versions : Prints it with everything else that a report of a bug needs.
-
-    Examples
-    --------
-    >>> from skstruct.core.jit.dispatch import cache_folder
-    >>> cache_folder().name.startswith("skstruct-")
-    True
-    """
-    return _STORE.writable
-
-
-def _compile(function, **options):
-    """A numba dispatcher; with ``NUMBA_DISABLE_JIT`` the function itself."""
-    note_kernel(function)
-    return numba.njit(**_FLAGS | options)(function)
-
-
-def _outer(function, frozen=(), **options):
-    """A numba dispatcher that stores compiled code on disk."""
-    dispatcher = _compile(function, **_OUTER, **options)
-    hold_interrupts(dispatcher, cache_on_disk(dispatcher, _STORE, frozen))
-    return dispatcher
-
-
-def kernel(function: _Function) -> _Function:
-    """Compile `function` lazily with the package's flags and cache it on disk.
-
-    The function takes arrays, scalars and NamedTuples of these, and must not allocate. Under
-    ``NUMBA_DISABLE_JIT`` it is returned itself. The cache key covers the modules of the kernel, of
-    its problem classes and of other packages' kernels for these, and their imports; outside this
-    package also the values of globals and closures, which Numba freezes. Kernels are compiled in
-    every process if their source is not in a file (notebooks), if they take or close over
-    functions, or if they read anything but numbers, strings, arrays and tuples of these.
-    """
-    if JIT_IS_DISABLED:
-        return _compile(function)
-    dispatcher = _outer(function)
-    call_inside(dispatcher, _compile(function, **_INNER))
-    _kernels.append(dispatcher)
-    return dispatcher
-
-
-def inner_kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
-    """Compile a kernel that only other kernels call: part of its callers, without a cache entry.
-
-    With `inline`, LLVM pastes the code, where a call would cost too much. Calls from Python fail.
-    """
-    if function is None:
-        return partial(inner_kernel, inline=inline)
-    _refuse_raise(function)
-    dispatcher = _compile(function, **_INNER, **known_options({"forceinline": inline}))
-    if not JIT_IS_DISABLED:
-        call_inside(dispatcher, dispatcher)
-        refuse_calls(dispatcher)
-    return dispatcher
-
-
-def address_for(function, signature, frozen):
-    """Compile or load a function of a signature, for calls by its address."""
-    options = known_options({"no_cpython_wrapper": True, "no_cfunc_wrapper": False})
-    dispatcher = _outer(function, frozen, **options)
-    dispatcher.compile(signature)
-    return address_of(dispatcher, signature)
-
-
-def compiled_kernels():
-    """All kernels made by :func:`kernel` so far, for tests that count specialisations."""
-    return list(_kernels)
 
 
 def _python(dispatcher):
@@ -181,16 +45,6 @@ def _tell_apart(cls):
         if len(twins) > 1:
             cls.__name__ = f"{cls.__name__}_{len(twins)}"
             _problem_classes[cls.__name__, getattr(cls, "_fields", None)] = [cls]
-
-
-def _refuse_raise(function):
-    """Raise TypeError for a kernel that raises: solvers call kernels as C functions."""
-    steps = dis.get_instructions(function) if is_foreign(function.__module__) else ()
-    if any(step.opname == "RAISE_VARARGS" for step in steps):
-        raise TypeError(
-            f"{function.__qualname__} raises, which kernels that solvers call cannot: return -inf "
-            "where a sample has no labelling, NaN where something overflows"
-        )
 
 
 def _returns_nothing(function):
@@ -221,9 +75,9 @@ def _check_kernel(verb, result, cls, dispatcher):
         kind = getattr(result, "__name__", result)
         raise TypeError(f"a kernel of {name} must return {kind}: this one returns nothing")
     # Solvers compile its Python function, with the flags of `kernel`.
-    if not JIT_IS_DISABLED and all(dispatcher is not known for known in reversed(_kernels)):
+    if not JIT_IS_DISABLED and not is_kernel(dispatcher):
         raise TypeError(f"a kernel of {name} must be made by @kernel")
-    _refuse_raise(function)
+    refuse_raise(function)
 
 
 def _check_new(name, cls, known, function, in_use):
@@ -245,10 +99,6 @@ def _check_new(name, cls, known, function, in_use):
             f"Define the class {used[0].__name__} again before its kernels, in a notebook by "
             "running its cell"
         )
-
-
-#: Message about operations.
-NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
 
 
 def _operation(verb, contract):
@@ -323,8 +173,10 @@ def generic(
         return found, of_part
 
     def of_values(first):
-        """The kernel for a first argument, and the first argument of that kernel."""
+        """What to call for a first argument, and with which: for problems what solvers call."""
         kernel, of_part = choose(type(first), partial(_kind, first))
+        if operation is not None and hasattr(first, "parts"):
+            return for_python(verb), first
         return kernel, first if of_part is None else getattr(first, of_part)
 
     namespace = {"of_values": of_values}
@@ -338,7 +190,7 @@ def generic(
     verb.__doc__ = contract.__doc__
     verb.__module__ = contract.__module__
     verb.registry, verb.find, verb.choose = registry, find, choose
-    verb.names, verb.part = names, part
+    verb.names, verb.part, verb.contract = names, part, contract
 
     def supports(first):
         """Whether there is a kernel for a class, or for a problem."""
@@ -388,7 +240,7 @@ def generic(
     namespace = {"choose": typer}
     exec(f"def typer({arguments}):\n    return choose({names[0]})\n", namespace)
     # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
-    overload(verb, jit_options=_INNER | _FLAGS, strict=False)(namespace["typer"])
+    overload(verb, jit_options=INNER | FLAGS, strict=False)(namespace["typer"])
     return verb
 
 

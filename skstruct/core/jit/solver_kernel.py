@@ -9,13 +9,16 @@ from numba import NumbaError, TypingError, types
 from numba.extending import intrinsic
 
 from .compiling import JIT_IS_DISABLED, timed
-from .dispatch import NO_TYPES, address_for, inner_kernel, kernel
+from .kernels import address_for, inner_kernel, kernel
 from .signatures import in_words
 
 try:
     from .table import FIELDS, TABLE, WORDS, Opaque, Table, alarms, leaves, loaded, made
 except ImportError:  # pragma: no cover
     Table = None
+
+#: Message about operations.
+NO_TYPES = "does not declare the types of its arguments: solvers cannot call it"
 
 _lock = threading.RLock()
 #: Addresses of functions that serve all problems, by operation and kernel.
@@ -56,6 +59,20 @@ def solver_kernel(function):
 
     dispatcher.__class__ = type(kind.__name__, (kind,), {"__call__": call})
     return dispatcher
+
+
+@cache
+def for_python(verb):
+    """A kernel that calls an operation as solvers do."""
+    names = ", ".join(("problem", *verb.names[1:]))
+    source = f"def {verb.__name__}({names}):\n    return verb({names})\n"
+    contract = verb.contract.__code__
+    space = {"__name__": verb.__module__, "verb": verb}
+    exec(compile(source, contract.co_filename, "exec"), space)
+    function = space[verb.__name__]
+    function.__code__ = function.__code__.replace(co_firstlineno=contract.co_firstlineno)
+    function.__qualname__ = f"{verb.__name__}.python"
+    return solver_kernel(function)
 
 
 # What a kernel calls, which numba does not tell of one that was compiled in another process.

@@ -2,7 +2,7 @@
 
 import math
 
-from ...core.jit.dispatch import inner_kernel
+from ...core.jit.kernels import inner_kernel
 from ..regions import AT_MOST_ONE
 from .scratch import fill_own, log_add, soft_maximum, soft_rest, top_two
 from .table import project_hat

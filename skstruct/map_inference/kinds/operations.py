@@ -5,7 +5,7 @@ They take `p` (Regions), a region, finite messages `delta` and scratch, and retu
 unless empty, the maximiser. Without a finite score values are -inf, `mu` is 0; nothing is NaN.
 """
 
-from ...core.jit.dispatch import inner_kernel
+from ...core.jit.kernels import inner_kernel
 from ..factors import numbered
 from ..regions import CARDINALITY, KINDS, OR, POTTS
 from .implicit import (

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel
+from ...core.jit.kernels import inner_kernel
 from ...inference.numerics import fast_exp
 from ..regions import CARDINALITY
 

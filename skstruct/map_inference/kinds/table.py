@@ -2,7 +2,7 @@
 
 import math
 
-from ...core.jit.dispatch import inner_kernel
+from ...core.jit.kernels import inner_kernel
 from ...inference.numerics import fast_exp
 from ...inference.simplex import project
 from ..regions import POTTS, TABLE

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arguments import check_choice, check_real
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...inference.numerics import fast_exp
 from ..kinds.implicit import sort_down
 from ..kinds.operations import refuse_kinds, region_max_marginals, region_soft_marginals

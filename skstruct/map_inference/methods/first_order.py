@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...core.arguments import check_choice, check_flag, check_real
-from ...core.jit.dispatch import kernel
+from ...core.jit.kernels import kernel
 from ..kinds.operations import region_max_marginals, require_projection
 from ..regions import AT_MOST_ONE, EXACTLY_ONE
 from .relaxation import SMOOTHINGS, Method, Report, l2_shift, own_scores

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arguments import check_choice, check_flag, check_real
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.offsets import ends_of
 from ..budget import Stopped
 from ..kinds.operations import region_max, region_project, region_soft_max, require_projection

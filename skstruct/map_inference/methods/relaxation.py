@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...inference.numerics import best_of
 from ...inference.simplex import project
 from ..budget import Stopped

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arguments import check_integer, check_real
 from ...core.jit.compiling import solving_time
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.parallel import Pieces
 from ..budget import Budget, Stopped
 from ..regions import check_duals, check_labels

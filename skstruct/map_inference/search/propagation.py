@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.offsets import ends_of
 
 # The flat arrays that the kernels of the search work on.

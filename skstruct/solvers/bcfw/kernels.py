@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.jit.dispatch import generic, inner_kernel, kernel
+from ...core.jit.dispatch import generic
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.jit.solver_kernel import solver_kernel
 from ...core.oracles import (
     accumulate,

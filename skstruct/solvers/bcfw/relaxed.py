@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.cone import project_rows
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.jit.solver_kernel import solver_kernel
 from ...core.memory import check_memory
 from ...core.oracles import accumulate, add_indicator, relaxed_oracle, score

@@ -18,7 +18,7 @@ from scipy import sparse
 from ...core.factors import PairwiseFactors
 from ...core.features import DenseFeatures, add_to_column, column_dot, gather_columns
 from ...core.intrinsics import cycles
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.offsets import ends_of, places_of
 from ...core.parallel import Pieces
 from ...core.weights import Weights, squared_norm, zero_weights

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.features import add_to_column
 from ...core.intrinsics import cycles
-from ...core.jit.dispatch import kernel
+from ...core.jit.kernels import kernel
 from ...core.weights import Weights, squared_norm
 from .active_sets import AFW, ALL, SEARCH
 from .factors import (

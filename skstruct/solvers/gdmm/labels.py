@@ -11,7 +11,7 @@ from scipy import sparse
 from ...core.factors import BinaryFactors
 from ...core.features import add_to_column, gather_columns
 from ...core.intrinsics import cycles
-from ...core.jit.dispatch import inner_kernel, kernel
+from ...core.jit.kernels import inner_kernel, kernel
 from ...core.weights import Weights, squared_norm
 from ...inference.qpbo import HALF, OFF, forced, widen
 from .active_sets import (

@@ -16,7 +16,8 @@ import pytest
 from skstruct.core.jit import numba_private
 from skstruct.core.jit.cache import DiskCache, cache_on_disk, open_store
 from skstruct.core.jit.cache_key import frozen_values
-from skstruct.core.jit.dispatch import compiled_kernels, generic, kernel
+from skstruct.core.jit.dispatch import generic
+from skstruct.core.jit.kernels import compiled_kernels, kernel
 from skstruct.core.jit.numba_private import known_options
 from skstruct.inference.viterbi import viterbi
 from tests.helpers.cache_cases import VERSIONS, plus, posix

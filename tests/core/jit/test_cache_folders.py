@@ -13,7 +13,7 @@ import pytest
 
 from skstruct.core.jit import cache
 from skstruct.core.jit.cache import Store, cache_on_disk, open_store
-from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.kernels import cache_folder
 from tests.helpers.cache_cases import PACKAGE, VERSIONS, output_of, plus, posix, run_python
 from tests.helpers.core_alone import CORE_ALONE
 
@@ -203,7 +203,7 @@ def test_entries_of_an_old_copy_are_kept(tmp_path):
     assert store.read("entry") == b"content"
 
 
-_FOLDER = "from skstruct.core.jit.dispatch import cache_folder; print(cache_folder())"
+_FOLDER = "from skstruct.core.jit.kernels import cache_folder; print(cache_folder())"
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import pytest
 
 from skstruct.core.features import DenseFeatures
 from skstruct.core.jit import cache_key
-from skstruct.core.jit.dispatch import compiled_kernels, generic, inner_kernel, kernel
+from skstruct.core.jit.dispatch import generic
+from skstruct.core.jit.kernels import compiled_kernels, inner_kernel, kernel
 from skstruct.core.oracles import max_oracle
 from skstruct.graphs import NodeSpace
 from skstruct.inference.viterbi import viterbi
@@ -179,7 +180,7 @@ def test_a_file_of_the_package_that_is_edited_while_the_process_runs_is_not_trus
 
 _STRUCTURE = """
 from typing import NamedTuple
-from skstruct.core.jit.dispatch import inner_kernel, kernel
+from skstruct.core.jit.kernels import inner_kernel, kernel
 from {package}.helpers import twice
 from {package} import consts
 
@@ -191,7 +192,7 @@ def area(shape):
     return twice(shape.side) * consts.HALF * shape.side
 """
 _HELPERS = """
-from skstruct.core.jit.dispatch import inner_kernel
+from skstruct.core.jit.kernels import inner_kernel
 from .more import FACTOR
 
 @inner_kernel
@@ -273,7 +274,7 @@ def test_scripts_count_with_what_lies_beside_them_but_not_with_what_is_installed
     }
     files["a_script"].write_text(
         "import json, numpy, beside, installed\n"
-        "from skstruct.core.jit.dispatch import kernel\n"
+        "from skstruct.core.jit.kernels import kernel\n"
         "@kernel\ndef half(x):\n    return 0.5 * x\n"
     )
     for name in ("beside", "installed"):
@@ -415,7 +416,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from {package}.area import Square, area
-from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.kernels import cache_folder
 shapes = [Square(3.0), Square(3), Square(np.float32(3))][::{step}]
 print(sum(area(s) for s in shapes), sum(area.stats.cache_misses.values()), cache_folder())
 """
@@ -457,7 +458,7 @@ def size(shape):
     "The size of a shape."
 """,
     "sizes.py": """
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from .shapes import Square, size
 
 @size.register(Square)
@@ -466,7 +467,7 @@ def _(shape):
     return 1.0 * shape.side
 """,
     "uses.py": """
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from .shapes import Square, size
 
 @kernel

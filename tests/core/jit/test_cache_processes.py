@@ -95,7 +95,7 @@ def interrupted(cls, *args):  # runs in LLVM's callback, which swallows exceptio
     plain(cls, *args)
 codegen.CPUCodeLibrary._object_compiled_hook = classmethod(interrupted)
 kernels_run = False
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 @kernel
 def half(x):
     return 0.5 * x
@@ -123,7 +123,7 @@ def test_an_installation_without_sources(tmp_path):
         path.unlink()
     code = """
 import skstruct, numpy as np
-from skstruct.core.jit.dispatch import cache_folder
+from skstruct.core.jit.kernels import cache_folder
 from skstruct.inference.numerics import row_max
 assert row_max(np.arange(3.0), 0, 3) == 2.0
 print(skstruct.__file__, cache_folder(), sum(row_max.stats.cache_misses.values()))
@@ -141,7 +141,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from skstruct import SAGCRF, BCFWSSVM
-from skstruct.core.jit.dispatch import cache_folder, compiled_kernels
+from skstruct.core.jit.kernels import cache_folder, compiled_kernels
 from skstruct.testing import random_sequences
 
 warnings.simplefilter("error")

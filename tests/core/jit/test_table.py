@@ -1,6 +1,5 @@
 """Solvers see problems through tables: compiled once, of declared types, and no problem is kept."""
 
-import gc
 import os
 import pickle
 import subprocess
@@ -19,7 +18,8 @@ from skstruct.core import oracles
 from skstruct.core.jit import solver_kernel as solver_kernel_module
 from skstruct.core.jit import table
 from skstruct.core.jit.compiling import JIT_IS_DISABLED
-from skstruct.core.jit.dispatch import generic, inner_kernel, kernel
+from skstruct.core.jit.dispatch import generic
+from skstruct.core.jit.kernels import inner_kernel, kernel
 from skstruct.core.jit.signatures import Floats, LabelRows, Labels, Pair, Signature
 from skstruct.core.jit.solver_kernel import solver_kernel
 from skstruct.core.weights import Weights, zero_weights
@@ -395,7 +395,6 @@ def test_spaces_and_targets_of_dense_and_sparse_rows_share_functions():
 def test_no_problem_is_kept():
     theta, labels = arguments()
     score_of_truth(coins(6), 0, theta, labels)
-    gc.collect()
     before = len(table._types)
     problem = coins(6)
     score_of_truth(problem, 0, theta, labels)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skstruct import BCFWSSVM, Grid
-from skstruct.core.jit.dispatch import kernel
+from skstruct.core.jit.kernels import kernel
 from skstruct.solvers.bcfw.relaxed import Points, _best_point, _keep
 from tests.helpers.image_cases import smooth_images
 

@@ -56,8 +56,8 @@ def has_chunk_tags(y) -> bool:
     for label in chain.from_iterable(y):
         if isinstance(label, str):
             seen.add(label)
-        elif _is_sequence(label):  # a row of an image
-            return False
-        elif not (label is None or label != label or isinstance(label, (set, frozenset))):
+        elif _is_sequence(label) or not (
+            label is None or label != label or isinstance(label, (set, frozenset))
+        ):  # not a row of an image either
             return False
     return any(label[1:2] == "-" for label in seen) and without_prefix(seen) is None

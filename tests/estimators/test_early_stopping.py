@@ -57,6 +57,7 @@ def _tables(model):
     return [getattr(model, name) for name in model._tables]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_best_epoch_is_restored(sequences, name):
     model, script = clone(ESTIMATORS[name]), Script()

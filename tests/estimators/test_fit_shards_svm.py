@@ -103,6 +103,7 @@ def test_workers_change_no_bit(shards, kind):
     assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("max_table", "expected"),
     [(8, ("exact", "exact", "tree")), (4, ("relaxed", "relaxed", "roof-dual"))],
@@ -125,6 +126,7 @@ def test_shards_say_how_they_are_decoded_wherever_they_are_opened(
     assert (found.inference_, found.training_inference_, found.method_) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_shards_publish_the_weakest_inference_in_any_order(tmp_path, order):
     rng = np.random.default_rng(0)

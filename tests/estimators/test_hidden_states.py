@@ -269,6 +269,7 @@ def test_partial_labels_and_masks():
     BCFWSSVM(STRUCTURES["chains"], random_state=0, tol=0.1).fit(X, partial)
 
 
+@pytest.mark.slow
 def test_chunks_and_draws_are_of_labels():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(4, 3)) for _ in range(12)]

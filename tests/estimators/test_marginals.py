@@ -156,6 +156,7 @@ def test_chunks_of_empty_sequences_in_threads_and_on_shards(tagger, tmp_path, mo
         model.predict_chunks(shards, chunks=found)
 
 
+@pytest.mark.slow
 def test_chunks_of_many_labels_are_those_of_the_pruned_decoder(tagger):
     rng = np.random.default_rng(5)
     model = _chain(Chain(), sorted(["O", *(f"{p}-{k}" for p in "BI" for k in range(35))]), rng)
@@ -270,6 +271,7 @@ def _reach(problem, theta, uniforms, labels, t, end):
     return outside
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_the_numbers_that_lead_to_a_labelling_measure_its_probability(name):
     """They are a product of intervals, one a node: each is a conditional probability."""
@@ -299,6 +301,7 @@ def test_draws_have_the_distribution_of_the_model(name):
     assert chisquare(found[possible], len(drawn) * np.exp(log_p[possible])).pvalue > 0.01
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_entropies_are_those_of_all_labellings(name):
     for scale in (0.0, 1.0, 4.0, 30.0):
@@ -351,6 +354,7 @@ def test_draws_depend_on_the_seed_alone(tagger, tmp_path, monkeypatch):
     assert not all(map(np.array_equal, drawn, model.sample(X, 7, 4)))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["tree", "cycle", "table", "label cycle", "candidates"])
 def test_draws_come_as_the_n_best_do(name):
     graph, X, y = STRUCTURES[name]

@@ -61,6 +61,7 @@ def exact(monkeypatch):
     monkeypatch.setattr(tuning, "_TOL", 0.0)
 
 
+@pytest.mark.thinned
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("make", [_chain, _table, _label_sets, _pipeline])
 def test_choice_is_that_of_grid_search(make, exact):

@@ -106,6 +106,7 @@ def _check(crf, reference):
     np.testing.assert_allclose(reference(flat[reference.seen])[0], crf.objective_, rtol=1e-10)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("solver", "kinds"),
     [(solver, OBSERVED) for solver in ("sag", "saga", "casimir", "svrg", "oeg")]
@@ -202,6 +203,7 @@ GRAPHS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("graph", "sparse_X"),
     [(graph, False) for graph in GRAPHS] + [(Chain(), True), (Tree(edge_features=True), True)],
@@ -260,6 +262,7 @@ def test_weights_under_an_l1_penalty_are_read_at_rest(graph):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_what_occurs_is_what_the_truth_touches(graph):
     rng = np.random.default_rng(0)

@@ -160,6 +160,7 @@ def test_probabilities_and_n_best_under_rules(models, case):
         assert [_codes(row) for row in tops[i]] == labellings[order].tolist()
 
 
+@pytest.mark.slow
 @given(cases)
 def test_chunks_draws_and_entropies_under_rules(models, case):
     """Of every chunk that there could be; draws and entropies are those of ``Chain(rules=...)``."""

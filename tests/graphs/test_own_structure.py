@@ -271,6 +271,7 @@ VOTERS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", VOTERS, ids=lambda estimator: type(estimator).__name__)
 def test_four_verbs_train_every_estimator(estimator, bags):
@@ -352,6 +353,7 @@ class WordVote(Vote):
         return problem._replace(rows=WordRows(*problem.rows))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -490,6 +492,7 @@ class StrictVote(Vote):
         return super().make_problem(samples, *args, codes=codes, target=target, **options)
 
 
+@pytest.mark.slow
 def test_a_target_of_ones_own_takes_the_place_of_costs_of_nodes(bags):
     X, y, labels = bags
     check_structure(StrictVote(), X[:4], labels[:4])
@@ -509,6 +512,7 @@ class DescribedVote(Vote):
     rows = DescribedRows
 
 
+@pytest.mark.slow
 def test_rows_of_nodes_may_have_a_class_of_ones_own(bags):
     X, _, labels = bags
     check_structure(DescribedVote(), X[:4], labels[:4])
@@ -533,6 +537,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def test_every_estimator_trains_a_structure_of_ones_own(estimator, sequences):

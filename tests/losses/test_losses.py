@@ -220,6 +220,7 @@ def test_the_relaxed_hinge_bounds_the_hinge():
     assert fractional > 0
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", ["log", "softmax-margin", "entropy"])
 def test_curvature_is_that_along_the_gradient(chains, name):
     at = _At(LOSSES[name][0](chains), chains, 4)

@@ -243,6 +243,7 @@ STRUCTURES = "table2 table3 table4 nested potts cardinality exactly at-most or".
 PROJECTED = [s for s in STRUCTURES if s not in ("cardinality", "or")]
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("structure", [*STRUCTURES, "nested-wide"])
 @given(data=st.data(), gamma=st.sampled_from([1e-3, 0.1, 1.0, 30.0]))
 @settings(max_examples=15)

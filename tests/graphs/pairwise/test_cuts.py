@@ -10,28 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from skstruct import BCFWSSVM, Grid, Pairwise
-from skstruct.core import kernel, oracles
+from skstruct.core import oracles
 from tests.helpers.rounding import score_error
-
-
-@kernel
-def _max(problem, i, theta, labels):
-    return oracles.max_oracle(problem, i, theta, labels)
-
-
-@kernel
-def _augmented_max(problem, i, theta, labels, augmented):
-    return oracles.loss_augmented_max(problem, i, theta, labels, augmented)
-
-
-@kernel
-def _max_marginals(problem, i, theta, out):
-    oracles.max_marginals(problem, i, theta, out)
-
-
-@kernel
-def _score(problem, i, theta, labels):
-    return oracles.score(problem, i, theta, labels)
 
 
 def _attractive(graph):
@@ -74,7 +54,7 @@ def _draw(seed, interactions, n_types, forbidden, repels):
 def _everyone(problem, theta, n):
     """All labellings and their scores."""
     labellings = np.array(list(product(range(2), repeat=n)), dtype=np.int32)
-    return labellings, np.array([_score(problem, 0, theta, y) for y in labellings])
+    return labellings, np.array([oracles.score(problem, 0, theta, y) for y in labellings])
 
 
 def _best_through(labellings, scores):
@@ -150,13 +130,13 @@ def test_cuts_and_max_marginals_are_exact_where_edges_attract(
     n, problem, theta = _draw(seed, interactions, n_types, forbidden, repels=False)
     labellings, scores = _everyone(problem, theta, n)
     labels = np.zeros(n, dtype=np.int32)
-    value, best = _max(problem, 0, theta, labels), scores.max()
+    value, best = oracles.max_oracle(problem, 0, theta, labels), scores.max()
     assert value == pytest.approx(best, abs=1e-11)
     if best > -np.inf:
         rounding = score_error(problem, 0, theta, labels)
-        assert abs(value - _score(problem, 0, theta, labels)) <= rounding
+        assert abs(value - oracles.score(problem, 0, theta, labels)) <= rounding
     before, out = theta.copy(), np.empty(2 * n)
-    _max_marginals(problem, 0, theta, out)
+    oracles.max_marginals(problem, 0, theta, out)
     np.testing.assert_array_equal(theta, before)
     np.testing.assert_allclose(out.reshape(n, 2), _best_through(labellings, scores), atol=1e-10)
     if best > -np.inf:
@@ -169,16 +149,16 @@ def test_labellings_and_bounds_are_honest_where_edges_repel(seed, interactions, 
     n, problem, theta = _draw(seed, interactions, n_types, forbidden, repels=True)
     labellings, scores = _everyone(problem, theta, n)
     labels, augmented = np.zeros(n, dtype=np.int32), np.empty(theta.size)
-    value = _max(problem, 0, theta, labels)
+    value = oracles.max_oracle(problem, 0, theta, labels)
     assert value <= scores.max() + 1e-11
     if value > -np.inf:
         rounding = score_error(problem, 0, theta, labels)
-        assert abs(value - _score(problem, 0, theta, labels)) <= rounding
+        assert abs(value - oracles.score(problem, 0, theta, labels)) <= rounding
     losses = np.array([oracles.task_loss(problem, 0, y) for y in labellings])
-    bound = _augmented_max(problem, 0, theta, labels, augmented)
+    bound = oracles.loss_augmented_max(problem, 0, theta, labels, augmented)
     assert bound >= (scores + losses).max() - 1e-11
     out = np.empty(2 * n)
-    _max_marginals(problem, 0, theta, out)
+    oracles.max_marginals(problem, 0, theta, out)
     assert (out.reshape(n, 2) >= _best_through(labellings, scores) - 1e-10).all()
 
 
@@ -248,14 +228,14 @@ def test_max_marginals_of_an_image_are_those_of_forced_cuts():
     theta = rng.normal(size=problem.part_ptr[-1])
     theta[600:] = [0.7, -0.1, 0.2, 0.5, 0.4, 0.0, -0.2, 0.9]
     out, labels = np.empty(600), np.zeros(300, dtype=np.int32)
-    _max_marginals(problem, 0, theta, out)
-    value = _max(problem, 0, theta, labels)
+    oracles.max_marginals(problem, 0, theta, out)
+    value = oracles.max_oracle(problem, 0, theta, labels)
     rounding = score_error(problem, 0, theta, labels)
     forced = theta.copy()
     for t in rng.permutation(300)[:60]:
         assert abs(out[2 * t + labels[t]] - value) <= rounding
         forced[2 * t + labels[t]] = -np.inf
-        other = _max(problem, 0, forced, np.zeros(300, dtype=np.int32))
+        other = oracles.max_oracle(problem, 0, forced, np.zeros(300, dtype=np.int32))
         forced[2 * t + labels[t]] = theta[2 * t + labels[t]]
         assert out[2 * t + 1 - labels[t]] == pytest.approx(other, abs=1e-10)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skstruct import BCFWSSVM, Grid, Pairwise
-from skstruct.core import kernel, oracles
+from skstruct.core import oracles
 
 
 def _roof_case(rng, interactions, n_types):
@@ -19,21 +19,6 @@ def _roof_case(rng, interactions, n_types):
     graph = Pairwise(edge_types=n_types, interactions=interactions, inference="roof-dual")
     samples = graph.read_X(SimpleNamespace(), [(np.zeros((n, 1)), edges)], True)
     return n, graph.make_problem(samples, np.array([0, 1]), True)
-
-
-@kernel
-def _relaxed(problem, i, theta, labels, mu):
-    return oracles.relaxed_oracle(problem, i, theta, labels, mu)
-
-
-@kernel
-def _roof_max(problem, i, theta, labels):
-    return oracles.max_oracle(problem, i, theta, labels)
-
-
-@kernel
-def _roof_score(problem, i, theta, labels):
-    return oracles.score(problem, i, theta, labels)
 
 
 @pytest.mark.parametrize("interactions", ["full", "symmetric", "potts"])
@@ -48,13 +33,13 @@ def test_the_roof_dual_bounds_every_labelling(interactions, n_types):
             theta[rng.integers(0, 2 * n)] = -np.inf
         labels, mu = np.zeros(n, dtype=np.int32), np.zeros(theta.size)
         everyone = (np.array(y, dtype=np.int32) for y in product(range(2), repeat=n))
-        best = max(_roof_score(problem, 0, theta, y) for y in everyone)
-        bound, value = _relaxed(problem, 0, theta, labels, mu)
+        best = max(oracles.score(problem, 0, theta, y) for y in everyone)
+        bound, value = oracles.relaxed_oracle(problem, 0, theta, labels, mu)
         assert bound >= best - 1e-9
         assert value == pytest.approx(bound)
         assert value == pytest.approx(np.where(np.isfinite(theta), theta, 0.0) @ mu)
-        found = _roof_max(problem, 0, theta, labels)
-        assert found == pytest.approx(_roof_score(problem, 0, theta, labels))
+        found = oracles.max_oracle(problem, 0, theta, labels)
+        assert found == pytest.approx(oracles.score(problem, 0, theta, labels))
         assert found <= best + 1e-9
         n_tight += bound <= best + 1e-9
         if bound <= best + 1e-9 and not (mu == 0.5).any():

@@ -60,6 +60,7 @@ def test_costs_are_those_of_toulbar2(folder, name):
             assert_allclose(-sign * score, cost, atol=1e-9)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", JUDGED)
 def test_optima_are_those_of_toulbar2(folder, name):
     graph = read(folder / name)

@@ -405,8 +405,8 @@ def tune(
     least. In the first fold a path ends after two values in a row that are worse, or, once scores
     have risen, where counts have not changed over a factor of 3 in C.
     Scores for which this is possible are the accuracies and chunk scores of ``SCORERS`` and
-    ``score`` if it is the accuracy of nodes; with others every value is tried in each fold. For
-    sample weights use GridSearchCV.
+    ``score`` if it is the accuracy of nodes; with others every value is tried in each fold. There
+    are no weights of samples or nodes here: with weights use GridSearchCV.
 
     Examples
     --------

@@ -101,6 +101,11 @@ def pytest_collection_modifyitems(items):
         items[:] = [item for item in items if item.get_closest_marker("plain") is None]
 
 
+def pytest_sessionfinish():
+    # Pytest collects garbage five times at the end, nine seconds each with all that numba holds.
+    gc.freeze()
+
+
 _SHARED = Path(os.environ.get("SKSTRUCT_DATA", "/work/shared/data"))
 
 

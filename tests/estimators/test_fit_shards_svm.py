@@ -599,6 +599,7 @@ def test_weights_of_long_rounds_of_gdmm_are_those_of_its_dual_points(shards, mon
     assert len(seen) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interactions", ["full", "potts"])
 def test_gdmm_on_shards_with_edge_features(interactions, tmp_path, monkeypatch):
     rng = np.random.default_rng(1)

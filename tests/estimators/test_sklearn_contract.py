@@ -35,7 +35,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import skstruct
 from skstruct import (
@@ -84,15 +84,12 @@ _CERTIFIED = (
 
 
 def _expected_failures(estimator):
-    if not isinstance(estimator, SAGCRF):
-        return dict.fromkeys(LOOSE, _CERTIFIED)
-    return LOOSE if estimator.tol == 1e-3 else {}
+    return LOOSE if isinstance(estimator, SAGCRF) else dict.fromkeys(LOOSE, _CERTIFIED)
 
 
 @parametrize_with_checks(
     [
         SAGCRF(),
-        SAGCRF(graph="multiclass", **TIGHT),
         BCFWSSVM(),
     ],
     expected_failed_checks=_expected_failures,
@@ -101,6 +98,14 @@ def _expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore")
 def test_sklearn_suite(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", LOOSE)
+@pytest.mark.filterwarnings("ignore")
+def test_weights_are_repetitions_at_the_optimum(name):
+    checks = estimator_checks_generator(SAGCRF(graph="multiclass", **TIGHT))
+    [check] = [check for _, check in checks if check.func.__name__ == name]
+    check(SAGCRF(graph="multiclass", **TIGHT))
 
 
 _UNDER_SETTINGS = """

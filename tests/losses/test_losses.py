@@ -12,6 +12,7 @@ from scipy.optimize import check_grad
 from scipy.special import logsumexp, softmax
 
 from skstruct import SAGCRF, CasimirSSVM, Chain, MultiLabel
+from skstruct.core.jit.solver_kernel import solver_kernel
 from skstruct.core.parallel import make_scratch
 from skstruct.estimators.training_data import read_training_data
 from skstruct.losses.hinge import CALLS, EXACT, MaxHinge, RelaxedHinge, hinge_of, smooth_hinge
@@ -97,6 +98,16 @@ LOSSES = {
 }
 
 
+@solver_kernel
+def _oracle(loss, problem, i, theta, labels, r, scratch):
+    return loss_oracle(loss, problem, i, theta, labels, r, scratch)
+
+
+@solver_kernel
+def _curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, scratch):
+    return loss_curvature(loss, problem, i, theta, value, labels, r, start, answer, trial, scratch)
+
+
 class _At:
     """The verbs of a loss on one sample, as functions of its potentials."""
 
@@ -109,17 +120,17 @@ class _At:
     def value(self, theta):
         labels = self.scratch.labels
         none = theta[:0]
-        return loss_oracle(self.loss, self.problem, self.i, theta, labels, none, self.augmented)
+        return _oracle(self.loss, self.problem, self.i, theta, labels, none, self.augmented)
 
     def residual(self, theta):
         labels, r = self.scratch.labels, np.full(self.size, np.nan)
         args = self.loss, self.problem, self.i, theta, labels, r, self.augmented
-        return *loss_oracle(*args), r
+        return *_oracle(*args), r
 
     def curvature(self, theta, start):
         value, _, r = self.residual(theta)
         args = self.loss, self.problem, self.i, theta, value, self.scratch.labels, r, start
-        return loss_curvature(*args, np.empty(self.size), np.empty(self.size), self.augmented)
+        return _curvature(*args, np.empty(self.size), np.empty(self.size), self.augmented)
 
 
 @pytest.mark.plain
@@ -220,7 +231,6 @@ def test_the_relaxed_hinge_bounds_the_hinge():
     assert fractional > 0
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize("name", ["log", "softmax-margin", "entropy"])
 def test_curvature_is_that_along_the_gradient(chains, name):
     at = _At(LOSSES[name][0](chains), chains, 4)

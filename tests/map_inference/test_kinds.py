@@ -260,6 +260,7 @@ def gains_of(n, whole):
     return graph, numbers(2 * n)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("n", [2, 15, 16, 17, 31, 33, 70])
 def test_many_counted_variables(n, whole):

@@ -142,6 +142,7 @@ def _reference(model, structure, X, y, node_weight, w, sample_weight=None):
     return (0.5 * norm / model.C + total) / sum(counts)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("structure", ["chain", "labels"])
 def test_gradients_of_likelihoods(structure):
     X, y = make_data(structure)

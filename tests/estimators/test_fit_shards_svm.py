@@ -45,6 +45,8 @@ from skstruct.solvers.primal import hinge_value
 from skstruct.testing import random_sequences
 
 SVMS = BCFWSSVM, GDMMSSVM
+# Sparse features are one more kind of factors that GDMM compiles.
+EACH = BCFWSSVM, pytest.param(GDMMSSVM, marks=pytest.mark.slow)
 
 
 def _quietly(estimator, X, **more):
@@ -75,7 +77,7 @@ def grouped(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("grouped")
-@pytest.mark.parametrize("kind", SVMS)
+@pytest.mark.parametrize("kind", EACH)
 def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, kind):
     X, y, weight = samples
     options = {"C": 0.1, "tol": 2e-3, "max_iter": 400, "random_state": 0}
@@ -94,7 +96,7 @@ def test_the_optimum_is_that_of_the_fit_in_memory(samples, shards, kind):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("grouped")
-@pytest.mark.parametrize("kind", SVMS)
+@pytest.mark.parametrize("kind", EACH)
 def test_workers_change_no_bit(shards, kind):
     options = {"C": 0.3, "tol": 1e-9, "max_iter": 7, "random_state": 3}
     one = _quietly(kind(**options), shards)
@@ -103,7 +105,7 @@ def test_workers_change_no_bit(shards, kind):
     assert not _same(one, _quietly(kind(**options | {"random_state": 4}), shards))
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("max_table", "expected"),
     [(8, ("exact", "exact", "tree")), (4, ("relaxed", "relaxed", "roof-dual"))],
@@ -147,7 +149,7 @@ def _inference(model):
     return {k: v for k, v in vars(model).items() if k.endswith("inference_") or k == "method_"}
 
 
-@pytest.mark.parametrize("kind", [SAGCRF, BCFWSSVM, GDMMSSVM])
+@pytest.mark.parametrize("kind", [SAGCRF, *EACH])
 def test_shards_publish_the_inference_of_the_fit_in_memory(shards, samples, kind):
     found = _quietly(kind(max_iter=1), shards)
     assert _inference(found) == _inference(kind(Chain(), max_iter=1, tol=1e3).fit(*samples))
@@ -306,7 +308,7 @@ def test_after_a_restart_the_state_before_keeps_its_files(tmp_path):
     assert there() == [False, True, True, True, False]
 
 
-@pytest.mark.parametrize("kind", SVMS)
+@pytest.mark.parametrize("kind", EACH)
 def test_a_checkpoint_goes_on_bit_for_bit(shards, tmp_path, monkeypatch, kind, grouped):
     monkeypatch.setattr("skstruct.distributed.checkpoint.Keeper.SHARE", np.inf)
     options = {"C": 0.3, "tol": 1e-9, "random_state": 0, "gap_every": 3}

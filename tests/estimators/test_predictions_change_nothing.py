@@ -104,7 +104,7 @@ def _ask(model, X):
     return found
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _ALL)
 def test_predictions_in_threads_change_no_bit_of_a_model(name):
     model, X, y, others = deepcopy(_ALL[name])

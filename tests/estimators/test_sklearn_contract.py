@@ -177,6 +177,7 @@ def test_structured_suite(estimator):
     check_structured_estimator(estimator)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("estimator", "atol"),
     [

@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from skstruct.inference.automaton import (
 from skstruct.inference.contexts import automaton_of_contexts, contexts_of, ngrams_of
 from skstruct.inference.forward_backward import exp_table
 from skstruct.lite import chunk_rules
+
+pytestmark = pytest.mark.plain
 
 RULES = [(), (AtMostOnce("a"),), (AtLeastOnce("b"), AtMostOnce("c")), (Pattern("a? (b c?)* a?"),)]
 

@@ -1,6 +1,7 @@
 """The roof dual against HiGHS and enumeration."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -11,6 +12,8 @@ from skstruct.inference.qpbo import HALF, complete, roof_dual, roof_scratch
 from skstruct.spaces.label_sets import neighbours
 from skstruct.testing import all_labellings, training_problem
 from tests.helpers.rounding import score_error
+
+pytestmark = pytest.mark.plain
 
 
 def _relaxation(unary, pair, edges):

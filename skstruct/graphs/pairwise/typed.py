@@ -102,7 +102,7 @@ def _read_rows(item, pair, n, i):
     return [rows]
 
 
-def _refuse_new_pair(pair, i, has_features, widths):
+def _tell_of_new_pair(pair, i, has_features, widths):
     """Warn of edges without weights, in sample i; raise ValueError if they have features."""
     text = f"X: sample {i} has edges {pair}, but in training there were none"
     if pair[::-1] in widths:
@@ -144,7 +144,7 @@ def read_graphs(
         with_edges = [i for i, edges in enumerate(owners[-len(items) :]) if edges.size]
         is_known = pair in widths or (is_symmetric and pair[::-1] in widths)
         if with_edges and not (reset or is_known):
-            _refuse_new_pair(pair, with_edges[0], has_features, widths)
+            _tell_of_new_pair(pair, with_edges[0], has_features, widths)
         elif with_edges:
             found[pair] = rows[-1].shape[1] if has_features else 0
     for key, width in found.items():

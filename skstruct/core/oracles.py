@@ -8,6 +8,7 @@ Conventions shared by all operations:
   empty when unknown). A kernel receives the part of the problem that its operation belongs to;
   operations of the whole problem receive all of it. Rows and spaces have ``work`` (scratch, a
   NamedTuple of arrays, one copy per thread: see :func:`skstruct.core.parallel.private_copy`).
+* Arrays are contiguous, aligned and writable, of the types that the contract declares.
 * `i` is the index of a sample; `temperature` is positive.
 * `theta` (potentials), `mu` (a point), `r` (a residual) and scratch of their size are flat float64
   arrays of shape (>= n_parts,) over the parts of one sample: node parts first, then those of

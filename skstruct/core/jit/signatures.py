@@ -61,7 +61,9 @@ def in_words(kind):
     if isinstance(kind, types.BaseTuple):
         return f"({', '.join(map(in_words, kind))})"
     if isinstance(kind, types.Array):
-        what = "array" if kind.mutable else "read-only array"
+        what = "" if kind.mutable else "read-only "
+        what += "" if kind.layout == "C" else "non-contiguous "
+        what += "array" if kind.aligned else "unaligned array"
         return f"{what} of {kind.dtype} of {kind.ndim} dimensions"
     name = str(types.unliteral(kind))
     return _WORDS.get(name, name)

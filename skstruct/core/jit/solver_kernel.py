@@ -1,5 +1,6 @@
 """Kernels of solvers, which are compiled once for the problems of all structures."""
 
+import re
 import threading
 from functools import cache
 from inspect import signature
@@ -71,8 +72,20 @@ def for_python(verb):
     exec(compile(source, contract.co_filename, "exec"), space)
     function = space[verb.__name__]
     function.__code__ = function.__code__.replace(co_firstlineno=contract.co_firstlineno)
-    function.__qualname__ = f"{verb.__name__}.python"
-    return solver_kernel(function)
+    # The cache tells operations of one name and line apart by their places.
+    function.__qualname__ = f"{verb.__name__}.python{verb.operation.place}"
+    compiled = solver_kernel(function)
+
+    def call(*args):
+        try:
+            return compiled(*args)
+        except NumbaError as error:
+            found = re.search(rf"{verb.__name__} takes .+", str(error))
+            if found is None:
+                raise
+            raise TypeError(found[0]) from error
+
+    return call
 
 
 # What a kernel calls, which numba does not tell of one that was compiled in another process.

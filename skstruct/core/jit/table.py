@@ -198,6 +198,16 @@ def _unbox(kind, table, c):
     return NativeValue(_open(c.context, c.builder, kind, words))
 
 
+def _where_they_differ(typingctx, name, kind, own):
+    """The first field of a record that is of another type than declared, or the argument."""
+    cls = getattr(kind, "instance_class", None)
+    if cls is None or getattr(own, "instance_class", None) is not cls:
+        return name, kind, own
+    parts = zip(kind.fields, kind, own, strict=True)
+    field, *both = next(part for part in parts if typingctx.can_convert(part[2], part[1]) is None)
+    return _where_they_differ(typingctx, f"{name}.{field}", *both)
+
+
 def _caller(operation):
     """An intrinsic that calls what the table of its first argument has for an operation."""
     declared, result = operation.signature
@@ -206,6 +216,7 @@ def _caller(operation):
         for name, kind, own in zip(operation.names[1:], declared, given, strict=True):
             is_cut = isinstance(kind, types.Integer) and isinstance(own, types.Float)
             if is_cut or typingctx.can_convert(own, kind) is None:
+                name, kind, own = _where_they_differ(typingctx, name, kind, own)
                 raise TypingError(
                     f"{operation.name} takes {in_words(kind)} as {name}, not {in_words(own)}"
                 )

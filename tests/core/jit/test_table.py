@@ -289,6 +289,44 @@ def test_an_argument_of_another_type_is_named():
 
 
 @compiled
+def test_arguments_of_another_type_in_calls_from_python():
+    problem, _ = chain_problem()
+    theta, labels = np.zeros(21), np.zeros(3, dtype=np.int32)
+    w = zero_weights([(4, 2), (1, 4)])
+    fine, gaps = oracles.score(problem, 0, theta, labels), np.zeros(42)[::2]
+    assert fine == 0.0
+    for call, message in (
+        (lambda: oracles.score(problem, 0, gaps, labels), "theta, not non-contiguous array"),
+        (lambda: oracles.score(problem, 0, theta, labels * 1.0), "labels, not array of float64"),
+        (
+            lambda: oracles.potentials(problem, 0, w._replace(node=w.node.T), theta),
+            "w.node, not non-contiguous array",
+        ),
+    ):
+        with pytest.raises(TypeError, match=rf"^(score|potentials) takes .* as {message}"):
+            call()
+
+
+def _times(factor):
+    @generic(part="space")
+    def times(problem, i: int, theta: Floats) -> float:
+        """A product."""
+
+    @times.register(ChainSpace)
+    @kernel
+    def _(space, i, theta):
+        return theta[0] * factor
+
+    return times
+
+
+def test_operations_of_one_name_and_line_are_told_apart():
+    (problem, _), theta = chain_problem(), np.ones(21)
+    found = [operation(problem, 0, theta) for operation in map(_times, (2.0, 3.0))]
+    assert found == [2.0, 3.0]
+
+
+@compiled
 def test_fields_that_a_table_cannot_hold_are_named():
     theta, labels = arguments()
     for name, kind in ("a", "unicode_type"), ([1], "reflected list"), (1j, "complex128"):

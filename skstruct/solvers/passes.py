@@ -163,11 +163,11 @@ def find_chunks(rules, label_ptr, labels, chunks, count):
 def chunk_probabilities(problem, w, start, stop, scratch, rules, ptr, chunks, count, out):
     """Write the probabilities of the first ``count[i]`` of ``chunks[ptr[i]:ptr[i + 1]]``."""
     for i in range(start, stop):
-        if count[i] == 0:
-            continue
         potentials(problem, i, w, scratch.theta)
         if _overflows(problem, i, scratch.theta):
             return -2 - i
+        if count[i] == 0:
+            continue
         theta, mu, own = scratch.theta, scratch.mu, chunks[ptr[i] : ptr[i] + count[i]]
         if not chunk_marginals(problem, i, theta, rules, own, mu, out[ptr[i] :]) > -math.inf:
             return i

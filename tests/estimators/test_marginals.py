@@ -156,6 +156,13 @@ def test_chunks_of_empty_sequences_in_threads_and_on_shards(tagger, tmp_path, mo
         model.predict_chunks(shards, chunks=found)
 
 
+def test_chunks_of_scores_that_overflow_are_refused(tagger):
+    model, X = tagger
+    for asked in ([[], []], [[], [(0, 1, "X")]], None):
+        with pytest.raises(FloatingPointError, match="sample 0: the scores overflow"):
+            model.predict_chunks([X[0] * 1e308, X[3]], chunks=asked)
+
+
 @pytest.mark.slow
 def test_chunks_of_many_labels_are_those_of_the_pruned_decoder(tagger):
     rng = np.random.default_rng(5)

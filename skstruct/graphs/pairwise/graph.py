@@ -412,12 +412,12 @@ class Pairwise(PairwiseGraph):
             raise ValueError(f"edge_features must be a bool, got {self.edge_features!r}")
         items, counts = as_list(X, "X"), None
         if self.node_types is not None:
-            if reset:  # of all batches of a stream
-                self.widths_ = dict(getattr(self, "widths_", {}))
-            how = 2 + (n_types > 1), bool(self.edge_features), self.widths_, reset
+            widths = dict(getattr(self, "widths_", ()))  # of all batches of a stream
+            how = 2 + (n_types > 1), bool(self.edge_features), widths, reset
             items, counts = read_graphs(
                 items, self._types(), *how, is_symmetric=self.interactions == "symmetric"
             )
+            self.widths_ = list(widths.items())  # skops stores no dict with tuples as keys
         wanted = "(features, edges, edge_features)" if self.edge_features else "(features, edges)"
         for i, item in enumerate(items):
             check_tuple(item, i, 2 + bool(self.edge_features), wanted)

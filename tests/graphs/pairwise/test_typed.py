@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skstruct import BCFWSSVM, GDMMSSVM, SAGCRF, Pairwise, SubgradientSSVM
 from skstruct.datasets import pack_shards
+from skstruct.estimators.persistence import TRUSTED
 from skstruct.metrics import SCORERS, chunk_f1_score, confidences, flatten, sequence_accuracy_score
 from skstruct.preprocessing import PerNode
 from skstruct.testing import check_structure
@@ -143,6 +144,18 @@ def test_one_type_is_the_plain_graph():
     assert_allclose(typed.coef_, other.coef_, rtol=1e-12)
     for found, expected in zip(typed.predict(words), other.predict(plain), strict=True):
         assert_array_equal(found["word"], expected)
+
+
+def test_skops_files(tmp_path):
+    skops_io = pytest.importorskip("skops.io")
+    X, y = draw(6)
+    crf = SAGCRF(Pairwise(node_types=TYPES), tol=0.5, random_state=0).fit(X, y)
+    skops_io.dump(crf, tmp_path / "crf.skops")
+    again = skops_io.load(tmp_path / "crf.skops", trusted=TRUSTED)
+    for one, other in zip(again.predict(X), crf.predict(X), strict=True):
+        assert {kind: own.tolist() for kind, own in one.items()} == {
+            kind: own.tolist() for kind, own in other.items()
+        }
 
 
 def test_sparse_features_types_of_edges_and_searches():

@@ -375,8 +375,9 @@ def prediction_frame(model: BaseEstimator, X: Any) -> Any:
     Returns
     -------
     DataFrame or structured ndarray
-        Columns "sample"; "node", pixels row by row; "token", if raw samples have words; "label",
-        that of the best labelling; "probability", its marginal probability if the model has any.
+        Columns "sample"; "type", if nodes have types; "node", pixels row by row; "token", if raw
+        samples have words; "label", that of the best labelling; "probability", its marginal
+        probability if the model has any.
 
     Raises
     ------
@@ -403,6 +404,8 @@ def prediction_frame(model: BaseEstimator, X: Any) -> Any:
     own, samples = split_model(model, X)
     labels = own.predict(samples)
     graph = innermost(own)[1].graph_
+    if getattr(graph, "node_types", None) is not None:
+        return _frame_by_type(own, samples, labels)
     is_of_nodes = not (graph.is_table or graph.has_items or graph.has_label_sets)
     if not is_of_nodes or not all(isinstance(one, np.ndarray) for one in labels):
         raise TypeError(f"predictions of {graph} are not labels of nodes; see predict")
@@ -422,6 +425,23 @@ def prediction_frame(model: BaseEstimator, X: Any) -> Any:
         code = dict(zip(classes.tolist(), range(n), strict=True))
         at = np.arange(flat.size), [code[label] for label in flat.tolist()]
         columns["probability"] = np.vstack([np.empty((0, n)), *tables])[at]
+    return as_frame(columns)
+
+
+def _frame_by_type(model, samples, labels):
+    """The table where nodes have types."""
+    parts = [(i, *part) for i, one in enumerate(labels) for part in one.items()]
+    rows = [(i, kind, t, y) for i, kind, own in parts for t, y in enumerate(own.tolist())]
+    names = "sample", "type", "node", "label"
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    if hasattr(model, "predict_marginals"):
+        of_type = {}
+        for kind, label in innermost(model)[1].classes_.tolist():
+            of_type.setdefault(kind, []).append(label)
+        tables = model.predict_marginals(samples)
+        columns["probability"] = [
+            tables[i][kind][t, of_type[kind].index(y)] for i, kind, t, y in rows
+        ]
     return as_frame(columns)
 
 

@@ -16,6 +16,7 @@ from skstruct import (
     Grid,
     MultiClass,
     MultiLabel,
+    Pairwise,
     RaggedArray,
     SemiChain,
 )
@@ -490,6 +491,27 @@ def test_predictions_have_tokens_labels_and_their_marginals():
     rows = model[0].transform(WORDS)
     same = prediction_frame(model, WORDS).drop(columns="token")
     assert prediction_frame(model[-1], rows).equals(same)
+
+
+@pytest.mark.parametrize("estimator", [SAGCRF, BCFWSSVM])
+def test_predictions_of_nodes_of_types_are_named(estimator):
+    graph = Pairwise(node_types=["word", "page"])
+    words, edges = np.eye(3)[[0, 1, 2, 2]], {("word", "page"): np.array([[0, 0], [3, 0]])}
+    X = [{"nodes": {"word": words, "page": np.eye(2)[[k % 2]]}, "edges": edges} for k in range(6)]
+    y = [{"word": list("abcc"), "page": [k % 2]} for k in range(6)]
+    model = estimator(graph, random_state=0, tol=0.1).fit(X, y)
+    frame = prediction_frame(model, X)
+    predicted = model.predict(X)
+    for k in range(6):
+        for kind in ("word", "page"):
+            here = frame[(frame["sample"] == k) & (frame["type"] == kind)]
+            assert here["node"].tolist() == [*range(len(y[k][kind]))]
+            assert here["label"].tolist() == predicted[k][kind].tolist()
+    if estimator is SAGCRF:
+        marginals = model.predict_marginals(X)
+        most = [own[kind].max(axis=1) for own in marginals for kind in ("word", "page")]
+        np.testing.assert_array_equal(frame["probability"], np.concatenate(most))
+    assert len(prediction_frame(model, [])) == 0
 
 
 def test_predictions_of_images_go_row_by_row():

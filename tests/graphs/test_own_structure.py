@@ -1007,7 +1007,12 @@ def test_the_rows_of_the_page_are_a_feature_map(bags, tmp_path, monkeypatch):
     (tmp_path / "first_rows.py").write_text(textwrap.dedent(listing), "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     X, _, labels = bags
-    check_structure(First(importlib.import_module("first_rows").FirstRows), X[:4], labels[:4])
+    graph = First(importlib.import_module("first_rows").FirstRows)
+    check_structure(graph, X[:4], labels[:4])
+    model = BCFWSSVM(graph, tol=0.5).fit(X, labels)
+    assert model.pair_weights_.shape == (X[0].shape[1] + 1, 3)
+    with pytest.raises(AttributeError, match=r"rows of 3 weights.*First must define pair_tables"):
+        _ = model.pairwise_coef_
 
 
 class Wide(Vote):

@@ -59,8 +59,8 @@ plt.show()
 # %%
 # What the smoother has learnt is in ``smoother_``, a ``SAGCRF`` whose features are the forest's
 # log-probabilities. It has marginals, the n best labellings, and all else of a CRF. On images pass
-# ``Grid(attractive=True)``; nodes without a label (None in y) are left out for the classifier, and
-# the CRF sums over them.
+# ``structure=Grid(attractive=True)`` and a ``smoother`` whose C held-out images choose; nodes
+# without a label (None in y) are left out for the classifier, and the CRF sums over them.
 
 forest = models["random forest"]
 i = int(np.argmin([shares.max(axis=1).min() for shares in forest.predict_proba(data.X_test)]))

@@ -158,6 +158,7 @@ class _Run:
                 score = model.score(X, y, *weight)
         except (TypeError, ValueError) as error:
             if VECTORISE not in str(error) and callable(stopper.metric):
+                error.add_note("EarlyStopping called its metric with the validation samples")
                 raise
             text = str(error).replace(VECTORISE, _OF_PIPELINES)
             text = f"EarlyStopping cannot score the validation samples: {text}"
@@ -197,7 +198,9 @@ class EarlyStopping:
     in ``best_validation_score_`` and ``best_iter_``.
 
     Set it on the estimator itself; in a pipeline, on its last step. In cross-validation and
-    searches each fit holds out samples of its own. Read more in the :ref:`User Guide <watching>`.
+    searches use a fraction: each fit holds out samples of its own, while samples that a vectorizer
+    has transformed fit its vocabulary only, and each fit has another. Read more in the
+    :ref:`User Guide <watching>`.
 
     Parameters
     ----------

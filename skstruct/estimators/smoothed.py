@@ -123,7 +123,7 @@ class SmoothedClassifier(Wrapper):
     smoother : estimator, default=None
         The structured model; its `graph` is set to `structure`, unless this is "auto". By default
         ``SAGCRF()``, and ``BCFWSSVM(C=1e-3)`` on ``Grid(attractive=True)`` and other graphs of
-        attractive interactions.
+        attractive interactions: with few or small ones choose a larger C on held-out samples.
     cv : int, splitter or iterable, default=5
         Folds of samples in which the classifier is cross-fitted: each sample is held out once. If
         there are fewer samples than folds, samples are cut into runs of nodes; with fewer groups,

@@ -168,11 +168,11 @@ class MultiLabel(Graph):
 
     The score of a label set is the sum of the scores of its labels, and of the interactions of
     pairs in it. Without edges a CRF is one LogisticRegression per label, a structural SVM one
-    LinearSVC. Inference is exact without edges, on a forest, and with at most 16 labels. With more
-    labels and cycles, structural SVMs are trained on the LP relaxation (an upper bound on the
-    hinge; it is tight where interactions attract), predictions are decoded from it, and CRFs are
-    not available. GDMMSSVM uses it wherever there are cycles. Read more in the :ref:`User Guide
-    <structures_guide>`.
+    LinearSVC (but for class weights, see :ref:`weights`). Inference is exact without edges, on a
+    forest, and with at most 16 labels. With more labels and cycles, structural SVMs are trained on
+    the LP relaxation (an upper bound on the hinge; it is tight where interactions attract),
+    predictions are decoded from it, and CRFs are not available. GDMMSSVM uses it wherever there are
+    cycles. Read more in the :ref:`User Guide <structures_guide>`.
 
     Parameters
     ----------

@@ -402,8 +402,8 @@ class SequenceVectorizer(RaggedTransformer, BaseEstimator):
         that are saved it must be in a module (:ref:`own_features`); saving warns if it is not.
     hashing : bool, default=False
         Hash the names into `n_features` columns (FeatureHasher) instead of keeping a vocabulary.
-        There is no fitted state then, and no names of features; useful for streaming text with an
-        open vocabulary.
+        No vocabulary is kept then, and there are no names of features: the first batch of a stream
+        serves for ``fit``, all further ones for ``transform``.
     n_features : int, default=2**20
         Columns in hashing mode.
     min_count : int, default=1

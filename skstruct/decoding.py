@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -136,10 +137,33 @@ def score_table(values, name, shape):
 def scheme_mask(scheme, classes):
     """The mask of a `scheme` argument."""
     try:
-        return transition_mask(scheme, classes)
+        mask = transition_mask(scheme, classes)
     except (TypeError, ValueError) as error:
         why = str(error).replace("forbidden", "scheme", 1)
         raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
+    if isinstance(scheme, str):
+        lost = _excluded(scheme, tuple(classes.tolist()))
+        if lost:
+            names = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
+            warn_user(
+                f"scheme={scheme!r} allows no sequence with the labels {names}: do the labels "
+                "follow another scheme?"
+            )
+    return mask
+
+
+@lru_cache(maxsize=16)
+def _excluded(scheme, labels):
+    """Labels that no sequence can have under a tagging scheme, found again by every call."""
+    mask = transition_mask(scheme, np.array(labels, dtype=object))
+    steps, possible = mask.pairs == 0.0, np.ones(len(labels), dtype=bool)
+    for pairs, ends in ((steps, mask.start), (steps.T, mask.stop)):
+        reached = new = ends == 0.0
+        while new.any():
+            new = pairs[new].any(axis=0) & ~reached
+            reached = reached | new
+        possible &= reached
+    return [label for label, is_possible in zip(labels, possible, strict=True) if not is_possible]
 
 
 class _Batch:

@@ -534,6 +534,16 @@ KINDS = {
 }
 
 
+def test_labels_that_a_scheme_excludes_are_named():
+    labels, scores = ["O", "B-X", "I-X"], np.eye(3)
+    said = "scheme='iobes' allows no sequence with the labels B-X, I-X: do the labels follow"
+    with pytest.warns(UserWarning, match=said):
+        assert decode(scores, labels=labels, scheme="iobes").tolist() == ["O"] * 3
+    with pytest.warns(UserWarning, match=said):
+        skstruct.OnlineDecoder(labels=labels, scheme="iobes", lag=2)
+    assert decode(scores, labels=labels, scheme="bio").tolist() == labels
+
+
 @pytest.mark.parametrize("scheme", KINDS)
 def test_six_biases(scheme):
     names, steps = KINDS[scheme]

@@ -237,7 +237,7 @@ class Graph(ABC, Documented, BaseEstimator):
 
     def pair_tables(self, pair_weights: np.ndarray, n_classes: int) -> np.ndarray:
         """Return a view of pair weights, ([n_rows,] n_classes, n_classes): (label, next label)."""
-        if pair_weights.shape[1] != n_classes**2:
+        if pair_weights.size and pair_weights.shape[1] != n_classes**2:
             kind = type(self).__name__
             raise AttributeError(
                 f"pair_weights_ of {kind} has rows of {pair_weights.shape[1]} weights, which are "

@@ -701,7 +701,8 @@ class Tagger:
     A sample is what the model was exported for. With a fitted vectorizer it is a sequence of
     tokens: feature dicts or lists of attributes for
     :class:`~skstruct.preprocessing.SequenceVectorizer` and for models of CRFsuite, strings or
-    tuples of columns for :class:`~skstruct.preprocessing.TemplateVectorizer`. Without one it is an
+    tuples of columns for :class:`~skstruct.preprocessing.TemplateVectorizer` and
+    :class:`~skstruct.preprocessing.TokenFeatures`. Without one it is an
     array of features of shape (n_nodes, n_features); for :class:`~skstruct.MultiClass` a row. A
     SciPy matrix also works. Unknown features are ignored.
 

@@ -130,7 +130,10 @@ def cost_matrix(loss, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     if isinstance(loss, Mapping):
         unknown = [label for label in loss if label not in set(classes.tolist())]
         if unknown:
-            raise ValueError(f"{name} has a cost for the unknown class {unknown[0]!r}")
+            raise ValueError(
+                f"{name} has a cost for the unknown class {unknown[0]!r}; the classes are "
+                f"{classes.tolist()[:30]}"
+            )
         weights = _numbers([loss.get(label, 1.0) for label in classes.tolist()], name)
         return _checked(hamming * weights[:, None], n_classes, name), False
     if hasattr(loss, "columns"):

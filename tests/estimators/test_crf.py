@@ -364,7 +364,10 @@ def test_costly_errors_become_rare(sequences):
 @pytest.mark.parametrize(
     ("margin", "message"),
     [
-        ({"z": 1.0}, "margin has a cost for the unknown class 'z'"),
+        (
+            {"z": 1.0},
+            r"margin has a cost for the unknown class 'z'; the classes are \['a', 'b', 'c'\]",
+        ),
         ([[0.0, 1.0]], r"the cost matrix of margin has shape \(1, 2\)"),
         (np.eye(3), "the cost matrix of margin must be 0 on its diagonal"),
         ([["a"]], "the costs of margin must be real numbers"),

@@ -182,7 +182,8 @@ QUERIES = {
     "guide/data": "pandas, input format, sparse matrix",
     "guide/decisions": "probabilities, confidence, calibration, active learning",
     "guide/decoding": "stream trained model",
-    "guide/deployment": "save model, pickle, docker, latency",
+    "guide/deployment": "server without numba, production server, save model, pickle, docker, "
+    "latency",
     "guide/evaluation": "error analysis, confusion matrix, BIO tags, f1 score, seqeval",
     "guide/inference": "viterbi, n-best, constraints, marginals",
     "guide/integrations": "optuna, FastAPI, MLflow, spaCy, huggingface transformers",

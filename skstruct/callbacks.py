@@ -119,7 +119,7 @@ class Checkpoint(_Timed):
 
     ``joblib.load(path).set_params(warm_start=True).fit(X, y)`` continues an interrupted fit from
     the weights in the file; in a pipeline, put the loaded estimator into its last step. The state
-    of the solver is not stored: at a small `tol` the rest may take as many epochs as a new fit, and
+    of the solver is not stored: at a small `tol` the rest may take more epochs than a new fit, and
     BCFWSSVM, whose dual point is as large as the data, starts from scratch. Read more in the
     :ref:`User Guide <watching>`.
 

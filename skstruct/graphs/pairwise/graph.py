@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ...core.factors import PairwiseFactors
-from ...core.features import SparseFeatures
+from ...core.features import DenseFeatures, SparseFeatures
 from ...core.offsets import ends_of
 from ...core.problem import Problem
 from ...core.typing import LossLike, SamplesLike
@@ -42,6 +42,10 @@ from .typed import (
 
 Interactions = Literal["full", "symmetric", "potts"]
 INTERACTIONS = get_args(Interactions)
+
+# Up to so many types of edges, types are dense features where those of nodes are: solvers then
+# compile one kind of features.
+_FEW_TYPES = 4
 
 
 def check_interactions(interactions: str) -> None:
@@ -643,6 +647,8 @@ class Pairwise(PairwiseGraph):
             return super()._edge_factors(problem, samples)
         n, types = len(samples.edges), samples.types
         types = np.zeros(n, dtype=np.int32) if types is None else types
+        if isinstance(problem.rows.nodes, DenseFeatures) and self._n_types() <= _FEW_TYPES:
+            return DenseFeatures(np.eye(self._n_types())[types], -1)
         return SparseFeatures(np.ones(n), types.astype(np.int32), np.arange(n + 1), -1)
 
 

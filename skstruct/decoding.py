@@ -143,7 +143,7 @@ def scheme_mask(scheme, classes):
         raise type(error)(f"{why}; labels= has the names of the columns of scores") from None
     if isinstance(scheme, str):
         lost = _excluded(scheme, tuple(classes.tolist()))
-        if lost:
+        if 0 < len(lost) < len(classes):
             names = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
             warn_user(
                 f"scheme={scheme!r} allows no sequence with the labels {names}: do the labels "

@@ -30,6 +30,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:scheme='iob2' allows no sequence")
 @pytest.mark.parametrize("what", IMPOSSIBLE)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_functions_on_arrays_refuse_samples_without_a_labelling(name, what):

@@ -31,7 +31,7 @@ def test_no_change_of_a_model_ends_in_a_crash_or_in_garbage():
     assert counts["worked"] > 8
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", [BCFWSSVM, GDMMSSVM, SAGCRF])
 def test_damage_of_any_file_of_a_checkpoint_changes_no_bit(tmp_path, monkeypatch, kind):

@@ -54,6 +54,7 @@ def _all_sums(unary, table):
         return log_z, np.exp(both - logsumexp(both, axis=1, keepdims=True)), back
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -64,7 +64,7 @@ def _place(item):
 
 
 # Of the cases of a test that is marked `thinned` the quick run has one in so many.
-_ONE_IN = 6
+_ONE_IN = 8
 
 
 def _thin(items):

@@ -351,6 +351,7 @@ def test_without_numba_scipy_and_scikit_learn(tmp_path):
         assert json.loads(done.stdout) == json.loads(json.dumps(expected))
 
 
+@pytest.mark.slow
 def test_threads_share_a_tagger(tmp_path_factory):
     model = _small_model()
     tagger = _through_file(model, tmp_path_factory)

@@ -166,6 +166,7 @@ def test_subgradients_stay_in_the_cone(interactions, averaging):
     assert svm.objective_ == pytest.approx(reference.objective(flat(svm)))
 
 
+@pytest.mark.thinned
 @interactions_of
 @pytest.mark.parametrize(
     "options", [{}, {"variant": "svrg", "smoothing_strength": 0.05}], ids=["adaptive", "svrg"]

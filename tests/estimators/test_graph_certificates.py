@@ -390,7 +390,7 @@ def _takes(case):
     return bool(graphs(case["method"], draw(case["name"], list(CASES).index(case["name"]))))
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", all_pairs(_takes, method=METHODS, name=CASES, kind=LOSSES), ids=names_of
 )
@@ -406,7 +406,7 @@ def test_some_graphs_are_for_each_way_of_inference():
         assert any(_takes({"method": method, "name": name}) for name in CASES), method
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "name"), PAIRS)
 def test_bounds_of_crfs(method, name):
     seed = list(CASES).index(name)

@@ -119,6 +119,7 @@ def test_a_crf_sums_over_states(name):
         assert_array_equal(np.atleast_1d(states[i]), all_states[scores.argmax()])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["chains", "trees", "graphs"])
 def test_pairs_of_labels_sum_over_pairs_of_states(name):
     X, y = _cases(name)

@@ -380,6 +380,7 @@ _PATHS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("variant", "n_passes", "edges"), _PATHS)
 def test_paths_of_algorithms_2_and_3(variant, n_passes, edges):
     # With costs of the same best label twice, pairs of one weight tie, and rounding would choose.

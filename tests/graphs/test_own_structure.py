@@ -438,6 +438,7 @@ class HardVote(Vote):
     space = FreeSpace
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_defaults_do_not_hide_what_they_need(bags):
     X, _, labels = bags

@@ -43,6 +43,7 @@ CELLS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("cell", CELLS)
 @given(
     seed=st.integers(0, 10**6),

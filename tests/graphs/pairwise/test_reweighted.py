@@ -123,6 +123,7 @@ def test_a_row_of_nodes_is_exact():
     assert bound == pytest.approx(_log_partition(theta, 5, chain, 3), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_near_temperature_0_the_bound_is_the_relaxation():
     problem = _problem(3, TRIANGLE, 2)
     theta = np.random.default_rng(1).normal(size=problem.part_ptr[1])

@@ -248,6 +248,15 @@ def _compiles(announce):
         yield
 
 
+def written(name, source, space, like=None):
+    """The function of a source text; errors and the cache place it where the code `like` begins."""
+    exec(compile(source, "<string>" if like is None else like.co_filename, "exec"), space)
+    function = space[name]
+    if like is not None:
+        function.__code__ = function.__code__.replace(co_firstlineno=like.co_firstlineno)
+    return function
+
+
 def arguments_of(sig):
     """Types of the arguments of a signature, or of a tuple of types."""
     return tuple(getattr(sig, "args", sig))

@@ -14,7 +14,7 @@ from numba import TypingError
 from numba.extending import overload
 
 from .cache_key import is_foreign, note_problem
-from .compiling import JIT_IS_DISABLED, instance_class
+from .compiling import JIT_IS_DISABLED, instance_class, written
 from .kernels import FLAGS, INNER, is_kernel, refuse_raise
 from .signatures import Signature
 from .solver_kernel import NO_TYPES, for_python
@@ -179,14 +179,12 @@ def generic(
             return for_python(verb), first
         return kernel, first if of_part is None else getattr(first, of_part)
 
-    namespace = {"of_values": of_values}
-    exec(
+    source = (
         f"def {name}({arguments}):\n"
         f"    __kernel, __first = of_values({names[0]})\n"
-        f"    return __kernel(__first{rest})\n",
-        namespace,
+        f"    return __kernel(__first{rest})\n"
     )
-    verb = namespace[name]
+    verb = written(name, source, {"of_values": of_values})
     verb.__doc__ = contract.__doc__
     verb.__module__ = contract.__module__
     verb.registry, verb.find, verb.choose = registry, find, choose
@@ -222,9 +220,9 @@ def generic(
 
     passed_on = None if part is None else _passed_on(verb, names)
     operation = _operation(verb, contract)
-    namespace = {"call": operation and operation.call, "__name__": __name__}
-    exec(f"def through({arguments}):\n    return call({arguments})\n", namespace)
-    through = namespace["through"]
+    source = f"def through({arguments}):\n    return call({arguments})\n"
+    space = {"call": operation and operation.call, "__name__": __name__}
+    through = written("through", source, space)
 
     def typer(first):
         if Opaque is not None and isinstance(first, Opaque):
@@ -237,10 +235,10 @@ def generic(
         kernel, of_part = choose(cls, lambda part: instance_class(first[first.fields.index(part)]))
         return _python(kernel) if of_part is None else passed_on
 
-    namespace = {"choose": typer}
-    exec(f"def typer({arguments}):\n    return choose({names[0]})\n", namespace)
-    # Python calls the registered kernel itself; what solvers call needs no wrapper for Python.
-    overload(verb, jit_options=INNER | FLAGS, strict=False)(namespace["typer"])
+    source = f"def typer({arguments}):\n    return choose({names[0]})\n"
+    typer = written("typer", source, {"choose": typer})
+    # What kernels call needs no wrapper for Python.
+    overload(verb, jit_options=INNER | FLAGS, strict=False)(typer)
     return verb
 
 
@@ -248,10 +246,8 @@ def _passed_on(verb, names):
     """Code that passes a part of a problem on to the kernel of that part."""
     name, first = f"{verb.__name__}_of_{verb.part}", names[0]
     rest = "".join(f", {other}" for other in names[1:])
-    namespace = {"verb": verb, "__name__": __name__}
-    code = f"def {name}({first}{rest}):\n    return verb({first}.{verb.part}{rest})\n"
-    exec(code, namespace)
-    return namespace[name]
+    source = f"def {name}({first}{rest}):\n    return verb({first}.{verb.part}{rest})\n"
+    return written(name, source, {"verb": verb, "__name__": __name__})
 
 
 def require(verb, problem, advice, given=None):

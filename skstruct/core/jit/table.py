@@ -25,6 +25,7 @@ from numba.extending import (
     unbox,
 )
 
+from .compiling import written
 from .signatures import in_words
 
 _WORD = ir.IntType(64)
@@ -235,9 +236,9 @@ def _caller(operation):
         return result(problem, *declared), codegen
 
     # Numba takes the names of arguments from here.
-    space, listed = {"resolve": resolve}, ", ".join(("typingctx", *operation.names))
-    exec(f"def call({listed}):\n    return resolve({listed})\n", space)
-    return intrinsic(space["call"])
+    listed = ", ".join(("typingctx", *operation.names))
+    source = f"def call({listed}):\n    return resolve({listed})\n"
+    return intrinsic(written("call", source, {"resolve": resolve}))
 
 
 #: Whether any table was asked in vain.
